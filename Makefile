@@ -1,0 +1,26 @@
+# The same without make: python3 tools/bootstrap.py VERB.
+# More arguments: make test ARGS="-k attention"
+PYTHON ?= python3
+
+help:  ## list these targets
+	@awk -F ':  ## ' '/^[a-z]+:  ## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+demo:  ## set up, then train a small translator and try it
+	@$(PYTHON) tools/bootstrap.py demo $(ARGS)
+
+test:  ## set up, then check the style and run the quick tests
+	@$(PYTHON) tools/bootstrap.py test $(ARGS)
+
+slow:  ## set up, then run the tests that take minutes
+	@$(PYTHON) tools/bootstrap.py slow $(ARGS)
+
+lint:  ## set up, then check the style only
+	@$(PYTHON) tools/bootstrap.py lint $(ARGS)
+
+install:  ## set up only; extras by name: make install ARGS=bench
+	@$(PYTHON) tools/bootstrap.py install $(ARGS)
+
+clean:  ## remove .venv, build results and caches; keeps runs/
+	@$(PYTHON) tools/bootstrap.py clean
+
+.PHONY: help demo test slow lint install clean
