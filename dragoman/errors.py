@@ -1,0 +1,36 @@
+"""What can go wrong for a user, each with the exit code of the command line.
+
+The message of every error here is what the user reads: what happened, where, why, what to type next.
+"""
+
+
+class DragomanError(Exception):
+    """The command failed for a reason that the message explains."""
+
+    exit_code = 1
+
+
+class UsageError(DragomanError):
+    """The command line or a setting does not make sense."""
+
+    exit_code = 2
+
+
+class DataError(DragomanError):
+    """A file the user gave cannot be used as it is."""
+
+    exit_code = 3
+
+
+class ResourceError(DragomanError):
+    """Memory, disk or another resource of the machine does not suffice."""
+
+    exit_code = 4
+
+
+class Interrupted(DragomanError):
+    """A signal ended the command, which left everything in order."""
+
+    def __init__(self, signal_number: int, message: str):
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

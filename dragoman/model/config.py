@@ -1,0 +1,149 @@
+"""Every architectural choice of a model, one documented field each.
+
+A choice is read in exactly one place, named beside the field.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args, get_origin
+
+PRESETS: dict[str, dict[str, int]] = {
+    "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4},
+    "small": {"d_model": 256, "d_ff": 1024, "num_heads": 4, "num_encoder_layers": 3, "num_decoder_layers": 3},
+    "base": {"d_model": 512, "d_ff": 2048, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6},
+    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "num_encoder_layers": 6, "num_decoder_layers": 6},
+}  # fmt: skip
+"""The sizes: `base` and `big` are the paper's (table 3), `tiny` and `small` fit small corpora."""
+
+# A config.json may come from a stranger: these bounds keep it from asking for a terabyte.
+_LARGEST = {
+    "source_vocab_size": 4_000_000, "target_vocab_size": 4_000_000, "d_model": 16_384, "d_ff": 131_072,
+    "num_heads": 256, "num_encoder_layers": 100, "num_decoder_layers": 100, "max_positions": 1_000_000,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """The architecture of one encoder-decoder Transformer.
+
+    Raises `ValueError`, naming the field, the value and the remedy, for a choice that cannot be built.
+    """
+
+    source_vocab_size: int
+    """Rows of the source embedding table (`Transformer`)."""
+    target_vocab_size: int
+    """Rows of the target embedding table, and the width of the logits (`Transformer`)."""
+
+    d_model: int = 512
+    """Width of the residual stream; a multiple of `num_heads`."""
+    d_ff: int = 2048
+    """Inner width of the feed-forward networks (`FeedForward`)."""
+    num_heads: int = 8
+    """Attention heads; each is `d_model / num_heads` wide (`MultiHeadAttention`)."""
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+
+    norm_order: Literal["pre", "post"] = "pre"
+    """x + f(norm(x)), or the paper's norm(x + f(x)) (`ResidualConnection`)."""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm, or RMSNorm without mean and bias (`Norm`)."""
+    norm_gain: Literal["feature", "scalar"] = "feature"
+    """One gain (and bias) per feature, or a single one for all (`Norm`)."""
+    norm_eps: float = 1e-5
+    """Added to the variance before the square root (`Norm`)."""
+
+    positions: Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary"] = "sinusoidal"
+    """Sines and cosines interleaved (the paper) or all sines first (Marian), a learned table, or rotated
+    queries and keys (`build_positions`)."""
+    max_positions: int = 1024
+    """Longest sequence of a learned table; the other kinds grow when asked (`build_positions`)."""
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
+    """Between the two linear maps of the feed-forward network; `swiglu` adds a gate (`FeedForward`)."""
+
+    scale_embeddings: bool = True
+    """Multiply embeddings by sqrt(d_model), section 3.4 of the paper (`Embedding`)."""
+    share_embeddings: bool = False
+    """One table for source and target, which then need one vocabulary (`Transformer`)."""
+    tie_projection: bool = True
+    """The output projection is the target embedding table (`Transformer`)."""
+    projection_bias: bool = False
+    """Add a learned bias to the logits (`Transformer`)."""
+
+    dropout: float = 0.1
+    """After every sub-layer and on the embeddings (`ResidualConnection`, `Embedding`)."""
+    attention_dropout: float = 0.0
+    """On the attention weights (`MultiHeadAttention`)."""
+    activation_dropout: float = 0.0
+    """After the activation (`FeedForward`)."""
+    projection_dropout: float = 0.0
+    """Before the output projection (`Transformer`)."""
+
+    pad_id: int = 0
+    """Fills short rows; hidden from attention wherever no mask is given (`Transformer`)."""
+    bos_id: int = 2
+    """The decoder's first input."""
+    eos_id: int = 3
+    """Ends every sentence, source and target."""
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            _check_field(field, getattr(self, field.name))
+        if self.d_model % self.num_heads:
+            raise ValueError(
+                f"`d_model` is {self.d_model}, not a multiple of `num_heads` {self.num_heads}; change one."
+            )
+        if self.positions == "rotary" and self.d_model // self.num_heads % 2:
+            raise ValueError(
+                f"`positions` is 'rotary', which needs an even head width, not {self.d_model // self.num_heads}."
+            )
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise ValueError(
+                f"`share_embeddings` needs one vocabulary, but `source_vocab_size` is {self.source_vocab_size} "
+                f"and `target_vocab_size` {self.target_vocab_size}; set it to false or train a shared tokenizer."
+            )
+
+    @classmethod
+    def preset(cls, name: str, **choices: Any) -> Self:
+        """The sizes of `tiny`, `small`, `base` or `big`, with any other field given by name."""
+        if name not in PRESETS:
+            raise ValueError(f"There is no preset '{name}'; choose one of {', '.join(PRESETS)}.")
+        return cls(**(PRESETS[name] | choices))
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`. Raises `ValueError` for an unknown or missing field."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(values.keys() - known):
+            raise ValueError(
+                f"The model's config has the unknown key '{unknown[0]}'; it was written by another version."
+            )
+        for name in ("source_vocab_size", "target_vocab_size"):
+            if name not in values:
+                raise ValueError(f"The model's config lacks '{name}'; the file is incomplete.")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def _check_field(field: dataclasses.Field, value: Any) -> None:
+    name, kind = field.name, field.type
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ValueError(f"`{name}` is {value!r}; choose one of {', '.join(map(repr, get_args(kind)))}.")
+    elif kind is bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"`{name}` is {value!r}; it must be true or false.")
+    elif isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):
+        raise ValueError(f"`{name}` is {value!r}; it must be {'a number' if kind is float else 'a whole number'}.")
+    elif "dropout" in name:
+        if not 0 <= value < 1:
+            raise ValueError(f"`{name}` is {value}; it must be at least 0 and below 1.")
+    elif name.endswith("_id"):
+        if value < 0:
+            raise ValueError(f"`{name}` is {value}; token ids start at 0.")
+    elif not 0 < value <= _LARGEST.get(name, value):
+        raise ValueError(
+            f"`{name}` is {value}; it must be above 0"
+            + (f" and at most {_LARGEST[name]}." if name in _LARGEST else ".")
+        )

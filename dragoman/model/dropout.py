@@ -1,0 +1,36 @@
+"""Dropout that does not wait for its random numbers on a CPU.
+
+Bernoulli sampling costs more there than the matrix product beside it. Sixteen random bits an element,
+compared with a threshold, cost a sixth of it and hit the rate to 1 in 65,536.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Dropout(nn.Module):
+    """Zeroes elements with probability `rate` while training and scales the rest so that the mean stays."""
+
+    def __init__(self, rate: float):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        if not self.training or self.rate == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        return x * _keep_mask(x, self.rate)
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+
+def _keep_mask(x: Tensor, rate: float) -> Tensor:
+    dropped = round(rate * 2**16)
+    # From -2**63: without a lower bound the sign bit stays 0, and with it one number of four non-negative.
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
+    return (bits >= dropped - 2**15).to(x.dtype) * (2**16 / (2**16 - dropped))

@@ -1,0 +1,183 @@
+"""The layers (sections 3.1, 3.3 to 3.5): norms, residual connections, feed-forward, embeddings, positions."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dragoman.model.attention import DecoderCache, MultiHeadAttention
+from dragoman.model.config import TransformerConfig
+from dragoman.model.dropout import Dropout
+
+States = Float[Tensor, "rows length d_model"]
+
+
+class Norm(nn.Module):
+    """LayerNorm or RMSNorm, with a gain per feature or one for all."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.eps, self.rms = config.norm_eps, config.norm == "rms"
+        size = config.d_model if config.norm_gain == "feature" else 1
+        self.gain = nn.Parameter(torch.ones(size))
+        self.bias = None if self.rms else nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: States) -> States:
+        width = x.shape[-1:]
+        if self.rms:
+            return F.rms_norm(x, width, self.gain.expand(width), self.eps)
+        return F.layer_norm(x, width, self.gain.expand(width), self.bias.expand(width), self.eps)
+
+
+class ResidualConnection(nn.Module):
+    """A sub-layer, added to its input: norm(x + f(x)) as in section 3.1, or x + f(norm(x))."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.norm = Norm(config)
+        self.dropout = Dropout(config.dropout)
+        self.pre_norm = config.norm_order == "pre"
+
+    def forward(self, x: States, sublayer) -> States:
+        if self.pre_norm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class FeedForward(nn.Module):
+    """max(0, x W1 + b1) W2 + b2, equation 2, or with another activation; `swiglu` multiplies in a gate."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.gate = nn.Linear(config.d_model, config.d_ff) if config.activation == "swiglu" else None
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.activation = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}[config.activation]
+        self.dropout = Dropout(config.activation_dropout)
+
+    def forward(self, x: States) -> States:
+        if self.gate is None:
+            return self.outer(self.dropout(self.activation(self.inner(x))))
+        return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
+
+
+class Embedding(nn.Module):
+    """Token embeddings times sqrt(d_model) (section 3.4) plus positions, with dropout (section 5.4)."""
+
+    def __init__(self, config: TransformerConfig, vocab_size: int, positions: nn.Module | None):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, config.d_model)
+        self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        self.positions = positions
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, ids: Int[Tensor, "rows length"], offset: int = 0) -> States:
+        """`offset` is the position of the first column."""
+        x = self.table(ids) * self.scale
+        if self.positions is not None:
+            x = x + self.positions(offset, ids.size(1))
+        return self.dropout(x)
+
+
+class SinusoidalPositions(nn.Module):
+    """Section 3.5: sin(pos / 10000^(2i/d)) and its cosine, interleaved or all sines first. Grows when asked."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.d_model, self.interleaved = config.d_model, config.positions == "sinusoidal"
+        self.register_buffer("table", self._compute(config.max_positions), persistent=False)
+
+    def forward(self, offset: int, length: int) -> Float[Tensor, "length d_model"]:
+        if offset + length > self.table.size(0):
+            self.table = self._compute(2 * (offset + length)).to(self.table)
+        return self.table[offset : offset + length]
+
+    def _compute(self, length: int) -> Tensor:
+        angles = _angles(torch.arange(length), self.d_model)
+        if self.interleaved:
+            return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, : self.d_model]
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)[:, : self.d_model]
+
+
+class LearnedPositions(nn.Module):
+    """A trained vector for each of the first `max_positions` positions."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(config.max_positions, config.d_model) * config.d_model**-0.5)
+
+    def forward(self, offset: int, length: int) -> Float[Tensor, "length d_model"]:
+        if offset + length > self.table.size(0):
+            raise ValueError(
+                f"The sequence has {offset + length} tokens, but this model learned only `max_positions` = "
+                f"{self.table.size(0)} positions; split it, or train with more."
+            )
+        return self.table[offset : offset + length]
+
+
+class RotaryPositions(nn.Module):
+    """Turns each pair of features by an angle that grows with the position (RoFormer, arXiv 2104.09864)."""
+
+    def forward(
+        self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
+    ) -> Float[Tensor, "rows heads length width"]:
+        positions = torch.arange(offset, offset + heads.size(2), device=heads.device)
+        angles = _angles(positions, heads.size(3)).to(heads.dtype)
+        sin, cos = angles.sin(), angles.cos()
+        even, odd = heads[..., ::2], heads[..., 1::2]
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
+def _angles(positions: Tensor, width: int) -> Float[Tensor, "length half"]:
+    """pos / 10000^(2i/width); in double precision, since far positions turn many times."""
+    frequencies = 10_000.0 ** (-torch.arange(0, width, 2, device=positions.device) / width)
+    return torch.outer(positions.double(), frequencies.double()).float()
+
+
+def build_positions(config: TransformerConfig) -> tuple[nn.Module | None, RotaryPositions | None]:
+    """What is added to the embeddings, and what turns queries and keys: one of the two is None."""
+    if config.positions == "rotary":
+        return None, RotaryPositions()
+    return (LearnedPositions if config.positions == "learned" else SinusoidalPositions)(config), None
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network (figure 1, left)."""
+
+    def __init__(self, config: TransformerConfig, rotation: RotaryPositions | None):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config, rotation)
+        self.feed_forward = FeedForward(config)
+        self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(2))
+
+    def forward(self, x: States, mask: Bool[Tensor, "rows 1 1 length"] | None) -> States:
+        x = self.residuals[0](x, lambda x: self.self_attention(x, x, mask))
+        return self.residuals[1](x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the memory, then a feed-forward network (figure 1, right)."""
+
+    def __init__(self, config: TransformerConfig, rotation: RotaryPositions | None):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config, rotation)
+        self.cross_attention = MultiHeadAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(3))
+
+    def forward(
+        self,
+        x: States,
+        memory: Float[Tensor, "groups src_len d_model"],
+        mask: Bool[Tensor, "length keys"] | None,
+        memory_mask: Bool[Tensor, "groups 1 1 src_len"] | None,
+        cache: DecoderCache | None = None,
+        index: int = 0,
+    ) -> States:
+        """`index` is this layer's place in the cache."""
+        own, other = (cache.target[index], cache.memory[index]) if cache else (None, None)
+        x = self.residuals[0](x, lambda x: self.self_attention(x, x, mask, own))
+        x = self.residuals[1](x, lambda x: self.cross_attention(x, memory, memory_mask, other))
+        return self.residuals[2](x, self.feed_forward)

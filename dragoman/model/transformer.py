@@ -1,0 +1,136 @@
+"""The Transformer (figure 1): encoder, decoder, both together, and their initialisation."""
+
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dragoman.model.attention import DecoderCache, causal_mask
+from dragoman.model.config import TransformerConfig
+from dragoman.model.dropout import Dropout
+from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
+
+SourceMask = Bool[Tensor, "batch src_len"]
+Memory = Float[Tensor, "batch src_len d_model"]
+
+
+class Encoder(nn.Module):
+    """Source ids to memory."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        positions, rotation = build_positions(config)
+        self.embedding = Embedding(config, config.source_vocab_size, positions)
+        self.layers = nn.ModuleList(EncoderLayer(config, rotation) for _ in range(config.num_encoder_layers))
+        self.norm = Norm(config) if config.norm_order == "pre" else nn.Identity()
+
+    def forward(self, source_ids: Int[Tensor, "batch src_len"], mask: SourceMask) -> Memory:
+        x = self.embedding(source_ids)
+        for layer in self.layers:
+            x = layer(x, mask[:, None, None, :])
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """Target ids and memory to the states that predict the next token."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        positions, rotation = build_positions(config)
+        self.embedding = Embedding(config, config.target_vocab_size, positions)
+        self.layers = nn.ModuleList(DecoderLayer(config, rotation) for _ in range(config.num_decoder_layers))
+        self.norm = Norm(config) if config.norm_order == "pre" else nn.Identity()
+
+    def forward(
+        self,
+        target_ids: Int[Tensor, "rows tgt_len"],
+        memory: Memory,
+        memory_mask: SourceMask,
+        cache: DecoderCache | None = None,
+    ) -> Float[Tensor, "rows tgt_len d_model"]:
+        past, length = (cache.length if cache else 0), target_ids.size(1)
+        x = self.embedding(target_ids, past)
+        mask = causal_mask(length, past=past, device=x.device) if length > 1 else None
+        for index, layer in enumerate(self.layers):
+            x = layer(x, memory, mask, memory_mask[:, None, None, :], cache, index)
+        return self.norm(x)
+
+
+class Transformer(nn.Module):
+    """An encoder-decoder Transformer, as `config` describes it, with fresh weights.
+
+    Row i of the target holds one sentence that begins with `bos_id`; rows are filled up with `pad_id`. Masks are
+    True where attention may look. By default the source mask hides `pad_id`.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.encoder, self.decoder = Encoder(config), Decoder(config)
+        self.projection_dropout = Dropout(config.projection_dropout)
+        self.projection = nn.Linear(config.d_model, config.target_vocab_size, bias=config.projection_bias)
+        self.initialise()
+        if config.share_embeddings:
+            self.encoder.embedding.table.weight = self.decoder.embedding.table.weight
+        if config.tie_projection:
+            self.projection.weight = self.decoder.embedding.table.weight
+
+    @torch.no_grad()
+    def initialise(self) -> Self:
+        """Xavier-uniform matrices, zero biases, and embeddings that have length 1 on average."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+        return self
+
+    def encode(self, source_ids: Int[Tensor, "batch src_len"], source_mask: SourceMask | None = None) -> Memory:
+        """What the decoder attends to: one vector for each source token."""
+        return self.encoder(source_ids, self._mask(source_ids, source_mask))
+
+    def decode(
+        self,
+        target_ids: Int[Tensor, "rows tgt_len"],
+        memory: Memory,
+        source_mask: SourceMask,
+        cache: DecoderCache | None = None,
+    ) -> Float[Tensor, "rows tgt_len tgt_vocab"]:
+        """Logits for the token after each of `target_ids`.
+
+        With a cache, `target_ids` holds only what is new, and `memory` may be shared by several rows each.
+        """
+        return self.project(self.decoder(target_ids, memory, source_mask, cache))
+
+    def forward(
+        self,
+        source_ids: Int[Tensor, "batch src_len"],
+        target_ids: Int[Tensor, "batch tgt_len"],
+        source_mask: SourceMask | None = None,
+    ) -> Float[Tensor, "batch tgt_len tgt_vocab"]:
+        """Logits for the token after each of `target_ids`, all at once."""
+        return self.project(self.states(source_ids, target_ids, source_mask))
+
+    def states(
+        self,
+        source_ids: Int[Tensor, "batch src_len"],
+        target_ids: Int[Tensor, "batch tgt_len"],
+        source_mask: SourceMask | None = None,
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """What `forward` projects to logits; the training loss starts here, to never hold all the logits."""
+        source_mask = self._mask(source_ids, source_mask)
+        return self.decoder(target_ids, self.encoder(source_ids, source_mask), source_mask)
+
+    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape tgt_vocab"]:
+        """States of the decoder to logits."""
+        return self.projection(self.projection_dropout(states))
+
+    def new_cache(self) -> DecoderCache:
+        """An empty cache for `decode`."""
+        return DecoderCache(self.config.num_decoder_layers)
+
+    def _mask(self, source_ids: Tensor, source_mask: SourceMask | None) -> SourceMask:
+        return source_ids != self.config.pad_id if source_mask is None else source_mask
