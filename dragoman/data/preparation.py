@@ -1,0 +1,155 @@
+"""From sentence pairs to what training reads: held-out pairs, tokenizers and token ids, all in one folder."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Self
+
+from dragoman.config import RunConfig
+from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, split
+from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.errors import DataError
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass
+class About:
+    """What is known of the data of a run, for messages and the model card."""
+
+    name: str
+    source_language: str | None
+    target_language: str | None
+    train_pairs: int = 0
+    """Pairs to train on, after cleaning, splitting and the length limit."""
+    train_tokens: int = 0
+    """Source and target tokens of one epoch, ends of sentences included."""
+    valid_origin: str = ""
+    test_origin: str = ""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Pairs that were left out, by reason."""
+
+
+@dataclass
+class PreparedData:
+    """The folder `run/data`, opened."""
+
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    train: TokenBatches
+    valid: TokenBatches
+    valid_pairs: Pairs
+    test_pairs: Pairs
+    about: About
+
+    @classmethod
+    def open(cls, folder: Path, config: RunConfig) -> Self:
+        """Read what `prepare` wrote."""
+        source = Tokenizer.load(folder / "source_tokenizer.json")
+        target = source if config.tokenizer.shared else Tokenizer.load(folder / "target_tokenizer.json")
+
+        def batches(name: str) -> TokenBatches:
+            stores = (TokenStore(folder / f"{name}-{side}") for side in ("source", "target"))
+            special_ids = (PAD_ID, BOS_ID, EOS_ID)
+            return TokenBatches(
+                *stores,
+                max_tokens=config.training.max_tokens,
+                seed=config.seed,
+                special_ids=special_ids,
+            )
+
+        valid, test = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
+        about = About(**json.loads((folder / "about.json").read_bytes()))
+        return cls(source, target, batches("train"), batches("valid"), valid, test, about)
+
+
+def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
+    """Split, train the tokenizers on the training part, and write everything into `folder`."""
+    parts, valid_origin, test_origin = _split(bitext, config)
+    source, target = _train_tokenizers(parts.train, config)
+    about = About(
+        bitext.name,
+        bitext.source_language,
+        bitext.target_language,
+        valid_origin=valid_origin,
+        test_origin=test_origin,
+    )
+    held_out = {"valid": list(parts.valid), "test": list(parts.test)}
+    for name, pairs in held_out.items():
+        if not pairs:
+            raise DataError(f"There are no {name} pairs after cleaning; give more with --{name}, or more data.")
+        (folder / f"{name}.json").write_text(json.dumps(pairs), encoding="utf-8")
+    limit = config.data.max_length
+    counts = _write_stores(folder / "train", parts.train, (source, target), limit)
+    _write_stores(folder / "valid", held_out["valid"], (source, target), limit)
+    about.train_pairs, about.train_tokens = counts.kept, counts.tokens
+    report = getattr(parts.train, "report", bitext.report)
+    about.dropped = dict(report.dropped) | ({f"more than {limit} tokens": counts.long} if counts.long else {})
+    if not counts.kept:
+        raise DataError(f"{bitext.name} has no pair left to train on: {about.dropped}; give more pairs.")
+    source.save(folder / "source_tokenizer.json")
+    target.save(folder / "target_tokenizer.json")
+    (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
+
+
+def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[Splits, str, str]:
+    """The three parts, and in words where validation and test pairs come from."""
+    given = {name: _open(paths) for name, paths in (("valid", config.data.valid), ("test", config.data.test))}
+    if held_out := [part for part in given.values() if part]:
+        bitext = bitext.cleaned(held_out=held_out)
+    number = config.data.held_out
+    sizes = {name: 0 if part else number for name, part in given.items()}
+    parts = split(bitext, **sizes, seed=config.seed) if any(sizes.values()) else Splits(bitext, bitext, bitext)
+    origins = [
+        f"{part.name}, given" if part else f"split off by source sentence, seed {config.seed}"
+        for part in given.values()
+    ]
+    return Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test), *origins
+
+
+def _open(paths: list[str]) -> Bitext | None:
+    return Bitext.open(*paths).cleaned() if paths else None
+
+
+def _train_tokenizers(train: Bitext, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+    size = config.tokenizer.vocab_size
+    if config.tokenizer.shared:
+        both = Tokenizer.train(chain.from_iterable(train), vocab_size=size)
+        return both, both
+    source = Tokenizer.train((source for source, _ in train), vocab_size=size)
+    return source, Tokenizer.train((target for _, target in train), vocab_size=size)
+
+
+@dataclass
+class _Counts:
+    kept: int = 0
+    long: int = 0
+    tokens: int = 0
+
+
+def _write_stores(
+    path: Path,
+    pairs: Iterable[tuple[str, str]],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    limit: int,
+) -> _Counts:
+    """Write `path`-source and `path`-target, side by side, in one pass."""
+    counts = _Counts()
+
+    def encoded() -> Iterator[tuple[list[int], list[int]]]:
+        pairs_left = iter(pairs)
+        while chunk := list(islice(pairs_left, 20_000)):
+            sides = (t.encode_batch(texts) for t, texts in zip(tokenizers, zip(*chunk, strict=True), strict=True))
+            for source, target in zip(*sides, strict=True):
+                if max(len(source), len(target)) >= limit:
+                    counts.long += 1
+                    continue
+                counts.kept += 1
+                counts.tokens += len(source) + len(target) + 2
+                yield source, target
+
+    TokenStore.write_pair(path.with_name(f"{path.name}-source"), path.with_name(f"{path.name}-target"), encoded())
+    return counts

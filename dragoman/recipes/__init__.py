@@ -1,0 +1,1 @@
+"""Recipes: one YAML file a run, by name."""
