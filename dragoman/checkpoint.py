@@ -1,0 +1,251 @@
+"""The model directory, and the checkpoints of a run: written whole or not at all, verified, no pickle.
+
+A checkpoint is a directory that appears under its name only when every byte of it is on the disk; a manifest
+holds the size and SHA-256 of each file, and loading falls back to the one before when they differ.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.errors import DataError, ResourceError
+from dragoman.model import Transformer, TransformerConfig
+
+FORMAT = 1
+"""Counts up when a model directory changes in a way that older versions cannot read."""
+
+
+@dataclass
+class ModelDirectory:
+    """What a model directory holds: everything between raw text in and detokenised text out."""
+
+    model: Transformer
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    source_language: str | None = None
+    target_language: str | None = None
+
+    def save(self, path: Path) -> None:
+        """Write config.json, the tokenizers and model.safetensors, each file atomically, the weights last."""
+        path.mkdir(parents=True, exist_ok=True)
+        shared = self.source_tokenizer is self.target_tokenizer
+        names = ("tokenizer.json",) * 2 if shared else ("source_tokenizer.json", "target_tokenizer.json")
+        for name, tokenizer in zip(names, (self.source_tokenizer, self.target_tokenizer), strict=True):
+            write_file(path / name, tokenizer.to_json().encode())
+        config = {
+            "format": FORMAT,
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+            "source_tokenizer": names[0],
+            "target_tokenizer": names[1],
+            "model": self.model.config.to_dict(),
+        }
+        write_file(path / "config.json", (json.dumps(config, indent=2) + "\n").encode())
+        save_weights(path, self.model)
+
+    @classmethod
+    def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
+        """Read a model directory; raises `DataError` for one that is missing, damaged or of another version."""
+        config = _read_config(path)
+        try:
+            model_config = TransformerConfig.from_dict(config["model"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
+        source, target = config.get("source_tokenizer", ""), config.get("target_tokenizer", "")
+        if any(not isinstance(name, str) or Path(name).name != name for name in (source, target)):
+            raise DataError(
+                f"{path / 'config.json'} must name tokenizer files in the same folder; copy the model again."
+            )
+        source_tokenizer = Tokenizer.load(path / source)
+        target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
+        for side, tokenizer, size in (
+            ("source", source_tokenizer, model_config.source_vocab_size),
+            ("target", target_tokenizer, model_config.target_vocab_size),
+        ):
+            if tokenizer.vocab_size != size:
+                raise DataError(
+                    f"The {side} tokenizer in {path} has {tokenizer.vocab_size} entries, but the model {size}: "
+                    "the files are of two different models; copy the whole folder again."
+                )
+        model = Transformer(model_config)
+        load_weights(path / "model.safetensors", model)
+        languages = config.get("source_language"), config.get("target_language")
+        return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages)
+
+
+def save_weights(path: Path, model: Transformer) -> None:
+    """Write `path`/model.safetensors; tensors that several names share are stored once."""
+    write_file(path / "model.safetensors", save(_tensors(dict(model.named_parameters()))))
+
+
+def load_weights(path: Path, model: Transformer) -> None:
+    """Copy the weights of a safetensors file into `model`, which must have the same names and shapes."""
+    copy_weights(_read_tensors(path), model, origin=path)
+
+
+@torch.no_grad()
+def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
+    """Copy `weights` into `model`. Raises `DataError` that names what is missing, superfluous or misshapen."""
+    own = dict(model.named_parameters())
+    if missing := sorted(own.keys() - weights.keys()):
+        raise DataError(f"{origin} lacks the weights '{missing[0]}' that config.json asks for; copy the model again.")
+    if extra := sorted(weights.keys() - own.keys()):
+        raise DataError(f"{origin} has the weights '{extra[0]}' that config.json does not know; copy the model again.")
+    for name, parameter in own.items():
+        if weights[name].shape != parameter.shape:
+            raise DataError(
+                f"{origin} has '{name}' of shape {tuple(weights[name].shape)}, but config.json describes "
+                f"{tuple(parameter.shape)}; the two files belong to different models."
+            )
+        parameter.copy_(weights[name])
+
+
+class Checkpoints:
+    """The checkpoints in one folder, named step_N."""
+
+    def __init__(self, folder: Path, *, warn: Callable[[str], None]):
+        self.folder, self.warn = folder, warn
+
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint, oldest first."""
+        names = (entry.name for entry in self.folder.glob("step_*") if entry.is_dir())
+        return sorted(int(name.removeprefix("step_")) for name in names if name.removeprefix("step_").isdecimal())
+
+    def save(self, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+        """Write one file of tensors for each name, and `state` as JSON; raises `ResourceError` on a full disk."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        files = {f"{name}.safetensors": save(_tensors(group)) for name, group in tensors.items()}
+        files["state.json"] = json.dumps(state).encode()
+        files["manifest.json"] = json.dumps({name: _fingerprint(data) for name, data in files.items()}).encode()
+        check_space(self.folder, sum(map(len, files.values())))
+        for stale in self.folder.glob("*.tmp"):
+            shutil.rmtree(stale, ignore_errors=True)
+        temporary = self.folder / f"step_{step:08d}.{os.getpid()}.tmp"
+        temporary.mkdir()
+        for name, data in files.items():
+            _write_synced(temporary / name, data)
+        _sync(temporary)
+        final = self._path(step)
+        if final.exists():
+            shutil.rmtree(final)
+        os.rename(temporary, final)
+        _sync(self.folder)
+
+    def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        """The tensors and the state of one checkpoint; raises `DataError` if a byte of it is wrong."""
+        path = self._path(step)
+        try:
+            manifest = json.loads((path / "manifest.json").read_bytes())
+            damaged = [name for name, mark in manifest.items() if _fingerprint((path / name).read_bytes()) != mark]
+        except (OSError, ValueError, AttributeError):
+            damaged = ["manifest.json"]
+        if damaged:
+            raise DataError(f"The checkpoint {path} is damaged ({damaged[0]} is not what was written).")
+        tensors = {file.stem: load_file(file) for file in path.glob("*.safetensors")}
+        return tensors, json.loads((path / "state.json").read_bytes())
+
+    def load_latest(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
+        """The newest checkpoint that is whole, or None; says so when it has to skip one."""
+        for step in reversed(self.steps()):
+            try:
+                return self.load(step)
+            except DataError as error:
+                self.warn(f"{error} Trying the one before.")
+        return None
+
+    def prune(self, keep: set[int]) -> None:
+        """Delete all checkpoints but those of the steps in `keep`."""
+        for step in self.steps():
+            if step not in keep:
+                shutil.rmtree(self._path(step), ignore_errors=True)
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step_{step:08d}"
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one move: a crash leaves the old file or the new one, never half of each."""
+    check_space(path.parent, len(data))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write_synced(temporary, data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def check_space(folder: Path, size: int) -> None:
+    """Raise `ResourceError` unless the disk has room for `size` bytes and a fifth more."""
+    free = shutil.disk_usage(folder).free
+    if free < 1.2 * size:
+        raise ResourceError(
+            f"The disk of {folder} is full: {size / 1e6:.0f} MB are to be written and {free / 1e6:.0f} MB are free; "
+            "make room and try again."
+        )
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    # A directory can only be synced where it can be opened, which Windows refuses.
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _fingerprint(data: bytes) -> dict[str, Any]:
+    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path} cannot be read as weights ({error}); copy the model again.") from None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        what = "is a file, not a model directory" if path.exists() else "does not exist"
+        raise DataError(f"{path} {what}; give the folder that `dragoman train` wrote.")
+    file = path / "config.json"
+    try:
+        config = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise DataError(
+            f"{path} is not a model directory: it has no config.json; give the folder that `dragoman train` wrote."
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file} cannot be read as JSON ({error}); copy the model again.") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        found = config.get("format") if isinstance(config, dict) else None
+        raise DataError(
+            f"{file} is of format {found!r}, but this version of Dragoman reads format {FORMAT}; "
+            "use the version that wrote it, or train again."
+        )
+    return config

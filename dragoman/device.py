@@ -1,0 +1,33 @@
+"""Which processor computes, in which precision, with how much memory for kernels."""
+
+import os
+
+import torch
+
+KERNELS_KEPT = 128
+
+
+def choose_device() -> torch.device:
+    """A CUDA GPU if there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def choose_precision(name: str, device: torch.device) -> torch.dtype:
+    """`float32`, `bfloat16`, or `auto`: bfloat16 where the processor multiplies it natively, else float32."""
+    if name != "auto":
+        return getattr(torch, name)
+    if device.type == "cuda":
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        native = device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if native else torch.float32
+
+
+def limit_kernel_caches() -> None:
+    """Let oneDNN, which compiles a kernel for each shape of a product on a CPU, keep few of them.
+
+    Batches have so many shapes that the 1,024 it keeps by default grow to over a gigabyte in a hundred steps,
+    and a step is no faster for it. Has an effect only before the first product; a setting of the user's stays.
+    """
+    for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(variable, str(KERNELS_KEPT))

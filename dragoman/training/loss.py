@@ -1,0 +1,95 @@
+"""Label-smoothed cross-entropy (section 5.4 of the paper) as a sum and a count.
+
+The logits of a batch, (tokens, vocabulary), are by far its largest tensor. They are computed here in slices
+that fit in the cache, and each slice turns into its gradient at once, so the whole tensor never exists.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+_SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 8 MB of float32 stay in a CPU's cache
+
+
+def cross_entropy(
+    states: Float[Tensor, "*shape d_model"],
+    targets: Int[Tensor, "*shape"],
+    *,
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None = None,
+    pad_id: int,
+    smoothing: float = 0.0,
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
+
+    Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary,
+    as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision.
+    """
+    counted = (targets != pad_id).flatten()
+    states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
+    return _ProjectedCrossEntropy.apply(states, weight, bias, targets, smoothing), counted.sum()
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, states, weight, bias, targets, smoothing):
+        kind = states.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
+        # detach: a gradient is wanted from here on only for what is computed below, by hand.
+        hidden, matrix = states.detach().to(dtype), weight.detach().to(dtype)
+        with_gradient = any(ctx.needs_input_grad)
+        total = states.new_zeros((), dtype=torch.float64)
+        states_grad = torch.empty_like(hidden) if with_gradient else None
+        weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
+        bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
+        rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
+        with torch.autocast(kind, enabled=False):
+            for part, target in zip(hidden.split(rows), targets.split(rows), strict=True):
+                logits = part @ matrix.T
+                if bias is not None:
+                    logits += bias.to(dtype)
+                loss, grad = _slice_loss(logits, target, smoothing, with_gradient)
+                total += loss
+                if with_gradient:
+                    start = (part.storage_offset() - hidden.storage_offset()) // max(1, hidden.size(1))
+                    torch.mm(grad.to(dtype), matrix, out=states_grad[start : start + len(part)])
+                    weight_grad += grad.to(dtype).T @ part
+                    if bias_grad is not None:
+                        bias_grad += grad.sum(0)
+        ctx.save_for_backward(states_grad, weight_grad, bias_grad)
+        ctx.dtypes = states.dtype, weight.dtype
+        return total.float()
+
+    @staticmethod
+    def backward(ctx, scale):
+        states_grad, weight_grad, bias_grad = ctx.saved_tensors
+        states_dtype, weight_dtype = ctx.dtypes
+        bias_grad = None if bias_grad is None else bias_grad * scale
+        return (
+            (states_grad * scale).to(states_dtype),
+            (weight_grad * scale).to(weight_dtype),
+            bias_grad,
+            None,
+            None,
+        )
+
+
+def _slice_loss(logits: Tensor, target: Tensor, smoothing: float, with_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """The summed loss of some rows, and its gradient with respect to their logits (float32).
+
+    With p = softmax(z): loss = log sum exp z - (1 - smoothing) z_target - smoothing mean(z), and the gradient is
+    p minus the smoothed target.
+    """
+    index = target.unsqueeze(1)
+    vocab = logits.size(1)
+    chosen = logits.gather(1, index).float()
+    mean = logits.mean(1, keepdim=True, dtype=torch.float32) if smoothing else 0.0
+    if not with_gradient:
+        normaliser = logits.float().logsumexp(1, keepdim=True)
+        return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum(), None
+    probabilities = logits.softmax(1, dtype=torch.float32)
+    # Below the smallest float the loss of a token is cut at 87 nats; its gradient stays right.
+    log_chosen = probabilities.gather(1, index).clamp_min(torch.finfo(torch.float32).tiny).log()
+    loss = (smoothing * (chosen - mean) - log_chosen).sum()
+    grad = probabilities.sub_(smoothing / vocab) if smoothing else probabilities
+    return loss, grad.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1))
