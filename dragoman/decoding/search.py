@@ -1,0 +1,183 @@
+"""Greedy and beam search over a `Stepper`. Knows tokens and log-probabilities, no model.
+
+Rows are hypotheses. Those of one sentence stand together, and finished sentences leave the batch.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class Stepper(Protocol):
+    """What search needs to know of a model."""
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Add a token to each row; return the log-probabilities of the next."""
+        ...
+
+    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+        """Keep these rows, in this order; a row may be kept several times, in equal numbers for each sentence."""
+        ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation as token ids, without begin and end of sentence."""
+
+    tokens: list[int]
+    log_prob: float
+    """Sum over its tokens and the end of sentence, in nats."""
+    score: float
+    """`log_prob`, divided by its length to the power of the length penalty: what search ranks by."""
+    finished: bool = True
+    """False if it was cut at the length limit."""
+
+
+@torch.inference_mode()
+def greedy_search(
+    stepper: Stepper,
+    *,
+    max_lengths: list[int],
+    bos_id: int,
+    eos_id: int,
+    length_penalty: float = 1.0,
+) -> list[list[Hypothesis]]:
+    """Take the most probable token, again and again: one hypothesis for each sentence.
+
+    `max_lengths` holds the most tokens of each sentence's translation, end of sentence included.
+    """
+    results: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    live = torch.arange(len(max_lengths))
+    limits = torch.tensor(max_lengths)
+    tokens = torch.full((len(max_lengths),), bos_id)
+    history = torch.empty(len(max_lengths), 0, dtype=torch.long)
+    totals = torch.zeros(len(max_lengths), dtype=torch.float64)
+    length = 0
+    while len(live):
+        log_probs, tokens = (t.cpu() for t in stepper.step(tokens).max(dim=-1))
+        length += 1
+        totals += log_probs
+        history = torch.cat([history, tokens[:, None]], dim=1)
+        ended = (tokens == eos_id) | (limits <= length)
+        if ended.any():
+            for row in ended.nonzero().flatten().tolist():
+                ids, finished = history[row].tolist(), bool(tokens[row] == eos_id)
+                results[live[row]].append(
+                    _hypothesis(
+                        ids[:-1] if finished else ids,
+                        float(totals[row]),
+                        length,
+                        length_penalty,
+                        finished,
+                    )
+                )
+            kept = (~ended).nonzero().flatten()
+            live, limits, tokens, history, totals = (t[kept] for t in (live, limits, tokens, history, totals))
+            if len(kept):
+                stepper.reorder(kept)
+    return results
+
+
+@torch.inference_mode()
+def beam_search(
+    stepper: Stepper,
+    *,
+    beam_size: int,
+    max_lengths: list[int],
+    bos_id: int,
+    eos_id: int,
+    length_penalty: float = 1.0,
+) -> list[list[Hypothesis]]:
+    """Follow the `beam_size` best prefixes of each sentence; returns as many hypotheses each, best first.
+
+    A sentence is done when `beam_size` of its hypotheses have ended, or at its length limit (`max_lengths`: most
+    tokens of each translation, end of sentence included), where its live prefixes count as they are.
+    """
+    beams = _Beams(beam_size, max_lengths, eos_id, length_penalty)
+    log_probs = stepper.step(torch.full((len(max_lengths),), bos_id))
+    # The first step has one row for each sentence; from here on each has `beam_size`.
+    rows, tokens = beams.advance(log_probs[:, None])
+    while len(rows):
+        stepper.reorder(rows)
+        log_probs = stepper.step(tokens)
+        rows, tokens = beams.advance(log_probs.unflatten(0, (-1, beam_size)))
+    return beams.results()
+
+
+class _Beams:
+    """The live prefixes and the ended hypotheses of all sentences."""
+
+    def __init__(self, beam_size: int, max_lengths: list[int], eos_id: int, length_penalty: float):
+        self.beam_size, self.eos_id, self.length_penalty = beam_size, eos_id, length_penalty
+        self.ended: list[list[Hypothesis]] = [[] for _ in max_lengths]
+        self.live = torch.arange(len(max_lengths))
+        self.limits = torch.tensor(max_lengths)
+        self.length = 0
+        self.totals: Tensor = torch.zeros(len(max_lengths), 1)  # (live, beam)
+        self.history = torch.empty(len(max_lengths), 1, 0, dtype=torch.long)  # (live, beam, length)
+
+    def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
+        """Take the best continuations; returns the rows to keep and the token each goes on with."""
+        self.length += 1
+        sentences, width, vocab = log_probs.shape
+        totals, candidates = _best(log_probs, self.totals, 2 * self.beam_size)
+        parents, tokens = candidates // vocab, candidates % vocab
+        ends = (tokens == self.eos_id) & torch.isfinite(totals)
+        # Of twice as many candidates, at most half end: a prefix each stays to go on with.
+        for sentence, rank in ends[:, : self.beam_size].nonzero().tolist():
+            self._end(sentence, int(parents[sentence, rank]), float(totals[sentence, rank]))
+        going_on = (tokens == self.eos_id).to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
+        totals, parents, tokens = (t.gather(1, going_on) for t in (totals, parents, tokens))
+        self.totals = totals
+        history = self.history.gather(1, parents[:, :, None].expand(-1, -1, self.history.size(2)))
+        self.history = torch.cat([history, tokens[:, :, None]], dim=2)
+        kept = self._drop_done()
+        rows = parents + torch.arange(sentences)[:, None] * width
+        return rows[kept].flatten(), tokens[kept].flatten()
+
+    def results(self) -> list[list[Hypothesis]]:
+        """The best hypotheses of each sentence, best first."""
+        return [sorted(group, key=lambda h: -h.score)[: self.beam_size] for group in self.ended]
+
+    def _end(self, sentence: int, parent: int, total: float) -> None:
+        tokens = self.history[sentence, parent].tolist()
+        self.ended[self.live[sentence]].append(_hypothesis(tokens, total, self.length, self.length_penalty, True))
+
+    def _drop_done(self) -> Tensor:
+        """Forget the sentences that are done; returns the places of the others."""
+        full = torch.tensor([len(self.ended[index]) >= self.beam_size for index in self.live.tolist()])
+        cut = ~full & (self.limits <= self.length)
+        for sentence in cut.nonzero().flatten().tolist():
+            for tokens, total in zip(self.history[sentence].tolist(), self.totals[sentence].tolist(), strict=True):
+                if total > -torch.inf:
+                    hypothesis = _hypothesis(tokens, total, self.length, self.length_penalty, False)
+                    self.ended[self.live[sentence]].append(hypothesis)
+        kept = (~(full | cut)).nonzero().flatten()
+        self.live, self.limits, self.totals, self.history = (
+            t[kept] for t in (self.live, self.limits, self.totals, self.history)
+        )
+        return kept
+
+
+def _best(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` best continuations of each sentence, over its beam, and where they stand in (beam, vocab).
+
+    Two small selections instead of one over the whole (beam, vocab) row.
+    """
+    _, width, vocab = log_probs.shape
+    values, tokens = log_probs.topk(min(count, vocab), dim=-1)
+    values, tokens = values.float().cpu() + totals[:, :, None], tokens.cpu()
+    flat = (tokens + torch.arange(width)[:, None] * vocab).flatten(1)
+    missing = count - flat.size(1)
+    if missing > 0:
+        values = torch.nn.functional.pad(values.flatten(1), (0, missing), value=-torch.inf)
+        flat = torch.nn.functional.pad(flat, (0, missing))
+    best, places = values.flatten(1).topk(count, dim=1)
+    return best, flat.gather(1, places)
+
+
+def _hypothesis(tokens: list[int], log_prob: float, length: int, penalty: float, finished: bool) -> Hypothesis:
+    return Hypothesis(tokens, log_prob, log_prob / length**penalty, finished)

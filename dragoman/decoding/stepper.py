@@ -1,0 +1,34 @@
+"""A model as a `Stepper`: the source is encoded once, each step adds one token to every row."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dragoman.model import Transformer
+
+
+class ModelStepper:
+    """Decodes `model` step by step; rows of one sentence share its memory."""
+
+    def __init__(self, model: Transformer, source_ids: Int[Tensor, "batch src_len"]):
+        self.model = model
+        self.device = source_ids.device
+        self.source_mask: Bool[Tensor, "batch src_len"] = source_ids != model.config.pad_id
+        self.memory = model.encode(source_ids, self.source_mask)
+        self.cache = model.new_cache()
+        self.sentences = torch.arange(len(source_ids))
+        """Which row of the memory each row reads."""
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        tokens = tokens.to(self.device)[:, None]
+        logits = self.model.decode(tokens, self.memory, self.source_mask, self.cache)
+        return logits[:, 0].float().log_softmax(-1)
+
+    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+        sentences, memory_rows = None, None
+        sentences = self.sentences[rows]
+        remaining, self.sentences = torch.unique_consecutive(sentences, return_inverse=True)
+        if len(remaining) < len(self.memory):
+            memory_rows = remaining.to(self.device)
+            self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
+        self.cache.reorder(rows.to(self.device), memory_rows)
