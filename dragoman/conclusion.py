@@ -1,0 +1,67 @@
+"""The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
+
+import torch
+
+from dragoman.checkpoint import ModelDirectory, write_file
+from dragoman.config import RunConfig
+from dragoman.data.preparation import PreparedData
+from dragoman.device import choose_device
+from dragoman.evaluation import Evaluation
+from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
+from dragoman.run_directory import RunDirectory, read_metrics
+from dragoman.scoring import evaluate_pairs
+from dragoman.terminal import Display
+
+SHOWN_TESTS = 20
+
+
+def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: Display) -> Evaluation:
+    """Score the kept model on the test pairs, and write its card and its report."""
+    with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
+        search = config.decoding.model_dump()
+        evaluation = evaluate_pairs(directory.path, data.test_pairs, precision=config.training.precision, **search)
+    with display.status("Writing the report"):
+        kept = ModelDirectory.load(directory.path)
+        summary = _summary(directory, config, data, kept, evaluation)
+        write_report(directory.path, summary)
+        write_file(directory.path / "README.md", model_card(summary).encode())
+    return evaluation
+
+
+def _summary(
+    directory: RunDirectory,
+    config: RunConfig,
+    data: PreparedData,
+    kept: ModelDirectory,
+    evaluation: Evaluation,
+) -> RunSummary:
+    tokenizers = kept.source_tokenizer, kept.target_tokenizer
+    samples = [
+        {"source": source, "reference": reference, "translation": translation}
+        for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
+    ]
+    # Which sentence of the first hundred shows the reordering of words best?
+    shown = [s for s in samples[:100] if s["translation"]]
+    maps = (word_attention(kept.model, *tokenizers, s["source"], s["translation"]) for s in shown)
+    return RunSummary(
+        source_language=kept.source_language,
+        target_language=kept.target_language,
+        config=config,
+        model=kept.model.config,
+        num_weights=sum(parameter.numel() for parameter in kept.model.parameters()),
+        machine=machine(),
+        pairs={
+            "train": data.about.train_pairs,
+            "valid": len(data.valid_pairs),
+            "test": len(data.test_pairs),
+        },
+        metrics=read_metrics(directory.metrics),
+        evaluation=evaluation.to_dict(),
+        samples=samples[:SHOWN_TESTS],
+        attention=most_reordered(maps),
+    )
+
+
+def machine() -> str:
+    device = choose_device()
+    return f"{torch.get_num_threads()} CPU threads" if device.type == "cpu" else torch.cuda.get_device_name(device)

@@ -1,0 +1,123 @@
+"""All that there is to say about a run, gathered once for its page and its model card."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import RunConfig
+from dragoman.model import TransformerConfig
+from dragoman.report.attention import WordAttention
+
+SCORES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """All that there is to say about a run, at its end or on the way."""
+
+    source_language: str | None
+    target_language: str | None
+    config: RunConfig
+    model: TransformerConfig
+    num_weights: int
+    machine: str
+    """What the training ran on, such as "2 CPU threads"."""
+    pairs: dict[str, int]
+    """How many sentence pairs are in `train`, `valid` and `test`."""
+    metrics: Sequence[dict[str, Any]] = ()
+    """The events `step`, `validation` and `average`, oldest first."""
+    evaluation: dict[str, Any] | None = None
+    """`Evaluation.to_dict()` of the test pairs."""
+    samples: Sequence[dict[str, str]] = ()
+    """Some test pairs with `source`, `reference` and `translation`."""
+    attention: WordAttention | None = None
+    """Of one sentence."""
+
+    @property
+    def source(self) -> str:
+        return self.source_language or "the source language"
+
+    @property
+    def target(self) -> str:
+        return self.target_language or "the target language"
+
+    @property
+    def title(self) -> str:
+        """Such as "en → fr"."""
+        known = self.source_language and self.target_language
+        return f"{self.source_language} → {self.target_language}" if known else "A translation model"
+
+    @property
+    def data(self) -> str:
+        """The files that the pairs came from."""
+        names = (self.config.data.source, self.config.data.target)
+        return " and ".join(Path(name).name for name in names if name) or "unnamed data"
+
+    @property
+    def config_yaml(self) -> str:
+        """The configuration without the folders of the data, which are nobody else's business."""
+        data = self.config.data
+        names = {
+            "source": data.source and Path(data.source).name,
+            "target": data.target and Path(data.target).name,
+            "valid": [Path(name).name for name in data.valid],
+            "test": [Path(name).name for name in data.test],
+        }
+        shown = {"data": data.model_copy(update=names)}
+        return self.config.model_copy(update=shown).to_yaml()
+
+    @property
+    def test_pairs(self) -> str:
+        """How the test pairs came about."""
+        if self.config.data.test:
+            return f"{self.pairs['test']:,} pairs of a test set of its own"
+        return (
+            f"{self.pairs['test']:,} pairs held out by source sentence: none of their source sentences was trained on"
+        )
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.metrics if event["event"] == kind]
+
+    def facts(self) -> dict[str, str]:
+        """Sizes and costs as people read them."""
+        model, last = self.model, (self.events("step") or [{}])[-1]
+        vocabulary = f"{model.source_vocab_size:,}"
+        if not model.share_embeddings:
+            vocabulary += f" and {model.target_vocab_size:,}"
+        facts = {
+            "Pairs": ", ".join(f"{count:,} {name}" for name, count in self.pairs.items()),
+            "Weights": f"{self.num_weights:,}",
+            "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
+            f"{model.d_model}, {model.num_heads} heads",
+            "Vocabulary": vocabulary,
+        }
+        if last:
+            step = max(event.get("step", 0) for event in self.metrics)
+            facts["Training"] = f"{step:,} steps in {duration(last['seconds'])}"
+            facts["Tokens seen"] = f"{last['tokens']:,}"
+        facts["Machine"] = self.machine
+        if self.evaluation:
+            speed = self.evaluation["sentences_per_second"]
+            beam = self.config.decoding.beam_size
+            facts["Translation"] = f"{speed:,.1f} sentences per second, beam {beam}"
+        return facts
+
+    def figures(self) -> dict[str, str]:
+        """The test scores, or the best so far on the validation pairs."""
+        if not self.evaluation:
+            best = max((e["bleu"] for e in self.events("validation")), default=None)
+            return {} if best is None else {"BLEU, best validation": f"{best:.1f}"}
+        known = {key: self.evaluation[key] for key in SCORES}
+        figures = {SCORES[key]: f"{value:.1f}" for key, value in known.items() if value is not None}
+        figures["Perplexity"] = f"{self.evaluation['perplexity']:.2f}"
+        figures["Token accuracy"] = f"{100 * self.evaluation['token_accuracy']:.1f} %"
+        return figures
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min 20 s, 2 h 05 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

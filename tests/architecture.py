@@ -1,0 +1,208 @@
+"""Checks of the rules that keep the package legible, on its syntax trees; each lists its problems.
+
+Imports point one way, files and functions stay short, and nothing reads a pickle or runs text as
+code. test_architecture.py applies them, and shows that each sees a violation.
+"""
+
+import ast
+import graphlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# From the ground up; a unit is a file or folder directly under dragoman/.
+LAYERS = (
+    {"errors", "recipes"},
+    {"model"},
+    {"checkpoint", "data", "config", "device", "terminal"},
+    {"decoding", "training", "evaluation"},
+    {"run", "serving", "report", "interop"},
+    {"cli", "demo", "__init__", "__main__"},
+)
+LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
+STRANGERS = {frozenset({"training", "decoding"})}
+# What a part that others read on its own may import, besides the standard library.
+SELF_CONTAINED = {
+    "dragoman.model": ("torch", "jaxtyping", "dragoman.model"),
+    "dragoman.decoding.search": ("torch", "jaxtyping", "dragoman.errors"),
+}
+
+MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 299, 39, 6
+BUDGET_EXCEPTION = re.compile(r"Budget: \w+([^\w\n]+\w+){2,}")  # what is exceeded, and why
+FIRST_LINES = 20
+COMMANDS = {"command", "callback"}  # typer's decorators
+
+PICKLE_READERS = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+FORBIDDEN_ARGUMENTS = {("weights_only", False), ("allow_pickle", True)}
+
+
+class Module(NamedTuple):
+    """One file of the package: its dotted name, its text and its syntax tree."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def unit(self) -> str:
+        parts = self.name.split(".")
+        return unit_of(parts[1]) if len(parts) > 1 else "__init__"
+
+
+def unit_of(part: str) -> str:
+    """The command line may fill several files, cli_train.py beside cli.py; they are one unit."""
+    return "cli" if part.startswith("cli_") else part
+
+
+def modules(root: Path) -> list[Module]:
+    """Every module of the package `dragoman` in `root`."""
+    found = []
+    for path in sorted((root / "dragoman").rglob("*.py")):
+        name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        text = path.read_text(encoding="utf-8")
+        found.append(Module(name, path, text, ast.parse(text, str(path))))
+    return found
+
+
+def imports(module: Module, known: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of all that a module imports, at its top or inside a function.
+
+    `from dragoman.data import bitext` names a module; of `from dragoman.errors import DataError`
+    the part that is one counts.
+    """
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.name.split(".")
+                drop = node.level - (module.path.name == "__init__.py")
+                base = ".".join([*package[: len(package) - drop], *([base] if base else [])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                unit = base == "dragoman" and alias.name in LEVEL
+                if full != "dragoman.__version__":
+                    yield node.lineno, full if unit or full in known else base
+
+
+def import_problems(root: Path) -> list[str]:
+    """Imports that point up, go to a stranger, leave a self-contained part, or close a circle."""
+    found, problems, graph = modules(root), [], {}
+    known = {module.name for module in found}
+    for module in found:
+        if module.unit not in LEVEL:
+            problems.append(f"{module.name} has no place in LAYERS of {Path(__file__).name}")
+            continue
+        for line, name in imports(module, known):
+            problems += [f"{module.name}:{line} {problem}" for problem in judge(module, name)]
+            target = target_unit(name)
+            if target != module.unit and LEVEL.get(target) == LEVEL[module.unit]:
+                graph.setdefault(module.unit, set()).add(target)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        problems.append(f"imports in a circle: {' -> '.join(error.args[1])}")
+    return problems
+
+
+def judge(module: Module, name: str) -> Iterator[str]:
+    """What is wrong with this module importing that name."""
+    target = target_unit(name)
+    if target in LEVEL and LEVEL[target] > LEVEL[module.unit]:
+        yield f"imports upward: {module.unit} -> {target}"
+    if frozenset({module.unit, target}) in STRANGERS:
+        yield f"{module.unit} must not know {target}"
+    for part, allowed in SELF_CONTAINED.items():
+        if within(module.name, part):
+            standard = name.split(".")[0] in sys.stdlib_module_names
+            if not standard and not any(within(name, root) for root in allowed):
+                yield f"{part} must not import {name}"
+
+
+def target_unit(name: str) -> str | None:
+    """The unit a dotted name belongs to, or None if it is none of ours."""
+    parts = name.split(".")
+    if parts[0] != "dragoman":
+        return None
+    return unit_of(parts[1]) if len(parts) > 1 else "__init__"
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def budget_problems(root: Path) -> list[str]:
+    """Files and functions that are too long or take too much, unless the file says why."""
+    problems = []
+    for module in modules(root):
+        lines = module.text.split("\n")
+        if BUDGET_EXCEPTION.search("\n".join(lines[:FIRST_LINES])):
+            continue
+        length = len(lines) - (lines[-1] == "")
+        if length > MAX_FILE_LINES:
+            problems.append(f"{module.name} has {length} lines")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                where = f"{module.name}:{node.lineno} {node.name}"
+                length = node.end_lineno - node.lineno + 1
+                if length > MAX_FUNCTION_LINES:
+                    problems.append(f"{where} has {length} lines")
+                count = len(parameters(node))
+                command = module.unit == "cli" and is_command(node)
+                if count > MAX_PARAMETERS and not command:
+                    problems.append(f"{where} has {count} parameters")
+    return problems
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    taken = function.args
+    names = [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
+
+
+def is_command(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether typer makes a command of it; its parameters are then the command's options."""
+    nodes = (node for each in function.decorator_list for node in ast.walk(each))
+    return any(isinstance(node, ast.Attribute) and node.attr in COMMANDS for node in nodes)
+
+
+def danger_problems(root: Path) -> list[str]:
+    """Pickles, text run as code, and lines split where a text has none."""
+    return [
+        f"{module.name}:{line} {what}"
+        for module in modules(root)
+        for node in ast.walk(module.tree)
+        for line, what in dangers(node, in_interop=module.unit == "interop")
+    ]
+
+
+def dangers(node: ast.AST, *, in_interop: bool) -> Iterator[tuple[int, str]]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        names = [alias.name for alias in node.names]
+        sources = names if isinstance(node, ast.Import) else [node.module or ""]
+        for name in sources:
+            if name.split(".")[0] in PICKLE_READERS:
+                yield node.lineno, f"imports {name}"
+        if sources == ["torch"] and {"load", "save"} & set(names):
+            yield node.lineno, "imports load or save from torch; call them as torch.load"
+    elif isinstance(node, ast.Attribute) and node.attr == "splitlines":
+        yield node.lineno, "uses splitlines, which also splits at characters inside a sentence"
+    elif isinstance(node, ast.Call):
+        yield from ((node.lineno, what) for what in call_dangers(node, in_interop=in_interop))
+
+
+def call_dangers(call: ast.Call, *, in_interop: bool) -> Iterator[str]:
+    constants = (each for each in call.keywords if isinstance(each.value, ast.Constant))
+    given = {(each.arg, each.value.value) for each in constants}
+    yield from (f"passes {name}={value}" for name, value in given & FORBIDDEN_ARGUMENTS)
+    called = ast.unparse(call.func)
+    if called in ("eval", "exec", "torch.save"):
+        yield f"calls {called}"
+    if called == "torch.load" and not in_interop:
+        yield "calls torch.load outside interop"
+    if called == "torch.load" and ("weights_only", True) not in given:
+        yield "calls torch.load without weights_only=True"

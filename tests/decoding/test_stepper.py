@@ -1,0 +1,137 @@
+"""The model step by step, after any reordering, against the whole forward pass of each prefix."""
+
+import random
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.decoding.stepper import ModelStepper
+from dragoman.model import Transformer, TransformerConfig
+
+VARIANTS = {
+    "default": {},
+    "rotary": {"positions": "rotary", "norm": "rms", "activation": "swiglu"},
+    "learned": {"positions": "learned", "norm_order": "post", "tie_projection": False},
+    "shared": {"source_vocab_size": 67, "share_embeddings": True, "projection_bias": True},
+    "marian": {"pad_id": 66, "bos_id": 66, "eos_id": 0, "positions": "sinusoidal-concatenated"},
+}
+SOURCE_LENGTHS = [7, 2, 13, 3, 5]
+
+
+def random_model(**choices) -> Transformer:
+    sizes = {"source_vocab_size": 71, "target_vocab_size": 67, "d_model": 42, "d_ff": 53}
+    layers = {"num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 3}
+    torch.manual_seed(5)
+    model = Transformer(TransformerConfig(**{**sizes, **layers, "max_positions": 41, **choices}))
+    with torch.no_grad():  # biases and gains that matter
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def random_sources(model: Transformer) -> Tensor:
+    config = model.config
+    ids = torch.full((len(SOURCE_LENGTHS), max(SOURCE_LENGTHS)), config.pad_id)
+    for row, length in zip(ids, SOURCE_LENGTHS, strict=True):
+        row[:length] = torch.randint(4, 61, (length,))
+    return ids
+
+
+class Walk:
+    """A stepper, and beside it the prefixes that its rows must stand for."""
+
+    def __init__(self, model: Transformer, source_ids: Tensor):
+        self.model, self.source_ids = model, source_ids
+        self.stepper = ModelStepper(model, source_ids)
+        self.sentences = torch.arange(len(source_ids))
+        self.prefixes = torch.empty(len(source_ids), 0, dtype=torch.long)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The log-probabilities found, and those of a forward pass over the prefixes."""
+        found = self.stepper.step(tokens)
+        self.prefixes = torch.cat([self.prefixes, tokens[:, None]], dim=1)
+        logits = self.model(self.source_ids[self.sentences], self.prefixes)
+        return found, logits[:, -1].log_softmax(-1)
+
+    def reorder(self, rows: list[int]) -> None:
+        kept = torch.tensor(rows)
+        self.stepper.reorder(kept)
+        self.sentences, self.prefixes = self.sentences[kept], self.prefixes[kept]
+
+    def rows_of(self, sentence: int) -> list[int]:
+        return (self.sentences == sentence).nonzero().flatten().tolist()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_steps_are_the_forward_pass_after_any_reorder(variant: str) -> None:
+    model = random_model(**VARIANTS[variant])
+    walk = Walk(model, random_sources(model))
+    dice = random.Random(3)
+    # Grow to a beam, shrink, drop sentences one by one; beyond 16 and 34 positions the cache grows.
+    drops, beams = {11: 0, 19: 4, 23: 2, 31: 1}, {1: 3, 5: 2, 7: 5, 29: 1}
+    live, beam = list(range(len(SOURCE_LENGTHS))), 1
+    for position in range(37):
+        tokens = torch.tensor([dice.randrange(67) for _ in walk.sentences])
+        found, expected = walk.step(tokens)
+        torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+        beam = beams.get(position, beam)
+        if position in drops:
+            live.remove(drops[position])
+        if position != 13:  # a step may also follow on a step
+            walk.reorder([dice.choice(walk.rows_of(s)) for s in live for _ in range(beam)])
+    assert walk.sentences.tolist() == [3]
+
+
+def test_sentences_may_change_places() -> None:
+    model = random_model()
+    walk = Walk(model, random_sources(model))
+    walk.step(torch.full((5,), 2))
+    walk.reorder([4, 2, 0, 1, 3])
+    torch.testing.assert_close(*walk.step(torch.tensor([5, 7, 11, 13, 17])), atol=2e-5, rtol=0)
+    walk.reorder([3, 3, 0, 0])  # now sentences 1 and 4, two rows each
+    torch.testing.assert_close(*walk.step(torch.tensor([19, 23, 29, 31])), atol=2e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_padding_and_neighbours_change_nothing() -> None:
+    model = random_model()
+    sources = random_sources(model)
+    together = ModelStepper(model, sources)
+    tokens = torch.randint(0, 67, (11, 5))
+    alone = [ModelStepper(model, sources[i : i + 1, :n]) for i, n in enumerate(SOURCE_LENGTHS)]
+    for column in tokens:
+        expected = torch.cat([one.step(column[i : i + 1]) for i, one in enumerate(alone)])
+        torch.testing.assert_close(together.step(column), expected, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_each_row_is_a_distribution_in_single_precision(precision: torch.dtype) -> None:
+    model = random_model()
+    with torch.autocast("cpu", dtype=precision, enabled=precision != torch.float32):
+        stepper = ModelStepper(model, random_sources(model))
+        for tokens in torch.randint(0, 67, (3, 5)):
+            log_probs = stepper.step(tokens)
+            assert log_probs.dtype == torch.float32
+            assert log_probs.shape == (5, 67)
+            torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(5))
+
+
+@torch.no_grad()
+def test_the_source_is_encoded_once() -> None:
+    model = random_model()
+    calls = []
+    encoder = model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
+    keys = [
+        layer.cross_attention.key.register_forward_hook(lambda *_: calls.append("key"))
+        for layer in model.decoder.layers
+    ]
+    stepper = ModelStepper(model, random_sources(model))
+    for _ in range(5):
+        stepper.step(torch.full((len(stepper.sentences),), 2))
+        stepper.reorder(torch.arange(len(stepper.sentences) - 1))
+    assert (calls.count("encoder"), calls.count("key")) == (1, 3)
+    for handle in (encoder, *keys):
+        handle.remove()

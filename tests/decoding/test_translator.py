@@ -1,0 +1,381 @@
+"""The translator: an answer for each sentence, in order, the same whatever its neighbours are."""
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.decoding.search import beam_search
+from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.translator import Translation, Translator
+from dragoman.errors import DataError, DragomanError
+from dragoman.model import Transformer, TransformerConfig
+
+PAIRS = [
+    ("The dog sleeps.", "Le chien dort."),
+    ("The cat sleeps.", "Le chat dort."),
+    ("A black cat sees the dog.", "Un chat noir voit le chien."),
+    ("A dog sees the black cat.", "Un chien voit le chat noir."),
+    ("Yes.", "Oui."),
+    ("No!", "Non\u202f!"),
+    ("The dog and the cat sleep in the garden.", "Le chien et le chat dorment dans le jardin."),
+    ("One\u2028two", "un\u2028deux"),
+    ("nothing \0 here", "rien \0 ici"),
+    ("👩‍👩‍👧 sleeps", "👩‍👩‍👧 dort"),
+    ("Is it a cat?", "Est-ce un chat\u202f?"),
+]
+TARGETS = dict(PAIRS)
+WORDS = sorted({word for pair in PAIRS for word in pair[0].split()})
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
+
+
+def small_model(vocab_size: int, **choices) -> Transformer:
+    torch.manual_seed(7)
+    sizes = {"d_model": 44, "d_ff": 97, "num_heads": 2}
+    layers = {"num_encoder_layers": 2, "num_decoder_layers": 2, "dropout": 0.0}
+    vocabulary = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
+    return Transformer(TransformerConfig(**{**vocabulary, **sizes, **layers, **choices}))
+
+
+@pytest.fixture(scope="module")
+def taught(tokenizer: Tokenizer) -> Translator:
+    """Has learned the pairs by heart."""
+    model = small_model(tokenizer.vocab_size, share_embeddings=True)
+
+    def padded(rows: list[list[int]]) -> torch.Tensor:
+        return torch.nn.utils.rnn.pad_sequence(list(map(torch.tensor, rows)), batch_first=True)
+
+    sources, targets = (tokenizer.encode_batch(texts) for texts in zip(*PAIRS, strict=True))
+    config = model.config
+    source_ids = padded([[*ids, config.eos_id] for ids in sources])
+    target_ids = padded([[config.bos_id, *ids] for ids in targets])
+    labels = padded([[*ids, config.eos_id] for ids in targets])
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(80):
+        logits = model(source_ids, target_ids)
+        F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=config.pad_id).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return Translator(model, tokenizer, tokenizer)
+
+
+def ending_model(vocab_size: int, **choices) -> Transformer:
+    """Random and certain of itself, with a bias so that sentences end at very different lengths."""
+    model = small_model(vocab_size, projection_bias=True, tie_projection=False, **choices)
+    with torch.no_grad():
+        model.projection.weight.mul_(3)
+        model.projection.bias[EOS_ID] = 5.0
+    return model
+
+
+@pytest.fixture(scope="module")
+def untaught(tokenizer: Tokenizer) -> Translator:
+    return Translator(ending_model(tokenizer.vocab_size), tokenizer, tokenizer)
+
+
+def sentences(count: int) -> list[str]:
+    dice = random.Random(11)
+    return [" ".join(dice.choices(WORDS, k=dice.randint(1, 7))) for _ in range(count)]
+
+
+def same(found: list[Translation], expected: list[Translation]) -> None:
+    assert [(t.text, t.tokens) for t in found] == [(t.text, t.tokens) for t in expected]
+    for name in ("log_prob", "score"):
+        values = [[getattr(t, name) for t in group] for group in (found, expected)]
+        assert values[0] == pytest.approx(values[1], abs=1e-4)
+
+
+# ---- an answer for each, in order ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+@pytest.mark.parametrize("max_tokens", [1, 61, 4096])
+def test_every_order_and_count_is_kept(taught: Translator, beam_size: int, max_tokens: int) -> None:
+    dice = random.Random(13)
+    for count in (1, 2, 11, 23):
+        asked = dice.choices([source for source, _ in PAIRS], k=count)
+        found = taught.translate(asked, beam_size=beam_size, max_tokens=max_tokens)
+        assert [t.text for t in found] == [TARGETS[source] for source in asked]
+        assert all(-1.0 < t.score < 0.0 for t in found)
+
+
+def test_no_sentences_have_no_translations(taught: Translator) -> None:
+    assert taught.translate([]) == []
+    assert taught.translate(iter(())) == []
+    assert list(taught.stream([])) == []
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_blank_sentences_stay_as_they_are_and_move_nothing(
+    taught: Translator, beam_size: int
+) -> None:
+    blanks = ["", " ", "\t \n", "\u2028", "\u3000\xa0"]
+    asked = [blanks[0], "Yes.", *blanks[1:], "The dog sleeps.", ""]
+    found = taught.translate(asked, beam_size=beam_size)
+    assert [t.text for t in found] == ["", "Oui.", *blanks[1:], "Le chien dort.", ""]
+    assert found[0] == Translation("", 0.0, 0.0, [])
+    assert [t.text for t in taught.translate(blanks, beam_size=beam_size)] == blanks
+
+
+def test_space_around_a_sentence_does_not_matter(taught: Translator) -> None:
+    found = taught.translate(["  Yes. ", "Yes.", "\tYes.\r\n"])
+    same(found, [found[1]] * 3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_odd_sentences_have_one_answer_each(untaught: Translator, beam_size: int) -> None:
+    odd = [
+        "👩‍👩‍👧🏳️‍🌈" * 7,
+        "\0",
+        "a\0b",
+        "a\u2028b\u2029c\x85d\x0be",
+        "\ud800 alone",
+        "\u202eright to left\u202c مرحبا",
+        "</s> <pad> <s>",
+        "e\u0301" * 53,
+        "\u200b",
+        "The dog. " * 1009,
+        "x" * 3001,
+    ]
+    found = untaught.translate(odd, beam_size=beam_size, max_tokens=8192)
+    assert len(found) == len(odd)
+    for source, translation in zip(odd, found, strict=True):
+        assert math.isfinite(translation.log_prob)
+        assert translation.log_prob < 0
+        assert math.isfinite(translation.score)
+        translation.text.encode()  # no lone surrogate comes out
+        limit = 2 * len(untaught.source_tokenizer.encode(source.strip())) + 20
+        assert len(translation.tokens) <= limit
+
+
+def test_duplicates_get_the_same_answer(untaught: Translator) -> None:
+    once = sentences(13)
+    found = untaught.translate(once * 3, beam_size=3, max_tokens=211)
+    same(found[:13], untaught.translate(once, beam_size=3, max_tokens=211))
+    same(found[13:26], found[:13])
+    same(found[26:], found[:13])
+
+
+# ---- the same answer, however it is found ----------------------------------------------------
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_a_batch_gives_what_each_sentence_gives_alone(untaught: Translator, beam_size: int) -> None:
+    asked = sentences(13)
+    together = untaught.translate(asked, beam_size=beam_size)
+    assert len({len(t.tokens) for t in together}) > 5, "too even to show anything"
+    alone = [untaught.translate([each], beam_size=beam_size)[0] for each in asked]
+    same(together, alone)
+    same(untaught.translate(asked, beam_size=beam_size, max_tokens=61), alone)
+    same(untaught.translate(asked[::-1], beam_size=beam_size), alone[::-1])
+
+
+@torch.inference_mode()
+def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
+    tokenizer, config = untaught.source_tokenizer, untaught.model.config
+    asked = sentences(11)
+    for text, translation in zip(asked, untaught.translate(asked, beam_size=1), strict=True):
+        ids = tokenizer.encode(text)
+        stepper = ModelStepper(untaught.model, torch.tensor([[*ids, config.eos_id]]))
+        ((best,),) = beam_search(
+            stepper, beam_size=1, max_lengths=[2 * len(ids) + 20], bos_id=2, eos_id=3
+        )
+        assert translation.text == tokenizer.decode(best.tokens)
+        assert translation.log_prob == pytest.approx(best.log_prob, abs=1e-4)
+        assert translation.score == pytest.approx(best.score, abs=1e-4)
+
+
+@pytest.mark.parametrize(("beam_size", "penalty"), [(1, 1.0), (3, 0.0), (5, 0.6)])
+@torch.no_grad()
+def test_scores_are_those_of_the_forward_pass(
+    untaught: Translator, beam_size: int, penalty: float
+) -> None:
+    tokenizer, model = untaught.target_tokenizer, untaught.model
+    ids_of = {tokenizer.pieces([id_])[0]: id_ for id_ in range(tokenizer.vocab_size)}
+    assert len(ids_of) == tokenizer.vocab_size
+    asked = sentences(17)
+    groups = untaught.search(asked, beam_size=beam_size, length_penalty=penalty)
+    for text, group in zip(asked, groups, strict=True):
+        assert len(group) == beam_size
+        assert [t.score for t in group] == sorted((t.score for t in group), reverse=True)
+        assert len({tuple(t.tokens) for t in group}) == beam_size
+        source = [*tokenizer.encode(text), EOS_ID]
+        for translation in group:
+            target = [ids_of[piece] for piece in translation.tokens]
+            assert translation.text == tokenizer.decode(target)
+            if len(target) < 2 * (len(source) - 1) + 20:
+                target.append(EOS_ID)
+            logits = model(torch.tensor([source]), torch.tensor([[2, *target[:-1]]]))
+            log_probs = logits[0].double().log_softmax(-1)
+            total = float(log_probs.gather(1, torch.tensor(target)[:, None]).sum())
+            assert translation.log_prob == pytest.approx(total, abs=1e-4)
+            assert translation.score == pytest.approx(total / len(target) ** penalty, abs=1e-4)
+
+
+def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) -> None:
+    model = ending_model(tokenizer.vocab_size)
+    with torch.no_grad():
+        model.projection.bias[EOS_ID] = -1e4
+    asked = sentences(7)
+    for beam_size in (1, 2):
+        found = Translator(model, tokenizer, tokenizer).translate(asked, beam_size=beam_size)
+        limits = [2 * len(ids) + 20 for ids in tokenizer.encode_batch(asked)]
+        assert [len(t.tokens) for t in found] == limits
+        for t, limit in zip(found, limits, strict=True):
+            assert t.score == pytest.approx(t.log_prob / limit)
+
+
+def test_dropout_is_off(tokenizer: Tokenizer) -> None:
+    model = ending_model(tokenizer.vocab_size, dropout=0.3, projection_dropout=0.3).train()
+    translator = Translator(model, tokenizer, tokenizer)
+    asked = sentences(5)
+    assert translator.translate(asked) == translator.translate(asked)
+
+
+# ---- streams and batches ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 2048])
+def test_a_stream_is_the_same_translations(untaught: Translator, window: int) -> None:
+    asked = ["", *sentences(11), " "]
+    expected = untaught.translate(asked, beam_size=2)
+    same(list(untaught.stream(iter(asked), window=window, beam_size=2)), expected)
+
+
+def test_a_stream_reads_no_further_than_it_must(taught: Translator) -> None:
+    def lines() -> Iterator[str]:
+        yield from ("Yes.", "", "No!")
+        raise DataError("line 4 is no text")
+
+    stream = taught.stream(lines(), window=3, beam_size=1)
+    assert [next(stream).text for _ in range(3)] == ["Oui.", "", "Non\u202f!"]
+    with pytest.raises(DataError, match="line 4"):
+        next(stream)
+
+
+def test_an_endless_stream_is_answered(taught: Translator) -> None:
+    def lines() -> Iterator[str]:
+        while True:
+            yield "Yes."
+
+    stream = taught.stream(lines(), window=5, beam_size=1)
+    assert [next(stream).text for _ in range(13)] == ["Oui."] * 13
+
+
+@pytest.mark.parametrize(("beam_size", "max_tokens"), [(1, 101), (3, 101), (5, 4096), (7, 3)])
+def test_batches_keep_to_their_budget(
+    untaught: Translator, beam_size: int, max_tokens: int
+) -> None:
+    shapes = []
+    hook = untaught.model.encoder.register_forward_hook(lambda _, args, __: shapes.append(args[0]))
+    asked = sentences(13)
+    untaught.translate(asked, beam_size=beam_size, max_tokens=max_tokens)
+    hook.remove()
+    assert sum(len(ids) for ids in shapes) == len(asked)
+    for ids in shapes:
+        assert len(ids) == 1 or ids.numel() * beam_size <= max_tokens
+        assert (ids != untaught.model.config.pad_id).any(dim=0).all(), "a column of mere padding"
+    lengths = [int(n) for ids in shapes for n in (ids != untaught.model.config.pad_id).sum(dim=1)]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+# ---- models ----------------------------------------------------------------------------------
+
+
+def test_a_loaded_translator_says_the_same(taught: Translator, tmp_path: Path) -> None:
+    tokenizer = taught.source_tokenizer
+    ModelDirectory(taught.model, tokenizer, tokenizer, "en", "fr").save(tmp_path / "model")
+    asked = [source for source, _ in PAIRS]
+    for path in (tmp_path / "model", str(tmp_path / "model")):
+        loaded = Translator.load(path, device="cpu")
+        assert loaded.translate(asked) == taught.translate(asked)
+    with pytest.raises(DataError, match="absent does not exist"):
+        Translator.load(tmp_path / "absent")
+
+
+def test_source_and_target_may_have_tokenizers_of_their_own(tokenizer: Tokenizer) -> None:
+    target = Tokenizer.train(["Le chien dort.", "Un chat noir."], vocab_size=271)
+    model = ending_model(tokenizer.vocab_size, target_vocab_size=target.vocab_size)
+    for translation in Translator(model, tokenizer, target).translate(sentences(5), beam_size=3):
+        assert "".join(translation.tokens)
+        known = {target.pieces([id_])[0] for id_ in range(target.vocab_size)}
+        assert known.issuperset(translation.tokens)
+
+
+def test_half_precision_gives_finite_scores(untaught: Translator) -> None:
+    tokenizer = untaught.source_tokenizer
+    halved = Translator(untaught.model, tokenizer, tokenizer, precision="bfloat16")
+    for beam_size in (1, 3):
+        for translation in halved.translate(sentences(5), beam_size=beam_size):
+            assert math.isfinite(translation.score)
+            assert translation.score < 0
+
+
+def test_a_model_can_train_on_after_a_long_translation(tokenizer: Tokenizer) -> None:
+    # Its table of positions has grown meanwhile, without gradients.
+    model = ending_model(tokenizer.vocab_size, max_positions=5)
+    Translator(model, tokenizer, tokenizer).translate(sentences(3), beam_size=1)
+    model.train()
+    model(torch.tensor([[5, 7, 3]]), torch.tensor([[2, 11]])).sum().backward()
+    assert model.encoder.embedding.table.weight.grad.abs().sum() > 0
+
+
+def test_learned_positions_end_a_translation_not_the_program(tokenizer: Tokenizer) -> None:
+    # The sentence fits, but twice its length and twenty do not.
+    model = ending_model(tokenizer.vocab_size, positions="learned", max_positions=23)
+    with torch.no_grad():
+        model.projection.bias[EOS_ID] = -1e4
+    translator = Translator(model, tokenizer, tokenizer)
+    for beam_size in (1, 3):
+        (found,) = translator.translate(["The dog sleeps."], beam_size=beam_size)
+        assert len(found.tokens) == 23
+
+
+def test_a_sentence_too_long_for_learned_positions_is_a_data_error(tokenizer: Tokenizer) -> None:
+    model = ending_model(tokenizer.vocab_size, positions="learned", max_positions=23)
+    with pytest.raises(DataError, match="23"):
+        Translator(model, tokenizer, tokenizer).translate(["The dog sleeps. " * 11])
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: int) -> None:
+    model = ending_model(tokenizer.vocab_size)
+    with torch.no_grad():
+        model.encoder.embedding.table.weight.fill_(math.nan)
+    try:
+        found = Translator(model, tokenizer, tokenizer).translate(["Yes."], beam_size=beam_size)
+    except DragomanError:
+        return
+    assert len(found) == 1
+
+
+# ---- settings that make no sense -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda t: t.translate(["Yes."], beam_size=0),
+        lambda t: t.translate(["Yes."], beam_size=-1),
+        lambda t: list(t.stream(["Yes."], window=0)),
+        lambda t: Translator(t.model, t.source_tokenizer, t.target_tokenizer, precision="int8"),
+        lambda t: Translator(t.model, t.source_tokenizer, t.target_tokenizer, precision="float99"),
+        lambda t: t.translate("Yes."),  # one sentence, not four of a letter each
+    ],
+    ids=["beam 0", "beam -1", "window 0", "precision int8", "precision float99", "bare text"],
+)
+def test_senseless_settings_are_refused(
+    taught: Translator, wrong: Callable[[Translator], object]
+) -> None:
+    with pytest.raises((DragomanError, ValueError)):
+        wrong(taught)

@@ -1,0 +1,250 @@
+"""Attention: the formula, the fused kernel, heads, masks, the cache and the recorder."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dragoman.model.attention import (
+    KeyValueCache,
+    MultiHeadAttention,
+    attention,
+    attention_weights,
+    causal_mask,
+    fastest_attention,
+    fused_attention,
+    record_attention,
+)
+from dragoman.model.dropout import Dropout
+from tests.model import twins
+from tests.model.variants import build, sentences, small_config
+
+NO_DROPOUT = Dropout(0.0)
+MASKS = ("none", "one for all", "padding", "every row and head")
+ROWS, HEADS, QUERIES, WIDTH = 3, 2, 5, 7
+
+
+def random_mask(kind: str, keys: int) -> Tensor | None:
+    """Hides about a third; every query sees at least the first key."""
+    shape = {
+        "none": None,
+        "one for all": (QUERIES, keys),
+        "padding": (ROWS, 1, 1, keys),
+        "every row and head": (ROWS, HEADS, QUERIES, keys),
+    }[kind]
+    if shape is None:
+        return None
+    mask = torch.rand(shape) > 0.34
+    mask[..., 0] = True
+    return mask
+
+
+def query_key_value(keys: int) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(keys)
+    shapes = (QUERIES, keys, keys)
+    return tuple(3 * torch.randn(ROWS, HEADS, n, WIDTH) for n in shapes)
+
+
+def by_hand(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> np.ndarray:
+    """Equation 1 for one query after the other, in double precision, over the visible keys only."""
+    q, k, v = (t.detach().double().numpy() for t in (query, key, value))
+    shape = (*q.shape[:3], k.shape[2])
+    visible = np.ones(shape, bool) if mask is None else np.broadcast_to(mask.numpy(), shape)
+    out = np.zeros((*q.shape[:3], v.shape[3]))
+    for row, head, i in np.ndindex(*q.shape[:3]):
+        seen = np.flatnonzero(visible[row, head, i])
+        scores = [sum(q[row, head, i] * k[row, head, j]) / math.sqrt(WIDTH) for j in seen]
+        exponentials = np.exp(np.array(scores) - max(scores))
+        for weight, j in zip(exponentials / exponentials.sum(), seen, strict=True):
+            out[row, head, i] += weight * v[row, head, j]
+    return out
+
+
+# Rows below 16 keys take another way through the softmax.
+@pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 31])
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("kernel", [attention, fused_attention, fastest_attention])
+def test_every_kernel_equals_a_loop_in_double_precision(kernel, kind: str, keys: int):
+    tensors = query_key_value(keys)
+    mask = random_mask(kind, keys)
+    mixed = kernel(*tensors, mask, dropout=NO_DROPOUT)
+    np.testing.assert_allclose(mixed.numpy(), by_hand(*tensors, mask), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [5, 15, 16, 31])
+@pytest.mark.parametrize("kind", MASKS)
+def test_the_fused_kernel_has_the_gradients_of_the_formula(kind: str, keys: int):
+    tensors = [t.double().requires_grad_() for t in query_key_value(keys)]
+    mask, direction = random_mask(kind, keys), torch.randn(ROWS, HEADS, QUERIES, WIDTH)
+    formula, fused = (
+        torch.autograd.grad((kernel(*tensors, mask, dropout=NO_DROPOUT) * direction).sum(), tensors)
+        for kernel in (attention, fused_attention)
+    )
+    for ours, theirs in zip(formula, fused, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("keys", [509, 521])
+def test_the_fastest_kernel_is_right_on_both_sides_of_its_threshold(keys: int):
+    tensors = query_key_value(keys)
+    mixed = fastest_attention(*tensors, dropout=NO_DROPOUT)
+    np.testing.assert_allclose(mixed.numpy(), by_hand(*tensors, None), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [11, 23])
+def test_a_query_that_sees_nothing_becomes_uniform_and_not_nan(keys: int):
+    query, key, value = (t.requires_grad_() for t in query_key_value(keys))
+    mask = torch.ones(QUERIES, keys, dtype=torch.bool)
+    mask[2] = False
+    weights = attention_weights(query, key, mask)
+    torch.testing.assert_close(weights[:, :, 2], torch.full((ROWS, HEADS, keys), 1 / keys))
+    attention(query, key, value, mask, dropout=NO_DROPOUT).sum().backward()
+    assert all(t.grad.isfinite().all() for t in (query, key, value))
+
+
+def test_hidden_keys_get_exactly_no_weight():
+    query, key, _ = query_key_value(13)
+    mask = random_mask("every row and head", 13)
+    weights = attention_weights(query, key, mask)
+    assert (weights[~mask] == 0).all()
+    assert (weights[mask] > 0).all()
+
+
+@pytest.mark.parametrize("kernel", [attention, fused_attention])
+def test_dropout_drops_weights_in_training_only(kernel):
+    keys = WIDTH
+    query, key, _ = query_key_value(keys)
+    # With the unit matrix for values, attention returns its weights.
+    value = torch.eye(keys).expand(ROWS, HEADS, keys, keys)
+    dropout = Dropout(0.5)
+    weights = attention_weights(query, key)
+    torch.testing.assert_close(kernel(query, key, value, dropout=dropout.eval()), weights)
+    dropped = kernel(query, key, value, dropout=dropout.train())
+    kept = dropped != 0
+    assert 0 < kept.sum() < kept.numel()
+    torch.testing.assert_close(dropped[kept], 2 * weights[kept])
+
+
+@pytest.mark.parametrize("past", [0, 1, 6])
+def test_the_causal_mask_shows_the_past_and_the_present(past: int):
+    mask = causal_mask(5, past=past)
+    assert mask.tolist() == [[j <= past + i for j in range(past + 5)] for i in range(5)]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["self", "cross"])
+def test_heads_equal_those_of_torch_with_every_gradient(own: bool):
+    torch.manual_seed(3)
+    config = small_config()
+    ours = MultiHeadAttention(config).double()
+    theirs = nn.MultiheadAttention(config.d_model, config.num_heads, batch_first=True).double()
+    theirs.load_state_dict(twins.attention(ours, twins.weights))
+    x = torch.randn(5, 7, config.d_model, dtype=torch.float64)
+    memory = x if own else torch.randn(5, 11, config.d_model, dtype=torch.float64)
+    visible = torch.rand(5, memory.size(1)) > 0.3
+    visible[:, 0] = True
+    expected, _ = theirs(x, memory, memory, key_padding_mask=~visible)
+    mixed = ours(x, memory, visible[:, None, None, :])
+    torch.testing.assert_close(mixed, expected, rtol=0, atol=1e-12)
+    direction = torch.randn_like(mixed)
+    (mixed * direction).sum().backward()
+    (expected * direction).sum().backward()
+    twins.assert_same_gradients(theirs, twins.attention(ours, twins.gradients))
+
+
+def test_the_cache_returns_what_was_appended_beyond_its_first_capacity():
+    torch.manual_seed(5)
+    keys, values = torch.randn(2, 3, 2, 41, 7)
+    cache = KeyValueCache()
+    for start, stop in ((0, 1), (1, 4), (4, 16), (16, 17), (17, 37), (37, 41)):
+        key, value = cache.append(keys[:, :, start:stop], values[:, :, start:stop])
+        assert cache.length == stop
+        assert torch.equal(key, keys[:, :, :stop])
+        assert torch.equal(value, values[:, :, :stop])
+    assert all(map(torch.equal, cache.contents(), (keys, values)))
+
+
+@pytest.mark.parametrize("length", [3, 19])
+def test_reordering_the_cache_drops_and_repeats_rows(length: int):
+    torch.manual_seed(7)
+    keys, values = torch.randn(2, 3, 2, length + 1, 7)
+    cache = KeyValueCache()
+    cache.append(keys[:, :, :length], values[:, :, :length])
+    rows = torch.tensor([2, 0, 2, 2])
+    cache.reorder(rows)
+    key, value = cache.append(keys[rows][:, :, length:], values[rows][:, :, length:])
+    assert torch.equal(key, keys[rows])
+    assert torch.equal(value, values[rows])
+
+
+def test_reordering_an_empty_cache_does_nothing():
+    cache = KeyValueCache()
+    cache.reorder(torch.tensor([0, 0]))
+    assert cache.length == 0
+
+
+def test_queries_that_share_a_memory_row_equal_queries_with_one_each():
+    torch.manual_seed(9)
+    ours = MultiHeadAttention(small_config())
+    x, memory = torch.randn(6, 5, 30), torch.randn(2, 11, 30)
+    mask = torch.rand(2, 1, 1, 11) > 0.3
+    expected = ours(x, memory.repeat_interleave(3, 0), mask.repeat_interleave(3, 0))
+    torch.testing.assert_close(ours(x, memory, mask), expected, rtol=0, atol=1e-6)
+
+
+def test_recorded_weights_sum_to_one_and_name_their_module():
+    model = build()
+    source, target = sentences(model, rows=5, src_len=13, tgt_len=7)
+    source[:, 11:] = model.config.pad_id
+    with record_attention(model) as maps:
+        model(source, target)
+    own = {f"encoder.layers.{i}.self_attention": (5, 3, 13, 13) for i in range(2)}
+    own |= {f"decoder.layers.{i}.self_attention": (5, 3, 7, 7) for i in range(3)}
+    own |= {f"decoder.layers.{i}.cross_attention": (5, 3, 7, 13) for i in range(3)}
+    assert {name: tuple(weights.shape) for name, weights in maps.items()} == own
+    for name, weights in maps.items():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        assert not weights.requires_grad
+        if name.startswith("decoder") and name.endswith("self_attention"):
+            assert (weights.triu(1) == 0).all()
+        else:
+            assert (weights[..., 11:] == 0).all()
+
+
+def test_recording_does_not_change_the_output():
+    model = build()
+    source, target = sentences(model, rows=3, src_len=19, tgt_len=7)
+    outside = model(source, target)
+    with record_attention(model):
+        inside = model(source, target)
+    assert torch.equal(inside, outside)
+
+
+def kernels(model: nn.Module) -> list[Callable[..., Tensor]]:
+    return [module.kernel for module in model.modules() if isinstance(module, MultiHeadAttention)]
+
+
+def test_recording_ends_with_the_block_even_after_an_error():
+    model = build()
+    before = kernels(model)
+
+    def fail() -> None:
+        with record_attention(model):
+            assert kernels(model) != before
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert kernels(model) == before
+
+
+def test_recording_hears_neither_other_models_nor_later_passes():
+    model, other = build(), build()
+    source, target = sentences(model, rows=2, src_len=3, tgt_len=5)
+    with record_attention(model) as maps:
+        other(source, target)
+        assert kernels(other) == kernels(build())
+    model(source, target)
+    assert maps == {}

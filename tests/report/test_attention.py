@@ -1,0 +1,96 @@
+"""Attention by words, against the formula and against what must not matter."""
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.report import WordAttention, most_reordered, word_attention
+from tests.report.runs import attention_of, words
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    # Longer words than these are in several pieces.
+    return Tokenizer.train(["the black cat sleeps here", "le chat noir dort ici"], vocab_size=331)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer) -> Transformer:
+    torch.manual_seed(3)
+    size = tokenizer.vocab_size
+    sizes = {"source_vocab_size": size, "target_vocab_size": size, "d_model": 26, "d_ff": 17}
+    layers = {"num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 3}
+    return Transformer(TransformerConfig(**sizes, **layers, dropout=0.5))
+
+
+def test_word_attention_sums_source_pieces_and_averages_target_pieces(model, tokenizer):
+    source, target = "the unbelievably black cat", "le chat incroyablement noir"
+    source_ids = [*tokenizer.encode(source), EOS_ID]
+    target_ids = [*tokenizer.encode(target), EOS_ID]
+    assert len(source_ids) > 5  # at least one word is in several pieces
+    assert len(target_ids) > 5
+    kept = {}
+    layer = model.decoder.layers[1].cross_attention
+    hooks = [
+        module.register_forward_hook(lambda _, given, out, name=name: kept.update({name: out}))
+        for name, module in (("query", layer.query), ("key", layer.key))
+    ]
+    result = word_attention(model, tokenizer, tokenizer, source, target)
+    for hook in hooks:
+        hook.remove()
+    queries, keys = (kept[name][0].unflatten(-1, (2, 13)).transpose(0, 1) for name in kept)
+    pieces = (queries @ keys.mT / 13**0.5).softmax(-1).mean(0)
+    source_words, target_words = tokenizer.words(source_ids), tokenizer.words(target_ids)
+    expected = [[sum(pieces[i, j].item() for j in a for i in b) / len(b) for a in source_words] for b in target_words]
+    np.testing.assert_allclose(result.layers[1], expected, atol=1e-6)
+    assert result.source_words == ["the", "unbelievably", "black", "cat", "</s>"]
+    assert result.target_words == ["le", "chat", "incroyablement", "noir", "</s>"]
+    assert len(result.layers) == 3
+
+
+def test_a_row_is_of_the_position_that_predicts_its_word(model, tokenizer):
+    first = word_attention(model, tokenizer, tokenizer, "the cat", "le chat noir")
+    second = word_attention(model, tokenizer, tokenizer, "the cat", "le chat ici")
+    # What comes last is seen only by the position that predicts the end of sentence.
+    for one, other in zip(first.layers, second.layers, strict=True):
+        np.testing.assert_allclose(one[:-1], other[:-1], atol=1e-6)
+        assert np.abs(one[-1] - other[-1]).max() > 1e-4
+
+
+def test_recording_leaves_the_model_as_it_was(model, tokenizer):
+    model.train()
+    first = word_attention(model, tokenizer, tokenizer, "the cat", "le chat")
+    second = word_attention(model, tokenizer, tokenizer, "the cat", "le chat")
+    assert model.training
+    np.testing.assert_array_equal(first.layers[0], second.layers[0])
+
+
+def test_a_script_without_spaces_is_shown_piece_by_piece(model, tokenizer):
+    result = word_attention(model, tokenizer, tokenizer, "我们喜欢猫", "the black cat sleeps")
+    assert len(result.source_words) == len(tokenizer.encode("我们喜欢猫")) + 1 > 5
+    assert result.target_words == ["the", "black", "cat", "sleeps", "</s>"]
+
+
+def test_a_control_character_has_a_legible_label(model, tokenizer):
+    result = word_attention(model, tokenizer, tokenizer, "the black \x07 cat", "le chat")
+    assert result.source_words == ["the", "black", "▁<U+0007>", "cat", "</s>"]
+
+
+def test_a_layer_that_always_looks_at_the_end_is_not_the_clearest():
+    sink, vague = attention_of([4] * 5), attention_of([0, 2, 1, 3, 4], sure=0.4)
+    clear = attention_of([0, 2, 1, 3, 4], sure=0.8)
+    attention = WordAttention(words(5), words(5), [sink, vague, clear])
+    assert attention.clearest_layer() == 2
+
+
+def test_the_example_is_the_sentence_whose_words_change_places():
+    straight = WordAttention(words(5), words(5), [attention_of([0, 1, 2, 3, 4])])
+    swapped = WordAttention(words(5), words(5), [attention_of([0, 2, 1, 3, 4], sure=0.8)])
+    unsure = WordAttention(words(5), words(5), [attention_of([0, 2, 1, 3, 4], sure=0.3)])
+    too_wide = WordAttention(words(29), words(29), [attention_of([*range(28, -1, -1)])])
+    assert straight.reordering() == 0
+    assert swapped.reordering() == pytest.approx(0.8 / 5)
+    assert most_reordered([straight, unsure, swapped, too_wide]) is swapped
+    assert most_reordered([]) is None

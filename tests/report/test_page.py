@@ -1,0 +1,116 @@
+"""The page of a run: complete, self-contained, and safe with any text."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dragoman.config import resolve
+from dragoman.report import RunSummary, WordAttention, model_card, write_report
+from dragoman.report.page import SHOWN_VALIDATIONS
+from tests.report.runs import EVALUATION, attention_of, full_run, steps, summary, validation
+
+EVIL = "\"></td></svg><script>alert(1)</script><img src=x onerror=alert(2)>'&"
+EVIL_WORD = "</g><script>\"'&"
+
+
+class Page(HTMLParser):
+    """The tags, the attributes and the text of a page."""
+
+    VOID = frozenset({"meta", "br"})
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags, self.attributes, self.text, self.open = set(), [], "", []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def page(directory: Path, run: RunSummary) -> tuple[Page, str]:
+    html = write_report(directory, run).read_text(encoding="utf-8")
+    parsed = Page(html)
+    assert parsed.open == []
+    return parsed, html
+
+
+def test_the_page_loads_nothing_and_runs_nothing(tmp_path):
+    parsed, html = page(tmp_path, full_run())
+    assert not parsed.tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    links = [v for k, v in parsed.attributes if k in ("href", "src", "xlink:href", "srcset")]
+    assert links  # of the pictures to themselves
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    assert not re.search(r"https?:|@import|url\((?!#)", html)
+    assert not [name for name, _ in parsed.attributes if name.startswith("on")]
+
+
+def test_ids_are_unique_so_that_pictures_do_not_take_parts_of_each_other(tmp_path):
+    parsed, html = page(tmp_path, full_run())
+    ids = [value for name, value in parsed.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"(?:url\(|href=\")#(\w+)", html)) <= set(ids)
+
+
+def test_texts_are_escaped_wherever_they_come_from(tmp_path):
+    evil = {"source": EVIL, "reference": EVIL, "translation": EVIL}
+    honest, _ = page(tmp_path, full_run())
+    parsed, _ = page(
+        tmp_path,
+        replace(
+            full_run(),
+            source_language=EVIL,
+            target_language=EVIL,
+            machine=EVIL,
+            config=resolve({}, [f"data.source={EVIL}"]),
+            metrics=[*steps(3), validation(3, samples=[evil])],
+            samples=[evil],
+            evaluation=EVALUATION | {"signatures": {"bleu": EVIL}},
+            attention=WordAttention([EVIL_WORD] * 3, [EVIL_WORD] * 3, [attention_of([0, 2, 1])]),
+        ),
+    )
+    assert parsed.tags <= honest.tags
+    # Title and heading with two languages each, machine, signature, the samples twice.
+    assert parsed.text.count(EVIL) == 2 * 2 + 1 + 1 + 3 + 3
+    assert parsed.text.count(EVIL_WORD) == 3 + 3
+
+
+@pytest.mark.parametrize("validations", [0, 1, 2, 23])
+def test_the_page_can_be_written_at_any_time(tmp_path, validations):
+    metrics = [*steps(validations * 3), *map(validation, range(1, validations + 1))]
+    parsed, _ = page(tmp_path, summary(metrics=metrics))
+    assert "not been translated yet" in parsed.text
+    assert ("No step has been recorded" in parsed.text) == (validations == 0)
+    assert ("attempt 1" in parsed.text) == (validations > 0)
+    assert (f"attempt {validations}" in parsed.text) == (validations > 0)
+    assert parsed.text.count("attempt") <= SHOWN_VALIDATIONS
+
+
+def test_the_page_shows_scores_texts_and_configuration(tmp_path):
+    parsed, _ = page(tmp_path, full_run())
+    shown = ("31.2", "52.5", "47.8", "5.12", "62.5 %", "nrefs:1|tok:13a", "1,234,567", "103 pairs")
+    for text in (*shown, "le chien", "beam_size: 7", "layer 1 of 1", "3 min 37 s", "701 and 809"):
+        assert text in parsed.text
+
+
+def test_folders_of_the_data_stay_private(tmp_path):
+    _, html = page(tmp_path, full_run())
+    card = model_card(full_run())
+    assert "pairs.tsv" in html
+    assert "pairs.tsv" in card
+    assert "secret" not in html + card

@@ -1,0 +1,131 @@
+"""The package keeps the rules of architecture.py, and each rule sees a planted violation."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import budget_problems, danger_problems, import_problems, modules
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_package_is_where_the_checks_look():
+    assert "dragoman.errors" in {module.name for module in modules(ROOT)}
+
+
+def test_imports_point_one_way():
+    assert import_problems(ROOT) == []
+
+
+def test_files_and_functions_stay_within_their_budgets():
+    assert budget_problems(ROOT) == []
+
+
+def test_nothing_reads_pickles_or_runs_text():
+    assert danger_problems(ROOT) == []
+
+
+def plant(root: Path, path: str, text: str) -> None:
+    """A package that keeps every rule, with one file added or replaced."""
+    sound = {
+        "__init__.py": '__version__ = "0"\n',
+        "errors.py": "",
+        "model/__init__.py": "import math\nimport torch.nn\nfrom jaxtyping import Float\n",
+        "model/layers.py": "from dragoman.model import attention\nfrom . import attention\n",
+        "model/attention.py": "",
+        "checkpoint.py": "from dragoman import __version__\nfrom .errors import DataError\n",
+        "data/bitext.py": "from dragoman.config import Run\nfrom ..errors import DataError\n",
+        "config.py": "from pydantic import BaseModel\nfrom dragoman.model.layers import Layer\n",
+        "training/trainer.py": "model.eval()\nfrom dragoman.data.bitext import Bitext\n",
+        "decoding/search.py": "import heapq, torch\nfrom dragoman.errors import UsageError\n",
+        "interop/notebooks.py": "torch.load(path, weights_only=True)\n",
+        "cli.py": "def main():\n    from dragoman.training.trainer import Trainer\n",
+        "cli_train.py": "@app.command()\ndef train(a, b, c, *, d, e, f, g): ...\n",
+    }
+    for name, content in (sound | {path: text}).items():
+        file = root / "dragoman" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, encoding="utf-8")
+
+
+def test_a_sound_package_has_no_problems(tmp_path: Path):
+    plant(tmp_path, "errors.py", "")
+    for check in (import_problems, budget_problems, danger_problems):
+        assert check(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problem"),
+    [
+        ("data/x.py", "import dragoman.training.x", "data.x:1 imports upward: data -> training"),
+        ("data/x.py", "from dragoman import decoding", "imports upward: data -> decoding"),
+        ("data/x.py", "from dragoman import Transformer", "imports upward: data -> __init__"),
+        ("data/x.py", "from dragoman import cli", "imports upward: data -> cli"),
+        ("data/x.py", "from ..cli_train import train", "imports upward: data -> cli"),
+        ("data/__init__.py", "from ..training import trainer", "imports upward: data -> training"),
+        ("data/x.py", "def f():\n    from dragoman.cli import main", "data.x:2 imports upward"),
+        ("errors.py", "import dragoman.model", "imports upward: errors -> model"),
+        ("decoding/x.py", "import dragoman.training.trainer", "decoding must not know training"),
+        ("training/x.py", "from ..decoding import search", "training must not know decoding"),
+        ("model/x.py", "import numpy", "dragoman.model must not import numpy"),
+        ("model/x.py", "from ..errors import DataError", "must not import dragoman.errors"),
+        ("decoding/search.py", "from ..model import layers", "search must not import"),
+        ("checkpoint.py", "import dragoman.evaluation", "imports upward: checkpoint -> evaluation"),
+        ("config.py", "import dragoman.data.bitext", "imports in a circle"),
+        ("helpers.py", "", "dragoman.helpers has no place in LAYERS"),
+    ],
+)
+def test_a_wrong_import_is_seen(tmp_path: Path, path: str, text: str, problem: str):
+    plant(tmp_path, path, text)
+    found = import_problems(tmp_path)
+    assert len(found) == 1
+    assert problem in found[0]
+
+
+SEVEN_PARAMETERS = "dragoman.data.x:2 f has 7 parameters"
+LONG_FUNCTION = "def f():\n" + "    pass\n" * 38
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("x = 1\n" * 299, []),
+        ("x = 1\n" * 300, ["dragoman.data.x has 300 lines"]),
+        ('"""Data.\n\nBudget: a table of names\n"""\n' + "x = 1\n" * 300, []),
+        ('"""Data.\n\nBudget: none.\n"""\n' + "x = 1\n" * 300, ["dragoman.data.x has 304 lines"]),
+        (LONG_FUNCTION, []),
+        (LONG_FUNCTION + "    pass\n", ["dragoman.data.x:1 f has 40 lines"]),
+        ("def f(a, b, /, c, d, *args, e, g, **rest): ...", []),
+        ("\nasync def f(a, b, /, c, d, *, e, g, h): ...", [SEVEN_PARAMETERS]),
+        ("class A:\n    def f(self, a, b, c, d, e, g): ...", []),
+        ("class A:\n    def f(self, a, b, c, d, e, g, h): ...", [SEVEN_PARAMETERS]),
+        ("@app.command()\ndef f(a, b, c, d, e, g, h): ...", [SEVEN_PARAMETERS]),
+    ],
+)
+def test_budgets_are_counted(tmp_path: Path, text: str, problems: list[str]):
+    plant(tmp_path, "data/x.py", text)
+    assert budget_problems(tmp_path) == problems
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problem"),
+    [
+        ("data/x.py", "import pickle", "imports pickle"),
+        ("data/x.py", "from joblib.numpy_pickle import load", "imports joblib.numpy_pickle"),
+        ("data/x.py", "eval('1')", "calls eval"),
+        ("data/x.py", "exec('1')", "calls exec"),
+        ("data/x.py", "text.splitlines()", "uses splitlines"),
+        ("data/x.py", "map(str.splitlines, texts)", "uses splitlines"),
+        ("data/x.py", "numpy.load(path, allow_pickle=True)", "passes allow_pickle=True"),
+        ("data/x.py", "torch.load(path, weights_only=True)", "calls torch.load outside interop"),
+        ("data/x.py", "torch.save(model, path)", "calls torch.save"),
+        ("interop/x.py", "from torch import load", "imports load or save from torch"),
+        ("interop/x.py", "torch.load(path)", "without weights_only=True"),
+        ("interop/x.py", "other(path, weights_only=False)", "passes weights_only=False"),
+    ],
+)
+def test_a_danger_is_seen(tmp_path: Path, path: str, text: str, problem: str):
+    plant(tmp_path, path, text)
+    found = danger_problems(tmp_path)
+    assert len(found) == 1
+    assert problem in found[0]

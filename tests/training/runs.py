@@ -1,0 +1,137 @@
+"""Small training runs for the tests of this folder, and a watcher of what they say."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman.checkpoint import Checkpoints
+from dragoman.config import TrainingConfig
+from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.training.trainer import Outside, Trainer
+
+VOCAB, SPECIAL_IDS = 23, (0, 2, 3)
+Weights = dict[str, Tensor]
+Pair = tuple[list[int], list[int]]
+
+
+def weights_of(model: torch.nn.Module) -> Weights:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def equal(first: Weights, second: Weights) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[n], second[n]) for n in first)
+
+
+class Watcher:
+    """What a trainer is handed, with its checkpoints in `folder`; remembers all that it is told."""
+
+    def __init__(self, folder: Path, bleu: Callable[[Transformer], float]):
+        self.bleu = bleu
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.evaluated: list[Weights] = []
+        self.kept: list[Weights] = []
+        self.warnings: list[str] = []
+        self.stop_after = math.inf
+        self.outside = Outside(
+            evaluate=self._evaluate,
+            keep_best=lambda model: self.kept.append(weights_of(model)),
+            report=lambda event, values: self.events.append((event, values)),
+            checkpoints=Checkpoints(folder / "checkpoints", warn=self.warnings.append),
+            snapshots=Checkpoints(folder / "snapshots", warn=self.warnings.append),
+            stop_requested=lambda: self.of("step")[-1]["step"] >= self.stop_after,
+        )
+
+    def _evaluate(self, model: Transformer) -> dict[str, Any]:
+        assert not model.training
+        assert not torch.is_grad_enabled()
+        torch.rand(5)  # random numbers drawn outside must not change the run
+        self.evaluated.append(weights_of(model))
+        return {"bleu": self.bleu(model)}
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [values for name, values in self.events if name == event]
+
+
+def scripted(*scores: float) -> Callable[[Transformer], float]:
+    """One score after the other."""
+    remaining = iter(scores)
+    return lambda model: next(remaining)
+
+
+def from_weights(model: Transformer) -> float:
+    """A score that any bit of the weights may change."""
+    return math.fmod(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 1)
+
+
+def random_pairs(count: int, *, seed: int) -> list[Pair]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 8, (count, 2)).tolist()
+    return [tuple(rng.integers(4, VOCAB, n).tolist() for n in sides) for sides in lengths]
+
+
+def batches_of(folder: Path, pairs: list[Pair], *, max_tokens: int = 31) -> TokenBatches:
+    folder.mkdir(exist_ok=True)
+    paths = folder / "source", folder / "target"
+    TokenStore.write_pair(*paths, pairs)
+    stores = map(TokenStore, paths)
+    return TokenBatches(*stores, max_tokens=max_tokens, seed=3, special_ids=SPECIAL_IDS)
+
+
+def small_model(*, seed: int = 79, **choices: Any) -> Transformer:
+    torch.manual_seed(seed)
+    sizes = {"d_model": 14, "d_ff": 17, "num_heads": 2, "num_encoder_layers": 1}
+    vocabularies = {"source_vocab_size": VOCAB, "target_vocab_size": VOCAB}
+    layers = {"num_decoder_layers": 1, "share_embeddings": True}
+    return Transformer(TransformerConfig(**(sizes | vocabularies | layers | choices)))
+
+
+def settings(**choices: Any) -> TrainingConfig:
+    defaults = {"precision": "float32", "warmup": 5, "validate_every": 4, "average": 1}
+    return TrainingConfig(**(defaults | choices))
+
+
+class Runs:
+    """Trainers on 29 pairs, an epoch of which is some 6 batches, and 7 to validate on."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.train = self.batches("train", random_pairs(29, seed=73))
+        self.valid = self.batches("valid", random_pairs(7, seed=83))
+
+    def batches(self, name: str, pairs: list[Pair], **options: Any) -> TokenBatches:
+        return batches_of(self.folder / name, pairs, **options)
+
+    def trainer(
+        self,
+        name: str = "run",
+        *,
+        model: Transformer | None = None,
+        batches: TokenBatches | None = None,
+        bleu: Callable[[Transformer], float] = from_weights,
+        **choices: Any,
+    ) -> tuple[Trainer, Watcher]:
+        """A new trainer, as a new process would make it; `name` says where its checkpoints are."""
+        watcher = Watcher(self.folder / name, bleu)
+        trainer = Trainer(
+            model or small_model(),
+            batches or self.train,
+            self.valid,
+            config=settings(**choices),
+            seed=89,
+            outside=watcher.outside,
+        )
+        return trainer, watcher
+
+    def resumed(self, name: str = "run", **options: Any) -> tuple[Trainer, Watcher]:
+        """A new trainer that goes on from the last checkpoint of another."""
+        trainer, watcher = self.trainer(name, **options)
+        checkpoint = watcher.outside.checkpoints.load_latest()
+        assert checkpoint is not None
+        trainer.load_state_dict(*checkpoint)
+        return trainer, watcher

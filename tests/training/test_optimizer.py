@@ -1,0 +1,101 @@
+"""Schedules against numbers worked out by hand, Adam against its paper."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from dragoman.training.optimizer import build_optimizer, inverse_sqrt, learning_rate
+from tests.model.variants import build
+
+DEFAULTS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("step", "factor"),
+    [(1, 1 / 4), (2, 1 / 2), (3, 3 / 4), (4, 1), (16, 1 / 2), (64, 1 / 4), (400, 0.1)],
+)
+def test_inverse_sqrt_rises_linearly_for_four_steps_and_then_falls(step: int, factor: float):
+    assert inverse_sqrt(step, warmup=4) == pytest.approx(factor, rel=1e-12)
+    rate = learning_rate(step, schedule="inverse_sqrt", peak=0.002, warmup=4)
+    assert rate == pytest.approx(0.002 * factor, rel=1e-12)
+
+
+@pytest.mark.parametrize("step", [1, 1999, 4000, 4001, 100_000])
+def test_inverse_sqrt_is_equation_3_up_to_its_constant(step: int):
+    equation = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+    peak = (512 * 4000) ** -0.5
+    rate = learning_rate(step, schedule="inverse_sqrt", peak=peak, warmup=4000)
+    assert rate == pytest.approx(equation, rel=1e-12)
+
+
+def test_the_packaged_learning_rates_are_the_peaks_of_equation_3():
+    """7e-4 for the base model and 5e-4 for the big one, as the recipes say."""
+    assert math.isclose((512 * 4000) ** -0.5, 7e-4, rel_tol=0.01)
+    assert math.isclose((1024 * 4000) ** -0.5, 5e-4, rel_tol=0.02)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_the_first_step_moves_every_weight_by_the_learning_rate(name: str):
+    torch.manual_seed(61)
+    layer = nn.Linear(7, 11)
+    before = [p.detach().clone() for p in layer.parameters()]
+    optimizer = build_optimizer(layer, name, **DEFAULTS)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.003
+    for parameter in layer.parameters():
+        parameter.grad = torch.randn_like(parameter) * 100
+    optimizer.step()
+    for parameter, old in zip(layer.parameters(), before, strict=True):
+        expected = old - 0.003 * parameter.grad.sign()
+        torch.testing.assert_close(parameter.detach(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_steps_follow_algorithm_1_of_adam(name: str, decay: float):
+    """Kingma and Ba 2014; decay joins the gradient, or the weight for adamw (Loshchilov 2017)."""
+    beta1, beta2, eps, rate = 0.7, 0.8, 0.1, 0.05
+    layer = nn.Linear(1, 1, bias=False).double()
+    with torch.no_grad():
+        layer.weight.fill_(2.0)
+    optimizer = build_optimizer(layer, name, betas=(beta1, beta2), eps=eps, weight_decay=decay)
+    weight, mean, square = 2.0, 0.0, 0.0
+    for step, gradient in enumerate((0.5, -3.0, 0.25), start=1):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        layer.weight.grad = torch.full((1, 1), gradient, dtype=torch.float64)
+        optimizer.step()
+        if name == "adamw":
+            weight -= rate * decay * weight
+        else:
+            gradient += decay * weight
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        corrected = mean / (1 - beta1**step), square / (1 - beta2**step)
+        weight -= rate * corrected[0] / (math.sqrt(corrected[1]) + eps)
+        assert layer.weight.item() == pytest.approx(weight, rel=1e-9)
+
+
+@pytest.mark.parametrize("gain", ["feature", "scalar"])
+def test_weight_decay_shrinks_matrices_and_spares_norms_and_biases(gain: str):
+    model = build(norm_gain=gain, projection_bias=True)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer = build_optimizer(model, "adamw", betas=(0.9, 0.98), eps=1e-9, weight_decay=0.25)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.5
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        spared = name.endswith((".bias", ".gain"))
+        expected = before[name] * (1 if spared else 1 - 0.5 * 0.25)
+        torch.testing.assert_close(parameter.detach(), expected, rtol=1e-6, atol=0)
+
+
+def test_every_parameter_is_optimized_once_though_tables_are_shared():
+    model = build(share_embeddings=True, target_vocab_size=53)
+    optimizer = build_optimizer(model, "adam", **DEFAULTS)
+    optimized = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(optimized) == sorted(id(p) for p in model.parameters())

@@ -1,0 +1,213 @@
+"""Runs that are interrupted, resumed, or cannot write: nothing is lost, the bits are the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dragoman.checkpoint import Checkpoints
+from dragoman.data.batching import TokenBatches
+from dragoman.errors import ResourceError
+from dragoman.model import Transformer
+from dragoman.training import trainer as module
+from tests.training.runs import Runs, Watcher, equal, random_pairs, small_model, weights_of
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
+
+
+def without_seconds(events: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, values | {"seconds": 0}) for name, values in events]
+
+
+def dropping(seed: int) -> Transformer:
+    return small_model(seed=seed, dropout=0.3, attention_dropout=0.2, projection_dropout=0.1)
+
+
+@pytest.mark.parametrize("stop", [3, 4, 5, 10])
+def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: int):
+    """After a validation (step 4) and between two, in all three epochs."""
+    choices = {"max_steps": 13, "accumulate": 2, "average": 3, "weight_decay": 0.01}
+    whole, watcher = runs.trainer("whole", model=dropping(1), **choices)
+    assert whole.train() == "13 steps"
+
+    first, first_watcher = runs.trainer(model=dropping(1), **choices)
+    first_watcher.stop_after = stop
+    assert first.train() == "interrupted"
+    assert first.progress.step == stop
+    second, second_watcher = runs.resumed(model=dropping(2), **choices)
+    assert second.train() == "13 steps"
+
+    assert second.progress.position.epoch > 1
+    for tensors in ("model", "optimizer"):
+        assert equal(second.state_dict()[0][tensors], whole.state_dict()[0][tensors])
+    events = first_watcher.events + second_watcher.events
+    assert without_seconds(events) == without_seconds(watcher.events)
+    kept = first_watcher.kept + second_watcher.kept
+    assert len(kept) == len(watcher.kept)
+    assert all(map(equal, kept, watcher.kept))
+    progress = [trainer.progress.state_dict() | {"seconds": 0} for trainer in (second, whole)]
+    assert progress[0] == progress[1]
+
+
+def test_the_optimizer_is_resumed_with_its_moments(runs: Runs):
+    first, _ = runs.trainer(max_steps=7, validate_every=7)
+    first.train()
+    second, _ = runs.resumed(model=small_model(seed=5))
+    moments = second.state_dict()[0]["optimizer"]
+    assert equal(moments, first.state_dict()[0]["optimizer"])
+    parameters = len(list(second.model.parameters()))
+    assert len(moments) == 3 * parameters  # two moments and the number of steps
+    assert {int(v) for name, v in moments.items() if name.endswith(".step")} == {7}
+
+
+def test_an_interruption_saves_and_does_not_validate(runs: Runs):
+    trainer, watcher = runs.trainer(max_steps=13)
+    watcher.stop_after = 2
+    assert trainer.train() == "interrupted"
+    assert watcher.of("validation") == []
+    assert watcher.outside.checkpoints.steps() == [2]
+    tensors, state = watcher.outside.checkpoints.load_latest()
+    assert equal(tensors["model"], weights_of(trainer.model))
+    assert state["step"] == 2
+
+
+def test_a_stop_that_comes_while_the_trainer_looks_loses_nothing(runs: Runs):
+    """A signal may arrive between any two lines."""
+    trainer, watcher = runs.trainer(max_steps=13)
+    answers = iter([False, True])
+    watcher.outside.stop_requested = lambda: next(answers, True)
+    assert trainer.train() == "interrupted"
+    assert watcher.outside.checkpoints.steps()[-1:] == [trainer.progress.step]
+
+
+def test_a_run_interrupted_in_its_last_step_is_finished_when_resumed(runs: Runs):
+    first, watcher = runs.trainer(max_steps=7)
+    watcher.stop_after = 7
+    assert first.train() == "interrupted"
+    second, watcher = runs.resumed(max_steps=7)
+    assert second.train() == "7 steps"
+    assert watcher.of("step") == []
+    assert [v["step"] for v in watcher.of("validation")] == [7]
+
+
+def test_a_finished_run_that_is_resumed_stays_as_it_is(runs: Runs):
+    first, _ = runs.trainer(max_steps=9)
+    first.train()
+    second, watcher = runs.resumed(max_steps=9)
+    assert second.train() == "9 steps"
+    assert equal(weights_of(second.model), weights_of(first.model))
+    assert watcher.events == []
+    assert second.progress.stale == first.progress.stale
+
+
+def test_resuming_with_larger_batches_goes_on(runs: Runs):
+    """`dragoman train --resume RUN training.max_tokens=...` makes an epoch of fewer batches."""
+
+    def batches(max_tokens: int) -> TokenBatches:
+        return runs.batches(f"budget-{max_tokens}", random_pairs(29, seed=73), max_tokens=max_tokens)
+
+    first, watcher = runs.trainer(max_steps=13, batches=batches(16))
+    watcher.stop_after = 7
+    first.train()
+    large = batches(97)
+    assert len(large.plan(0)) < first.progress.position.batch
+    second, _ = runs.resumed(max_steps=13, batches=large)
+    assert second.train() == "13 steps"
+
+
+class Clock:
+    """Stands in for the module `time`; a step takes half a minute."""
+
+    def __init__(self, watcher: Watcher, now: float):
+        self.watcher, self.now = watcher, now
+
+    def monotonic(self) -> float:
+        return self.now + 30 * len(self.watcher.of("step"))
+
+
+def test_max_minutes_counts_the_time_before_a_resume(runs: Runs, monkeypatch):
+    options = {"max_minutes": 5, "validate_every": 100}
+    first, watcher = runs.trainer(**options)
+    monkeypatch.setattr(module, "time", Clock(watcher, now=1000))
+    watcher.stop_after = 4
+    assert first.train() == "interrupted"
+    assert first.progress.seconds == 90  # at the end of a step its report is still to come
+    second, watcher = runs.resumed(**options)
+    monkeypatch.setattr(module, "time", Clock(watcher, now=9_000_000))
+    assert second.train() == "5 minutes"
+    assert second.progress.step == 4 + 8
+    assert watcher.of("step")[-1]["seconds"] == 300
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ResourceError("full")])
+def test_a_checkpoint_that_cannot_be_written_warns_and_training_goes_on(runs: Runs, error: Exception, monkeypatch):
+    whole, _ = runs.trainer("whole", max_steps=13)
+    whole.train()
+    save = Checkpoints.save
+
+    def failing(self: Checkpoints, step: int, *rest: Any) -> None:
+        if step == 8:
+            raise error
+        save(self, step, *rest)
+
+    monkeypatch.setattr(Checkpoints, "save", failing)
+    trainer, watcher = runs.trainer(max_steps=13)
+    assert trainer.train() == "13 steps"
+    assert equal(weights_of(trainer.model), weights_of(whole.model))
+    (warning,) = watcher.warnings
+    assert str(error) in warning
+    assert "step 8" in warning
+    assert watcher.outside.checkpoints.steps() == [12, 13]
+
+
+def test_while_none_can_be_written_the_checkpoint_before_stays(runs: Runs, monkeypatch):
+    first, watcher = runs.trainer(max_steps=4)
+    first.train()
+
+    def full(*_: Any) -> None:
+        raise ResourceError("The disk is full.")
+
+    monkeypatch.setattr(Checkpoints, "save", full)
+    second, watcher = runs.resumed(max_steps=13, average=3)
+    assert second.train() == "13 steps"
+    assert len(watcher.warnings) == 2 * 3  # a checkpoint and a snapshot each at 8, 12 and 13
+    tensors, state = watcher.outside.checkpoints.load_latest()
+    assert state["step"] == 4
+    assert equal(tensors["model"], weights_of(first.model))
+
+
+def test_a_folder_that_cannot_be_made_warns_too(runs: Runs):
+    runs.folder.joinpath("run").mkdir()
+    runs.folder.joinpath("run", "checkpoints").write_text("in the way", encoding="utf-8")
+    trainer, watcher = runs.trainer(max_steps=4)
+    assert trainer.train() == "4 steps"
+    assert len(watcher.warnings) == 1
+
+
+def test_a_damaged_last_checkpoint_costs_one_interval(runs: Runs):
+    first, watcher = runs.trainer(max_steps=8)
+    first.train()
+    file = runs.folder / "run" / "checkpoints" / "step_00000008" / "optimizer.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    second, watcher = runs.resumed(model=small_model(seed=5), max_steps=8)
+    assert second.progress.step == 4
+    assert len(watcher.warnings) == 1
+    second.train()
+    assert equal(weights_of(second.model), weights_of(first.model))
+
+
+def test_checkpoints_hold_what_is_needed_and_weights_once(runs: Runs):
+    """A shared and tied table is one tensor."""
+    trainer, _ = runs.trainer()
+    trainer.train_step()
+    tensors, state = trainer.state_dict()
+    names = [name for name in tensors["model"] if "table" in name or "projection.weight" in name]
+    assert len(names) == 1
+    assert all(isinstance(value, torch.Tensor) for value in tensors["optimizer"].values())
+    assert state["position"] == {"epoch": 0, "batch": 1}
