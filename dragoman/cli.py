@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from dragoman import __version__
@@ -26,6 +25,8 @@ app = typer.Typer(
 )
 
 Argument, Option = typer.Argument, typer.Option
+# typer brings a click of its own and exports only some of its exceptions: BadParameter -> UsageError -> this one.
+ClickException = typer.BadParameter.__mro__[2]
 PRECISIONS = "auto|float32|bfloat16"
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
@@ -103,7 +104,7 @@ def train(
         if len(paths) not in (1, 2):
             raise UsageError(f"`train` takes a file of pairs or two aligned files, not {len(paths)} files.")
         settings += [f"data.{name}={json.dumps(files)}" for name, files in (("valid", valid), ("test", test)) if files]
-        config, bitext = run.configure(*paths, recipe=recipe or size, settings=settings)
+        config, bitext = run.configure(paths, recipe=recipe or size, settings=settings)
         directory = output or Path("runs", bitext.name)
         evaluation = run.start(bitext, config, directory, display=display)
     _print_scores(evaluation, "On the test pairs", as_json=as_json)
@@ -189,9 +190,9 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         code = app(standalone_mode=False)
-    except click.exceptions.Exit as exit_:
+    except typer.Exit as exit_:
         code = exit_.exit_code
-    except click.ClickException as error:
+    except ClickException as error:
         error.show()
         code = UsageError.exit_code
     except Interrupted as stopped:
@@ -199,7 +200,7 @@ def main() -> None:
         code = stopped.exit_code
     except DragomanError as error:
         code = _fail(error.exit_code, str(error))
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         code = _fail(128 + signal.SIGINT, "Interrupted.")
     except BrokenPipeError:
         # The reader has left, `head` for one; nothing may touch stdout again, not even at exit.

@@ -63,5 +63,8 @@ def _summary(
 
 
 def machine() -> str:
-    device = choose_device()
-    return f"{torch.get_num_threads()} CPU threads" if device.type == "cpu" else torch.cuda.get_device_name(device)
+    """What computes, in words."""
+    device, threads = choose_device(), torch.get_num_threads()
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{threads} CPU thread{'s' if threads > 1 else ''}"

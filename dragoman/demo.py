@@ -18,7 +18,7 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
         "A translator from English to French, trained on sentences that a small grammar makes up.\n"
         "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
     )
-    config, bitext = run.configure("builtin:grammar", None, recipe="demo", settings=[])
+    config, bitext = run.configure(["builtin:grammar"], recipe="demo", settings=[])
     evaluation = run.start(bitext, config, directory, display=display)
     display.show(_examples(directory))
     display.note(

@@ -4,6 +4,9 @@ import os
 
 import torch
 
+from dragoman.errors import UsageError
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 KERNELS_KEPT = 128
 
 
@@ -14,8 +17,10 @@ def choose_device() -> torch.device:
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
     """`float32`, `bfloat16`, or `auto`: bfloat16 where the processor multiplies it natively, else float32."""
+    if name in PRECISIONS:
+        return PRECISIONS[name]
     if name != "auto":
-        return getattr(torch, name)
+        raise UsageError(f"The precision {name!r} is unknown; choose auto, {' or '.join(PRECISIONS)}.")
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:

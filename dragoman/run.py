@@ -39,19 +39,17 @@ def choose_vocab_size(num_pairs: int) -> int:
     return 8_000 if num_pairs < 200_000 else 16_000 if num_pairs < 2_000_000 else 32_000
 
 
-def configure(
-    source: str, target: str | None, *, recipe: str | None, settings: list[str]
-) -> tuple[RunConfig, CleanedBitext]:
-    """The run that these files, a recipe (None: by the amount of data) and `key=value` settings ask for."""
-    bitext = Bitext.open(source, target).cleaned()
+def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
+    """The run that one or two files, a recipe (None: by the amount of data) and `key=value` settings ask for."""
+    bitext = Bitext.open(*paths).cleaned()
     num_pairs = sum(1 for _ in bitext)
-    if source.startswith(GRAMMAR):
+    if paths[0].startswith(GRAMMAR):
         # The grammar holds out whole combinations of words, which no split by sentence could.
         held_out = {name: [f"{GRAMMAR}:500:{name}"] for name in ("valid", "test")}
-        settings = [f"data.{name}={json.dumps(paths)}" for name, paths in held_out.items()] + settings
+        settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
     recipe = recipe or choose_size(num_pairs, gpu=torch.cuda.is_available())
     config = resolve(read_recipe(recipe), settings)
-    config.data.source, config.data.target = source, target
+    config.data.source, config.data.target = paths[0], paths[1] if len(paths) == 2 else None
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs)
     config.data.held_out = config.data.held_out or default_held_out(num_pairs)
     return config, bitext
@@ -115,7 +113,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, outside=outside)
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
-            metrics.forget_after(trainer.progress.step)
+        metrics.forget_after(trainer.progress.step)
         reason = trainer.train()
     if reason == "interrupted":
         raise Interrupted(stop.received, f"Stopped and saved. Go on with:  dragoman train --resume {directory.path}")

@@ -659,7 +659,7 @@ def interrupt_before(call: int, how: Callable[[], object]) -> None:
         return TornWriter(io.FileIO(path, mode))
 
     TornWriter.between = staticmethod(tick)
-    builtins.open = torn
+    builtins.open = io.open = torn  # pathlib uses the second
     os.fsync = lambda descriptor: (tick(), synced(descriptor))
     sys.addaudithook(lambda event, _: tick() if event.startswith(("open", "os.", "shutil.")) else None)
 

@@ -38,9 +38,7 @@ class Bitext:
     `name` is short, for messages; the languages are guesses from file names, or None.
     """
 
-    def __init__(
-        self, read: Callable[[], Iterable[Pair]], *, name: str, languages: Languages = (None, None)
-    ) -> None:
+    def __init__(self, read: Callable[[], Iterable[Pair]], *, name: str, languages: Languages = (None, None)) -> None:
         self._read = read
         self.name = name
         self.source_language, self.target_language = languages

@@ -20,22 +20,21 @@ person    | heroine héroïne f | actress actrice f
 animal    | cat chat m | dog chien m | horse cheval m | bird oiseau m | cow vache f | bear ours m
 animal    | mouse/mice souris f | goose/geese oie f | owl *hibou/*hiboux m | squirrel écureuil m
 animal    | elephant éléphant m | wolf/wolves loup m
-food      | apple pomme f | pear poire f | egg œuf m | cake gâteau m | bean *haricot m
-food      | strawberry fraise f
-mass      | bread pain m | cheese fromage m | meat viande f | soup soupe f | jam confiture f
-drink     | water eau f | milk lait m | coffee café m | tea thé m
+food      | apple pomme f | pear poire f | egg œuf m | cake gâteau m | strawberry fraise f
+mass      | bread pain m | meat viande f | soup soupe f | jam confiture f
+drink     | water eau f | milk lait m | coffee café m
 thing     | book livre m | letter lettre f | newspaper journal m | clock horloge f | key clé f
-thing     | bottle bouteille f | cup tasse f | knife/knives couteau m | box boîte f
-thing     | umbrella parapluie m | axe *hache f | jewel bijou/bijoux m
+thing     | bottle bouteille f | knife/knives couteau m | box boîte f | umbrella parapluie m
+thing     | axe *hache f | jewel bijou/bijoux m
 clothes   | hat chapeau m | dress robe f | coat manteau m | shoe chaussure f
 clothes   | scarf/scarves écharpe f
 furniture | table table f | chair chaise f | bed lit m | wardrobe armoire f
 opening   | door porte f | window fenêtre f
-vehicle   | car voiture f | bicycle vélo m | boat bateau m | train train m | plane avion m
+vehicle   | car voiture f | bicycle vélo m | train train m | plane avion m
 building  | house maison f | castle château m | church église f | school école f | hotel hôtel m
 building  | hospital hôpital m | shop magasin m
 outdoors  | garden jardin m | park parc m | forest forêt f | village village m
-nature    | tree arbre m | flower fleur f | river rivière f | lake lac m
+nature    | tree arbre m | flower fleur f | lake lac m
 """
 _GROUPS = {
     "living": "person animal",
@@ -52,41 +51,41 @@ _GROUPS = {
 # also beside one before: the little red bird); = is invariable
 _ADJECTIVES = """
 before | animal food object scenery                    | small petit
-before | boy girl bird dog cat mouse goose house garden | little petit
+before | boy girl bird dog cat goose house garden      | little petit
 before | animal object scenery                         | big grand
 before | living object building village tree           | old vieux vieille vieil
 before | living                                        | young jeune
 before | girl woman queen actress heroine animal object scenery | beautiful beau belle bel
-before | girl woman bird clothes jewel box cup scenery | pretty joli
+before | girl woman bird clothes jewel box scenery     | pretty joli
 only   | object building friend neighbour teacher      | new nouveau nouvelle nouvel
 only   | person food mass drink book hotel bed knife   | good bon bonne
 only   | food mass drink book hotel bed knife          | bad mauvais
 after  | living | happy heureux heureuse | sad triste | curious curieux curieuse | sick malade
 after  | living | lazy paresseux paresseuse | intelligent intelligent | strong fort | tired fatigué
 after  | person                                        | rich riche | polite poli | famous célèbre
-after  | animal river                                  | dangerous dangereux dangereuse
+after  | animal                                        | dangerous dangereux dangereuse
 after  | vehicle horse dog cow goose                   | fast rapide | slow lent
 after  | object food mass drink hotel                  | expensive cher chère
 after  | vehicle furniture building                    | modern moderne
-after  | clothes vehicle furniture opening bottle cup  | clean propre | dirty sale
+after  | clothes vehicle furniture opening bottle      | clean propre | dirty sale
 after  | furniture book box bottle axe                 | heavy lourd
-after  | soup meat milk coffee tea water               | hot chaud | cold froid
-after  | bread milk egg cheese meat bean strawberry    | fresh frais fraîche
-after  | outdoors lake river hotel                     | quiet tranquille
+after  | soup meat egg milk coffee water               | hot chaud | cold froid
+after  | bread milk egg meat strawberry                | fresh frais fraîche
+after  | outdoors lake hotel                           | quiet tranquille
 utmost | scenery                                       | magnificent magnifique
 utmost | animal building cake tree lake forest         | huge énorme
-utmost | food mass coffee tea                          | delicious délicieux délicieuse
+utmost | food mass coffee                              | delicious délicieux délicieuse
 last   | clothes vehicle furniture opening bird flower apple umbrella | red rouge | green vert
-last   | clothes vehicle furniture opening bird flower umbrella cup   | blue bleu
+last   | clothes vehicle furniture opening bird flower umbrella       | blue bleu
 last   | clothes vehicle furniture opening animal flower | white blanc blanche | black noir
 last   | clothes furniture opening box                 | brown marron=
 last   | person clothes vehicle book newspaper clock   | English anglais
-last   | person clothes vehicle book cheese village    | French français
+last   | person clothes vehicle book village           | French français
 last   | person clothes vehicle coffee castle garden   | Italian italien italienne
-last   | furniture opening box boat house              | wooden en_bois=
+last   | furniture opening box house                   | wooden en_bois=
 last   | table clock box window cake hat               | round rond
-last   | bottle cup box wardrobe house train           | empty vide
-last   | clock bottle cup umbrella window chair bed    | broken cassé
+last   | bottle box wardrobe house train               | empty vide
+last   | clock bottle umbrella window chair bed        | broken cassé
 """
 
 # subjects | government | objects | english[/third person] infinitive [je nous ils, or six forms]
@@ -95,26 +94,25 @@ last   | clock bottle cup umbrella window chair bed    | broken cassé
 _VERBS = """
 living | direct  | any                   | see- voir vois voyons voient
 living | direct  | living vehicle        | hear- entendre
-living | direct  | living item           | look_for chercher | find- trouver
+living | direct  | living item           | look_for chercher
 living | direct  | living                | follow suivre suis suivons suivent
 living | direct  | eatable               | eat manger
 person | direct  | drink                 | drink boire bois buvons boivent
 person | direct  | animal object eatable | have/has= avoir ai as a avons avez ont
 person | direct  | object eatable        | want= vouloir veux voulons veulent
-person | direct  | object eatable        | buy acheter achète achetons achètent | sell vendre
+person | direct  | object eatable        | buy acheter achète achetons achètent
 person | direct  | item food train       | take prendre prends prenons prennent
 person | direct  | person village        | know= connaître connais connaissons connaissent
-person | direct  | living                | help aider | call appeler appelle appelons appellent
+person | direct  | living                | help aider
 person | direct  | person bird           | listen_to écouter
 person | direct  | person train          | wait_for attendre
-person | direct  | living scenery boat   | draw dessiner
 person | direct  | castle church village | visit visiter
 person | direct  | book letter newspaper | read lire lis lisons lisent
 person | direct  | book letter           | write écrire écris écrivons écrivent
 person | direct  | opening box bottle    | open ouvrir ouvre ouvrons ouvrent | close fermer
 person | direct  | clothes jewel         | wear porter
-person | direct  | clothes vehicle cup bottle window dog | wash laver
-person | generic | matter                | like= aimer | love= adorer | hate= détester
+person | direct  | clothes vehicle bottle window dog | wash laver
+person | generic | matter                | like= aimer | love= adorer
 person | to      | item food             | give donner | show montrer
 person | à       | living                | talk_to parler
 person | à       | building park village | go_to aller vais vas va allons allez vont
@@ -168,7 +166,7 @@ Emma Emma   | -        | 2 | f
 _PLACES = """
 in dans            | living                 | building outdoors
 in dans            | item food              | box house wardrobe
-in dans            | drink                  | bottle cup
+in dans            | drink                  | bottle
 on sur             | item                   | table chair bed
 on sur             | food mass              | table
 under sous         | item cat dog mouse     | table chair bed

@@ -4,13 +4,14 @@ Rows are hypotheses. Those of one sentence stand together, and finished sentence
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class Stepper(Protocol):
     """What search needs to know of a model."""
 
@@ -50,34 +51,25 @@ def greedy_search(
     `max_lengths` holds the most tokens of each sentence's translation, end of sentence included.
     """
     results: list[list[Hypothesis]] = [[] for _ in max_lengths]
-    live = torch.arange(len(max_lengths))
-    limits = torch.tensor(max_lengths)
+    live, limits = torch.arange(len(max_lengths)), torch.tensor(max_lengths)
     tokens = torch.full((len(max_lengths),), bos_id)
     history = torch.empty(len(max_lengths), 0, dtype=torch.long)
     totals = torch.zeros(len(max_lengths), dtype=torch.float64)
-    length = 0
     while len(live):
         log_probs, tokens = (t.cpu() for t in stepper.step(tokens).max(dim=-1))
-        length += 1
         totals += log_probs
         history = torch.cat([history, tokens[:, None]], dim=1)
-        ended = (tokens == eos_id) | (limits <= length)
-        if ended.any():
-            for row in ended.nonzero().flatten().tolist():
-                ids, finished = history[row].tolist(), bool(tokens[row] == eos_id)
-                results[live[row]].append(
-                    _hypothesis(
-                        ids[:-1] if finished else ids,
-                        float(totals[row]),
-                        length,
-                        length_penalty,
-                        finished,
-                    )
-                )
-            kept = (~ended).nonzero().flatten()
-            live, limits, tokens, history, totals = (t[kept] for t in (live, limits, tokens, history, totals))
-            if len(kept):
-                stepper.reorder(kept)
+        length = history.size(1)
+        going_on = (tokens != eos_id) & (length < limits)
+        if going_on.all():
+            continue
+        for row in (~going_on).nonzero().flatten().tolist():
+            ids, finished = history[row].tolist(), bool(tokens[row] == eos_id)
+            ids = ids[:-1] if finished else ids
+            results[live[row]].append(_hypothesis(ids, float(totals[row]), length, length_penalty, finished))
+        live, limits, tokens, history, totals = (t[going_on] for t in (live, limits, tokens, history, totals))
+        if len(live):
+            stepper.reorder(going_on.nonzero().flatten())
     return results
 
 

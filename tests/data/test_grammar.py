@@ -151,7 +151,7 @@ def test_every_noun_form_adjective_and_verb_occurs_in_training(train):
 
 def test_elision_and_contraction_spare_only_the_aspirated_h(everything):
     text = "\n".join(everything.values())
-    aspirated = {"hache", "haches", "haricot", "haricots", "héros", "hibou", "hiboux"}
+    aspirated = {"hache", "haches", "héros", "hibou", "hiboux"}
     unelided = re.findall(r"\b(?:[ljmtdns]e|la|ma|ta|sa|ce|que) ([aeiouyhâàéèêîôœAE]\w*)", text)
     assert set(unelided) == aspirated
     assert not re.search(r"['’](?:h[aé]|hibou)(?!\w*roïne|bit)", text)
@@ -171,7 +171,7 @@ def test_sentences_are_clean(everything):
 
 
 GENDER = {
-    "m": "garçon roi chat chien loup gâteau livre journal lit train château magasin village fromage",
+    "m": "garçon roi chat chien loup gâteau livre journal lit train château magasin village lac pain",
     "f": "fille reine vache souris pomme poire lettre clé robe voiture maison chaise forêt viande",
 }
 
@@ -205,15 +205,15 @@ PHRASES = [  # patterns: what stands in English, what then has to stand in Frenc
     ("Italian (?:queens|women|heroines)", "(?:reines|femmes|héroïnes) italiennes"),
     ("white (?:dresses|chairs|beds)", "(?:robes|chaises) blanches|lits blancs"),
     ("(?<!very )fresh (?:milk|meat|eggs)", "lait frais|viande fraîche|œufs frais"),
-    ("delicious (?:jam|coffee|cheese)", "confiture délicieuse|(?:café|fromage) délicieux"),
+    ("delicious (?:jam|bread|meat)", "(?:confiture|viande) délicieuse|pain délicieux"),
     ("brown (?:coats|hats|chairs)", "(?:manteaux|chapeaux|chaises) marron"),
     ("wooden (?:box|boxes|table|door)", "(?:boîtes?|table|porte) en bois"),
     ("(?:small|big|old) black (?:cats|bears|cars)", r"(?:pet|gr|vi)\w+ \w+ noir(?:e?)s"),
-    ("many (?:owls|heroes|beans)", "beaucoup de h"),
+    ("many (?:owls|heroes|axes)", "beaucoup de h"),
     ("many (?:actresses|squirrels|eggs|pears)", "beaucoup (?:d'(?:actrices|éc|œ)|de poires)"),
     ("some (?:small|new|pretty|old)", r"\bde (?:petit|nouve|joli|vie)"),
     ("some (?:meat|soup|jam|water)", "de (?:la viande|la soupe|la confiture|l'eau)"),
-    ("some (?:bread|cheese|coffee|milk)", "du (?:pain|fromage|café|lait)"),
+    ("some (?:bread|coffee|milk)", "du (?:pain|café|lait)"),
     ("all the (?:sisters|queens|girls|cows)", "toutes les (?:sœurs|reines|filles|vaches)"),
     ("near the (?:park|village|lake|garden)", "près du (?:parc|village|lac|jardin)"),
     ("near the (?:parks|villages|churches)", "près des (?:parcs|villages|églises)"),

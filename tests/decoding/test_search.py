@@ -40,9 +40,7 @@ class Chain:
         assert len(set(counts.tolist())) == 1, "sentences have unequal numbers of rows"
 
 
-def chains(
-    seed: int, *, sentences: int = 3, positions: int = 3, vocab: int = 5, banned: float = 0.0
-) -> Tensor:
+def chains(seed: int, *, sentences: int = 3, positions: int = 3, vocab: int = 5, banned: float = 0.0) -> Tensor:
     """Random chains; `banned` is the share of impossible transitions."""
     random = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(sentences, positions, vocab, vocab, generator=random)
@@ -121,9 +119,7 @@ def greedy(table: Tensor, limits: list[int], *, eos: int = 3, **options) -> list
 @pytest.mark.parametrize("eos", [3, 0])
 @pytest.mark.parametrize("banned", [0.0, 0.3])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
-def test_a_beam_of_all_prefixes_finds_what_enumeration_finds(
-    penalty: float, banned: float, eos: int
-) -> None:
+def test_a_beam_of_all_prefixes_finds_what_enumeration_finds(penalty: float, banned: float, eos: int) -> None:
     limits = [3, 1, 2, 3, 3]
     table = chains(7, sentences=5, banned=banned)
     found = beam(table, limits, eos=eos, beam_size=EVERYTHING, length_penalty=penalty)
@@ -165,9 +161,7 @@ def test_beam_search_is_the_one_of_the_textbook(beam_size: int, penalty: float) 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 5, 7])
-def test_a_translation_that_towers_above_all_others_is_found(
-    beam_size: int, penalty: float
-) -> None:
+def test_a_translation_that_towers_above_all_others_is_found(beam_size: int, penalty: float) -> None:
     # Token i + 4 follows with probability 0.97, the end and others share the rest. Any other path
     # has a step of at most 0.01: its log-probability is below -4.6, over at most 13 tokens.
     table = torch.full((1, 13, 16, 16), 0.03 / 15)
@@ -202,9 +196,7 @@ def test_a_beam_of_one_is_greedy_search() -> None:
     assert ends == {True, False}
     for penalty in (0.0, 1.0):
         groups = greedy(table, limits, length_penalty=penalty)
-        for one, other in zip(
-            groups, beam(table, limits, beam_size=1, length_penalty=penalty), strict=True
-        ):
+        for one, other in zip(groups, beam(table, limits, beam_size=1, length_penalty=penalty), strict=True):
             agree(one, other)
 
 

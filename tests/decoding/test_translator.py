@@ -116,9 +116,7 @@ def test_no_sentences_have_no_translations(taught: Translator) -> None:
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_blank_sentences_stay_as_they_are_and_move_nothing(
-    taught: Translator, beam_size: int
-) -> None:
+def test_blank_sentences_stay_as_they_are_and_move_nothing(taught: Translator, beam_size: int) -> None:
     blanks = ["", " ", "\t \n", "\u2028", "\u3000\xa0"]
     asked = [blanks[0], "Yes.", *blanks[1:], "The dog sleeps.", ""]
     found = taught.translate(asked, beam_size=beam_size)
@@ -187,9 +185,7 @@ def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
     for text, translation in zip(asked, untaught.translate(asked, beam_size=1), strict=True):
         ids = tokenizer.encode(text)
         stepper = ModelStepper(untaught.model, torch.tensor([[*ids, config.eos_id]]))
-        ((best,),) = beam_search(
-            stepper, beam_size=1, max_lengths=[2 * len(ids) + 20], bos_id=2, eos_id=3
-        )
+        ((best,),) = beam_search(stepper, beam_size=1, max_lengths=[2 * len(ids) + 20], bos_id=2, eos_id=3)
         assert translation.text == tokenizer.decode(best.tokens)
         assert translation.log_prob == pytest.approx(best.log_prob, abs=1e-4)
         assert translation.score == pytest.approx(best.score, abs=1e-4)
@@ -197,9 +193,7 @@ def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
 
 @pytest.mark.parametrize(("beam_size", "penalty"), [(1, 1.0), (3, 0.0), (5, 0.6)])
 @torch.no_grad()
-def test_scores_are_those_of_the_forward_pass(
-    untaught: Translator, beam_size: int, penalty: float
-) -> None:
+def test_scores_are_those_of_the_forward_pass(untaught: Translator, beam_size: int, penalty: float) -> None:
     tokenizer, model = untaught.target_tokenizer, untaught.model
     ids_of = {tokenizer.pieces([id_])[0]: id_ for id_ in range(tokenizer.vocab_size)}
     assert len(ids_of) == tokenizer.vocab_size
@@ -273,9 +267,7 @@ def test_an_endless_stream_is_answered(taught: Translator) -> None:
 
 
 @pytest.mark.parametrize(("beam_size", "max_tokens"), [(1, 101), (3, 101), (5, 4096), (7, 3)])
-def test_batches_keep_to_their_budget(
-    untaught: Translator, beam_size: int, max_tokens: int
-) -> None:
+def test_batches_keep_to_their_budget(untaught: Translator, beam_size: int, max_tokens: int) -> None:
     shapes = []
     hook = untaught.model.encoder.register_forward_hook(lambda _, args, __: shapes.append(args[0]))
     asked = sentences(13)
@@ -374,8 +366,6 @@ def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: 
     ],
     ids=["beam 0", "beam -1", "window 0", "precision int8", "precision float99", "bare text"],
 )
-def test_senseless_settings_are_refused(
-    taught: Translator, wrong: Callable[[Translator], object]
-) -> None:
+def test_senseless_settings_are_refused(taught: Translator, wrong: Callable[[Translator], object]) -> None:
     with pytest.raises((DragomanError, ValueError)):
         wrong(taught)

@@ -136,6 +136,18 @@ def test_dropout_does_not_depend_on_what_else_drew_random_numbers(runs: Runs):
     assert losses[0] == losses[1]
 
 
+def test_validating_does_not_change_what_is_learned(runs: Runs):
+    """Nor does it leave dropout off."""
+    learned = []
+    for validate_every in (2, 100):
+        trainer, watcher = runs.trainer(
+            model=small_model(dropout=0.5), max_steps=5, validate_every=validate_every
+        )
+        trainer.train()
+        learned.append([metrics["loss"] for metrics in watcher.of("step")])
+    assert learned[0] == learned[1]
+
+
 def test_random_numbers_differ_between_seeds_steps_and_micro_batches():
     drawn = set()
     for seed in (0, 1, 2):

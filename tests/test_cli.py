@@ -1,0 +1,206 @@
+"""The command line as a user meets it: results on stdout, one sentence for a mistake, the right exit code."""
+
+import hashlib
+import io
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dragoman import cli
+from dragoman.data.bitext import Bitext
+
+SMALL = [
+    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
+    "training.warmup=3", "training.learning_rate=1e-2",
+]  # fmt: skip
+LINES = ["The red house is old.", "", "I see a cat.", "   ", "The red house is old.", "Ω 😀 \u2028 x"]
+
+
+def run(*arguments: object, stdin: str = "", capsys=None, monkeypatch=None) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    out, err = capsys.readouterr()
+    return exit_.value.code, out, err
+
+
+@pytest.fixture
+def dragoman(capfd, monkeypatch):
+    """A function that runs a command."""
+    return lambda *arguments, stdin="": run(*arguments, stdin=stdin, capsys=capfd, monkeypatch=monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory) -> Path:
+    """A TSV file of 300 pairs."""
+    path = tmp_path_factory.mktemp("data") / "en-fr.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:300")), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def model(pairs, tmp_path_factory) -> Path:
+    """A model directory, trained for 21 steps by the command itself."""
+    directory = tmp_path_factory.mktemp("model") / "run"
+    command = [sys.executable, "-m", "dragoman", "train", pairs, "-o", directory, "training.max_steps=21", *SMALL]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+def test_train_writes_everything_that_people_copy_around(model):
+    names = {path.name for path in model.iterdir()}
+    assert names == {"config.json", "model.safetensors", "tokenizer.json", "README.md", "report.html", "run"}
+    assert "en" in (model / "README.md").read_text(encoding="utf-8")
+    events = [json.loads(line) for line in (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    assert [e["step"] for e in events if e["event"] == "validation"] == [7, 14, 21]
+
+
+def test_as_many_lines_out_as_in_and_in_their_order(model, dragoman, tmp_path):
+    code, out, _ = dragoman("translate", model, "--beam-size", 2, stdin="\n".join(LINES) + "\n")
+    piped = out.split("\n")[:-1]
+    assert code == 0
+    assert len(piped) == len(LINES)
+    assert piped[1] == "" and piped[3].strip() == ""
+    assert piped[0] == piped[4]
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("\n".join(LINES), encoding="utf-8")
+    code, out, _ = dragoman("translate", model, "-i", source, "-o", target, "--beam-size", 2)
+    assert (code, out) == (0, "")
+    assert target.read_text(encoding="utf-8").split("\n")[:-1] == piped
+    code, out, _ = dragoman("translate", model, LINES[0], LINES[2], "--beam-size", 2)
+    assert out.split("\n")[:-1] == [piped[0], piped[2]]
+
+
+def test_json_lines_hold_text_and_score(model, dragoman):
+    code, out, _ = dragoman("translate", model, "I see a cat.", "--json")
+    line = json.loads(out)
+    assert code == 0
+    assert line["score"] < 0
+    assert set(line) == {"text", "score", "log_prob", "tokens"}
+
+
+def test_evaluate_prints_all_figures_with_signatures(model, pairs, dragoman, tmp_path):
+    hypotheses = tmp_path / "hypotheses.txt"
+    code, out, _ = dragoman("evaluate", model, pairs, "--json", "-o", hypotheses, "--beam-size", 1)
+    figures = json.loads(out)
+    assert code == 0
+    assert figures["sentences"] == 300 == hypotheses.read_text(encoding="utf-8").count("\n")
+    assert 1 < figures["perplexity"] < 400  # better than guessing among the vocabulary
+    assert "version:" in figures["signatures"]["bleu"]
+    code, out, _ = dragoman("evaluate", model, pairs, "--beam-size", 1)
+    assert all(name in out for name in ("BLEU", "chrF++", "TER", "perplexity", "token accuracy", "sentences/s"))
+
+
+def test_average_of_snapshots_is_a_model(model, dragoman, tmp_path):
+    code, _, err = dragoman("average", model, "--output", tmp_path / "average", "--last", 2)
+    assert (code, "14, 21" in err) == (0, True)
+    code, out, _ = dragoman("translate", tmp_path / "average", "I see a cat.")
+    assert (code, out.count("\n")) == (0, 1)
+
+
+def test_no_socket_is_opened(model, dragoman, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    assert dragoman("translate", model, "I see a cat.")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["train"], 2, ["file of pairs", "0 files"]),
+        (["train", "a.tsv", "b.txt", "c.txt"], 2, ["3 files"]),
+        (["train", "nowhere.tsv"], 3, ["nowhere.tsv"]),
+        (["train", "PAIRS", "training.lerning_rate=1"], 2, ["training.lerning_rate", "training.learning_rate"]),
+        (["train", "PAIRS", "training.learning_rate=fast"], 2, ["training.learning_rate", "fast"]),
+        (["train", "PAIRS", "model.d_model=25"], 2, ["d_model", "25"]),
+        (["train", "PAIRS", "--size", "huge"], 2, ["huge", "tiny"]),
+        (["train", "PAIRS", "--recipe", "bsae"], 2, ["bsae", "base"]),
+        (["train", "PAIRS", "--size", "tiny", "--recipe", "base"], 2, ["--size", "--recipe"]),
+        (["train", "--resume", "nowhere"], 2, ["nowhere", "--output"]),
+        (["train", "PAIRS", "--resume", "nowhere"], 2, ["--resume"]),
+        (["train", "PAIRS", "-o", "MODEL"], 2, ["holds a run", "--resume"]),
+        (["train", "--resume", "MODEL", "seed=3"], 2, ["seed=3", "--output"]),
+        (["translate", "nowhere", "Hello."], 3, ["nowhere", "dragoman train"]),
+        (["translate", "PAIRS", "Hello."], 3, ["is a file"]),
+        (["translate", "MODEL", "Hello.", "--input", "PAIRS"], 2, ["not both"]),
+        (["translate", "MODEL", "--input", "nowhere.txt"], 3, ["nowhere.txt"]),
+        (["translate", "MODEL", "Hello.", "-o", "no/such/folder/out.txt"], 2, ["no/such/folder", "--output"]),
+        (["translate", "MODEL", "Hello.", "--beam-size", "0"], 2, ["beam-size"]),
+        (["translate", "MODEL", "Hello.", "--precision", "float17"], 2, ["float17", "bfloat16"]),
+        (["translate", "MODEL", "Hello.", "--beem-size", "2"], 2, ["--beam-size"]),
+        (["evaluate", "MODEL", "nowhere.tsv"], 3, ["nowhere.tsv"]),
+        (["evaluate", "MODEL", "a", "b", "c"], 2, ["3 files"]),
+        (["average", "PAIRS", "--output", "x"], 3, ["snapshots"]),
+        (["trian", "PAIRS"], 2, ["trian"]),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, model, pairs, dragoman):
+    arguments = [{"PAIRS": pairs, "MODEL": model}.get(argument, argument) for argument in arguments]
+    found, out, err = dragoman(*arguments)
+    assert (found, out) == (code, "")
+    assert "Traceback" not in err
+    flat = " ".join(err.replace("│", " ").split())
+    assert all(word in flat for word in words), flat
+
+
+def test_bytes_that_are_no_text_name_their_line(model, dragoman, tmp_path):
+    path = tmp_path / "latin1.txt"
+    path.write_bytes(b"Good.\nCaf\xe9.\n")
+    code, _, err = dragoman("translate", model, "--input", path)
+    assert (code, "line 2" in err) == (3, True)
+
+
+def test_help_does_not_wait_for_torch():
+    script = (
+        "import sys; sys.argv = ['dragoman', 'train', '--help']\n"
+        "from dragoman.cli import main\n"
+        "try: main()\n"
+        "finally: assert not {'torch', 'numpy', 'matplotlib'} & set(sys.modules), 'slow import'"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--resume" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
+    source = tmp_path / "many.txt"
+    source.write_text("I see a cat.\n" * 5000, encoding="utf-8")
+    command = f'"{sys.executable}" -m dragoman translate "{model}" -i "{source}" --beam-size 1 | head -n 1'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_ctrl_c_saves_and_the_resumed_run_has_the_same_bits(pairs, tmp_path):
+    def command(*arguments: object) -> list[str]:
+        return list(map(str, [sys.executable, "-m", "dragoman", "train", *arguments, "training.max_steps=60"]))
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    # Validating so seldom leaves steps between two checkpoints for the signal to fall on.
+    settings = [pairs, *SMALL, "training.validate_every=50", "model.dropout=0.1"]
+    subprocess.run(command(*settings, "-o", whole), check=True, capture_output=True)
+    process = subprocess.Popen(command(*settings, "-o", stopped), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (stopped / "run" / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"dragoman train --resume {stopped}" in err
+    subprocess.run(command("--resume", stopped), check=True, capture_output=True)
+    digests = [hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest() for run in (whole, stopped)]
+    assert digests[0] == digests[1]
