@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, load_file, save
 from torch import Tensor
 
 from dragoman.data.tokenizer import Tokenizer
@@ -24,6 +24,7 @@ from dragoman.model import Transformer, TransformerConfig
 
 FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
+LANGUAGES = ("source_language", "target_language")
 
 
 @dataclass
@@ -60,13 +61,18 @@ class ModelDirectory:
         config = _read_config(path)
         try:
             model_config = TransformerConfig.from_dict(config["model"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
-        source, target = config.get("source_tokenizer", ""), config.get("target_tokenizer", "")
-        if any(not isinstance(name, str) or Path(name).name != name for name in (source, target)):
+        texts = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer", *LANGUAGES)}
+        names = [texts["source_tokenizer"], texts["target_tokenizer"]]
+        if any(not isinstance(name, str) or Path(name).name != name for name in names) or any(
+            not isinstance(texts[key], str | None) for key in LANGUAGES
+        ):
             raise DataError(
-                f"{path / 'config.json'} must name tokenizer files in the same folder; copy the model again."
+                f"{path / 'config.json'} must name languages and tokenizer files in the same folder as text; "
+                "copy the model again."
             )
+        source, target = names
         source_tokenizer = Tokenizer.load(path / source)
         target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
         for side, tokenizer, size in (
@@ -78,9 +84,13 @@ class ModelDirectory:
                     f"The {side} tokenizer in {path} has {tokenizer.vocab_size} entries, but the model {size}: "
                     "the files are of two different models; copy the whole folder again."
                 )
+        weights = _read_tensors(path / "model.safetensors")
+        with torch.device("meta"):
+            # Before any memory is asked for: the sizes in a stranger's config may be huge.
+            check_weights(weights, Transformer(model_config), origin=path / "model.safetensors")
         model = Transformer(model_config)
-        load_weights(path / "model.safetensors", model)
-        languages = config.get("source_language"), config.get("target_language")
+        copy_weights(weights, model, origin=path / "model.safetensors")
+        languages = (texts[key] for key in LANGUAGES)
         return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages)
 
 
@@ -89,14 +99,16 @@ def save_weights(path: Path, model: Transformer) -> None:
     write_file(path / "model.safetensors", save(_tensors(dict(model.named_parameters()))))
 
 
-def load_weights(path: Path, model: Transformer) -> None:
-    """Copy the weights of a safetensors file into `model`, which must have the same names and shapes."""
-    copy_weights(_read_tensors(path), model, origin=path)
-
-
 @torch.no_grad()
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
-    """Copy `weights` into `model`. Raises `DataError` that names what is missing, superfluous or misshapen."""
+    """Copy `weights` into `model`, all or, where `check_weights` refuses them, none."""
+    check_weights(weights, model, origin=origin)
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])
+
+
+def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
+    """Raise `DataError` that names what is missing, superfluous, misshapen or no number."""
     own = dict(model.named_parameters())
     if missing := sorted(own.keys() - weights.keys()):
         raise DataError(f"{origin} lacks the weights '{missing[0]}' that config.json asks for; copy the model again.")
@@ -108,7 +120,8 @@ def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path
                 f"{origin} has '{name}' of shape {tuple(weights[name].shape)}, but config.json describes "
                 f"{tuple(parameter.shape)}; the two files belong to different models."
             )
-        parameter.copy_(weights[name])
+        if not weights[name].is_floating_point() or not weights[name].isfinite().all():
+            raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
 
 
 class Checkpoints:
@@ -119,6 +132,12 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, oldest first."""
+        for replaced in self.folder.glob("step_*.old"):
+            # Left by a crash while a step was saved again: the new one is in place, or the old one comes back.
+            if replaced.with_suffix("").exists():
+                shutil.rmtree(replaced, ignore_errors=True)
+            else:
+                os.rename(replaced, replaced.with_suffix(""))
         names = (entry.name for entry in self.folder.glob("step_*") if entry.is_dir())
         return sorted(int(name.removeprefix("step_")) for name in names if name.removeprefix("step_").isdecimal())
 
@@ -128,32 +147,38 @@ class Checkpoints:
         files = {f"{name}.safetensors": save(_tensors(group)) for name, group in tensors.items()}
         files["state.json"] = json.dumps(state).encode()
         files["manifest.json"] = json.dumps({name: _fingerprint(data) for name, data in files.items()}).encode()
-        check_space(self.folder, sum(map(len, files.values())))
         for stale in self.folder.glob("*.tmp"):
             shutil.rmtree(stale, ignore_errors=True)
+        check_space(self.folder, sum(map(len, files.values())))
         temporary = self.folder / f"step_{step:08d}.{os.getpid()}.tmp"
         temporary.mkdir()
         for name, data in files.items():
             _write_synced(temporary / name, data)
         _sync(temporary)
         final = self._path(step)
+        replaced = final.with_suffix(".old")
         if final.exists():
-            shutil.rmtree(final)
+            os.rename(final, replaced)
         os.rename(temporary, final)
         _sync(self.folder)
+        shutil.rmtree(replaced, ignore_errors=True)
 
     def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """The tensors and the state of one checkpoint; raises `DataError` if a byte of it is wrong."""
-        path = self._path(step)
+        path, name = self._path(step), "manifest.json"
         try:
-            manifest = json.loads((path / "manifest.json").read_bytes())
-            damaged = [name for name, mark in manifest.items() if _fingerprint((path / name).read_bytes()) != mark]
-        except (OSError, ValueError, AttributeError):
-            damaged = ["manifest.json"]
-        if damaged:
-            raise DataError(f"The checkpoint {path} is damaged ({damaged[0]} is not what was written).")
-        tensors = {file.stem: load_file(file) for file in path.glob("*.safetensors")}
-        return tensors, json.loads((path / "state.json").read_bytes())
+            manifest = json.loads((path / name).read_bytes())
+            files = {}
+            for name, mark in manifest.items():
+                files[name] = (path / name).read_bytes()
+                if _fingerprint(files[name]) != mark:
+                    raise ValueError(name)
+            name = "state.json"
+            state = json.loads(files.pop(name))
+            # What was verified is what is read: not the folder again, and no file beside the manifest's.
+            return {name.removesuffix(".safetensors"): load(data) for name, data in files.items()}, state
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
+            raise DataError(f"The checkpoint {path} is damaged ({name} is not what was written).") from None
 
     def load_latest(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The newest checkpoint that is whole, or None; says so when it has to skip one."""
@@ -161,7 +186,7 @@ class Checkpoints:
             try:
                 return self.load(step)
             except DataError as error:
-                self.warn(f"{error} Trying the one before.")
+                self.warn(f"{error} Going back to the one before, or else to the start.")
         return None
 
     def prune(self, keep: set[int]) -> None:
@@ -192,7 +217,7 @@ def check_space(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < 1.2 * size:
         raise ResourceError(
-            f"The disk of {folder} is full: {size / 1e6:.0f} MB are to be written and {free / 1e6:.0f} MB are free; "
+            f"The disk of {folder} is full: {1.2 * size / 1e6:.3g} MB are needed and {free / 1e6:.3g} MB are free; "
             "make room and try again."
         )
 
@@ -230,8 +255,9 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        what = "is a file, not a model directory" if path.exists() else "does not exist"
+    # os.path answers False where pathlib raises, for a name that is too long.
+    if not os.path.isdir(path):
+        what = "is a file, not a model directory" if os.path.exists(path) else "does not exist"
         raise DataError(f"{path} {what}; give the folder that `dragoman train` wrote.")
     file = path / "config.json"
     try:

@@ -53,7 +53,7 @@ _ADJECTIVES = """
 before | animal food object scenery                    | small petit
 before | boy girl bird dog cat goose house garden      | little petit
 before | animal object scenery                         | big grand
-before | living object building village tree           | old vieux vieille vieil
+before | living object building outdoors tree          | old vieux vieille vieil
 before | living                                        | young jeune
 before | girl woman queen actress heroine animal object scenery | beautiful beau belle bel
 before | girl woman bird clothes jewel box scenery     | pretty joli
@@ -66,7 +66,7 @@ after  | person                                        | rich riche | polite pol
 after  | animal                                        | dangerous dangereux dangereuse
 after  | vehicle horse dog cow goose                   | fast rapide | slow lent
 after  | object food mass drink hotel                  | expensive cher chère
-after  | vehicle furniture building                    | modern moderne
+after  | vehicle furniture building village            | modern moderne
 after  | clothes vehicle furniture opening bottle      | clean propre | dirty sale
 after  | furniture book box bottle axe                 | heavy lourd
 after  | soup meat egg milk coffee water               | hot chaud | cold froid
@@ -79,9 +79,9 @@ last   | clothes vehicle furniture opening bird flower apple umbrella | red roug
 last   | clothes vehicle furniture opening bird flower umbrella       | blue bleu
 last   | clothes vehicle furniture opening animal flower | white blanc blanche | black noir
 last   | clothes furniture opening box                 | brown marron=
-last   | person clothes vehicle book newspaper clock   | English anglais
-last   | person clothes vehicle book village           | French français
-last   | person clothes vehicle coffee castle garden   | Italian italien italienne
+last   | person clothes vehicle book building outdoors | English anglais
+last   | person clothes vehicle book building outdoors | French français
+last   | person clothes vehicle coffee building lake   | Italian italien italienne
 last   | furniture opening box house                   | wooden en_bois=
 last   | table clock box window cake hat               | round rond
 last   | bottle box wardrobe house train               | empty vide

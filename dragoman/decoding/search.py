@@ -85,8 +85,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Follow the `beam_size` best prefixes of each sentence; returns as many hypotheses each, best first.
 
-    A sentence is done when `beam_size` of its hypotheses have ended, or at its length limit (`max_lengths`: most
-    tokens of each translation, end of sentence included), where its live prefixes count as they are.
+    A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the best of
+    them, or at its length limit (`max_lengths`: most tokens of each translation, end of sentence included), where its
+    live prefixes count as they are.
     """
     beams = _Beams(beam_size, max_lengths, eos_id, length_penalty)
     log_probs = stepper.step(torch.full((len(max_lengths),), bos_id))
@@ -108,7 +109,7 @@ class _Beams:
         self.live = torch.arange(len(max_lengths))
         self.limits = torch.tensor(max_lengths)
         self.length = 0
-        self.totals: Tensor = torch.zeros(len(max_lengths), 1)  # (live, beam)
+        self.totals = torch.zeros(len(max_lengths), 1, dtype=torch.float64)  # (live, beam)
         self.history = torch.empty(len(max_lengths), 1, 0, dtype=torch.long)  # (live, beam, length)
 
     def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
@@ -121,7 +122,7 @@ class _Beams:
         # Of twice as many candidates, at most half end: a prefix each stays to go on with.
         for sentence, rank in ends[:, : self.beam_size].nonzero().tolist():
             self._end(sentence, int(parents[sentence, rank]), float(totals[sentence, rank]))
-        going_on = (tokens == self.eos_id).to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
+        going_on = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
         totals, parents, tokens = (t.gather(1, going_on) for t in (totals, parents, tokens))
         self.totals = totals
         history = self.history.gather(1, parents[:, :, None].expand(-1, -1, self.history.size(2)))
@@ -140,7 +141,11 @@ class _Beams:
 
     def _drop_done(self) -> Tensor:
         """Forget the sentences that are done; returns the places of the others."""
-        full = torch.tensor([len(self.ended[index]) >= self.beam_size for index in self.live.tolist()])
+        ended = [self.ended[index] for index in self.live.tolist()]
+        reached = torch.tensor([max((h.score for h in group), default=-torch.inf) for group in ended])
+        enough = torch.tensor([len(group) >= self.beam_size for group in ended], dtype=torch.bool)
+        hope = self.totals.amax(dim=1) / self.length**self.length_penalty
+        full = (enough & (hope <= reached)) | (hope == -torch.inf)
         cut = ~full & (self.limits <= self.length)
         for sentence in cut.nonzero().flatten().tolist():
             for tokens, total in zip(self.history[sentence].tolist(), self.totals[sentence].tolist(), strict=True):
@@ -161,7 +166,7 @@ def _best(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor
     """
     _, width, vocab = log_probs.shape
     values, tokens = log_probs.topk(min(count, vocab), dim=-1)
-    values, tokens = values.float().cpu() + totals[:, :, None], tokens.cpu()
+    values, tokens = values.cpu() + totals[:, :, None], tokens.cpu()
     flat = (tokens + torch.arange(width)[:, None] * vocab).flatten(1)
     missing = count - flat.size(1)
     if missing > 0:

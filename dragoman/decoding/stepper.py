@@ -25,10 +25,9 @@ class ModelStepper:
         return logits[:, 0].float().log_softmax(-1)
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
-        sentences, memory_rows = None, None
-        sentences = self.sentences[rows]
-        remaining, self.sentences = torch.unique_consecutive(sentences, return_inverse=True)
-        if len(remaining) < len(self.memory):
+        remaining, self.sentences = torch.unique_consecutive(self.sentences[rows], return_inverse=True)
+        memory_rows = None
+        if not torch.equal(remaining, torch.arange(len(self.memory))):
             memory_rows = remaining.to(self.device)
             self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
         self.cache.reorder(rows.to(self.device), memory_rows)

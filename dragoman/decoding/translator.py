@@ -1,6 +1,7 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches
+from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
 
 
@@ -80,16 +82,24 @@ class Translator:
 
         Batches have at most `max_tokens` source tokens with padding, times beams.
         """
+        if isinstance(sentences, str):
+            raise UsageError("`translate` takes a list of sentences, not one text; write [text].")
+        if beam_size < 1:
+            raise UsageError(f"`beam_size` is {beam_size}; 1 is greedy search, 5 is usual.")
         hypotheses = self.search(
             list(sentences),
             beam_size=beam_size,
             length_penalty=length_penalty,
             max_tokens=max_tokens,
         )
+        if not all(hypotheses):
+            raise DataError("The model gives no probabilities, only NaN; its weights are damaged: copy it again.")
         return [group[0] for group in hypotheses]
 
     def stream(self, sentences: Iterable[str], *, window: int = 2048, **options) -> Iterator[Translation]:
         """The same for any number of sentences: reads `window` at a time, so memory stays the same."""
+        if window < 1:
+            raise UsageError(f"`window` is {window}; give at least 1 sentence.")
         sentences = iter(sentences)
         while chunk := list(islice(sentences, window)):
             yield from self.translate(chunk, **options)
@@ -111,8 +121,13 @@ class Translator:
     @torch.inference_mode()
     def _search_batch(self, sources: list[list[int]], beam_size: int, length_penalty: float) -> list[list[Hypothesis]]:
         config = self.model.config
+        longest = config.max_positions if config.positions == "learned" else math.inf
+        if max(map(len, sources)) >= longest:
+            raise DataError(
+                f"A sentence has {max(map(len, sources))} tokens; this model reads {longest - 1}: split it."
+            )
         options = {
-            "max_lengths": [2 * len(ids) + 20 for ids in sources],
+            "max_lengths": [min(2 * len(ids) + 20, longest) for ids in sources],
             "bos_id": config.bos_id,
             "eos_id": config.eos_id,
             "length_penalty": length_penalty,

@@ -96,6 +96,12 @@ class TransformerConfig:
             raise ValueError(
                 f"`positions` is 'rotary', which needs an even head width, not {self.d_model // self.num_heads}."
             )
+        smallest = min(self.source_vocab_size, self.target_vocab_size)
+        for name in ("pad_id", "bos_id", "eos_id"):
+            if getattr(self, name) >= smallest:
+                raise ValueError(
+                    f"`{name}` is {getattr(self, name)}, but the smaller vocabulary has {smallest} tokens."
+                )
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 f"`share_embeddings` needs one vocabulary, but `source_vocab_size` is {self.source_vocab_size} "

@@ -98,7 +98,7 @@ def predicated(source: str) -> set[tuple[str, str]]:
 
 def test_a_combination_is_held_out_by_a_stable_hash():
     for adjective, noun in (("red", "bird"), ("old", "cat"), ("wild", "goose"), ("new", "hotel")):
-        bucket = zlib.crc32(f"{adjective} {noun}".encode()) % 16
+        bucket = zlib.crc32(f"{adjective} {noun}".encode()) % 20
         expected = {0: "valid", 1: "test"}.get(bucket, "train")
         assert combination_split(adjective, noun) == expected
 
@@ -192,7 +192,7 @@ def test_singular_words_before_a_noun_have_its_gender(everything):
 
 PHRASES = [  # patterns: what stands in English, what then has to stand in French
     ("the heroine", "l'héroïne"),
-    ("these heroes", "ces héros"),
+    ("(?:my|these|his) heroes", "[cms]es héros"),
     ("this (?:squirrel|elephant|man|child)", "cet (?:écureuil|éléphant|homme|enfant)"),
     ("(?:my|her) (?:actress|goose|scarf)", "[ms]on (?:actrice|oie|écharpe)"),
     ("old (?:squirrel|bear|man|child)", "vieil (?:écureuil|ours|homme|enfant)"),
