@@ -64,15 +64,12 @@ class ModelDirectory:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
         texts = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer", *LANGUAGES)}
-        names = [texts["source_tokenizer"], texts["target_tokenizer"]]
-        if any(not isinstance(name, str) or Path(name).name != name for name in names) or any(
-            not isinstance(texts[key], str | None) for key in LANGUAGES
-        ):
-            raise DataError(
-                f"{path / 'config.json'} must name languages and tokenizer files in the same folder as text; "
-                "copy the model again."
-            )
-        source, target = names
+        for key, text in texts.items():
+            is_file = key not in LANGUAGES
+            if not isinstance(text, str if is_file else str | None) or (is_file and Path(text).name != text):
+                what = "a file in the same folder" if is_file else "a language"
+                raise DataError(f"{path / 'config.json'}: `{key}` is {text!r}, not {what}; copy the model again.")
+        source, target = texts["source_tokenizer"], texts["target_tokenizer"]
         source_tokenizer = Tokenizer.load(path / source)
         target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
         for side, tokenizer, size in (

@@ -62,7 +62,8 @@ def test_train_writes_everything_that_people_copy_around(model):
     names = {path.name for path in model.iterdir()}
     assert names == {"config.json", "model.safetensors", "tokenizer.json", "README.md", "report.html", "run"}
     assert "en" in (model / "README.md").read_text(encoding="utf-8")
-    events = [json.loads(line) for line in (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    events = [json.loads(line) for line in lines]
     assert [e["step"] for e in events if e["event"] == "validation"] == [7, 14, 21]
 
 
@@ -71,7 +72,7 @@ def test_as_many_lines_out_as_in_and_in_their_order(model, dragoman, tmp_path):
     piped = out.split("\n")[:-1]
     assert code == 0
     assert len(piped) == len(LINES)
-    assert piped[1] == "" and piped[3].strip() == ""
+    assert (piped[1], piped[3].strip()) == ("", "")
     assert piped[0] == piped[4]
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("\n".join(LINES), encoding="utf-8")

@@ -124,7 +124,8 @@ class Translator:
         longest = config.max_positions if config.positions == "learned" else math.inf
         if max(map(len, sources)) >= longest:
             raise DataError(
-                f"A sentence has {max(map(len, sources))} tokens; this model reads {longest - 1}: split it."
+                f"A sentence has {max(map(len, sources))} tokens and an end, but this model learned {longest} positions: "
+                "split the sentence."
             )
         options = {
             "max_lengths": [min(2 * len(ids) + 20, longest) for ids in sources],

@@ -11,8 +11,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from dragoman.checkpoint import average_weights
 from dragoman.data.batching import Batch, Position, TokenBatches
-from dragoman.training.trainer import Trainer, average_weights, seed_random_numbers
+from dragoman.training.trainer import Trainer, seed_random_numbers
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
 UNEVEN = [
@@ -126,6 +127,15 @@ def test_validation_is_the_mean_over_tokens_without_smoothing_or_dropout(runs: R
     assert equal(watcher.evaluated[0], weights_of(model))
 
 
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout", "projection_dropout"])
+def test_every_dropout_acts_in_a_step(runs: Runs, name: str):
+    losses = []
+    for rate in (0.0, 0.5):
+        trainer, _ = runs.trainer(model=small_model(**{"dropout": 0.0, name: rate}))
+        losses.append(trainer.train_step()["loss"])
+    assert losses[0] != losses[1]
+
+
 def test_dropout_does_not_depend_on_what_else_drew_random_numbers(runs: Runs):
     losses = []
     for disturbance in (0, 7):
@@ -140,9 +150,7 @@ def test_validating_does_not_change_what_is_learned(runs: Runs):
     """Nor does it leave dropout off."""
     learned = []
     for validate_every in (2, 100):
-        trainer, watcher = runs.trainer(
-            model=small_model(dropout=0.5), max_steps=5, validate_every=validate_every
-        )
+        trainer, watcher = runs.trainer(model=small_model(dropout=0.5), max_steps=5, validate_every=validate_every)
         trainer.train()
         learned.append([metrics["loss"] for metrics in watcher.of("step")])
     assert learned[0] == learned[1]
