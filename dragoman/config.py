@@ -1,15 +1,27 @@
 """A training run as one typed tree: recipes in YAML, `key=value` on the command line, unknown keys are errors."""
 
+import dataclasses
 import difflib
+import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dragoman.errors import DataError, UsageError
 from dragoman.model.config import PRESETS, TransformerConfig
+
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes 1e-6 for a number, as YAML 1.2 does."""
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
 class _Section(BaseModel):
@@ -53,7 +65,7 @@ class TrainingConfig(_Section):
     """How the learning rate changes with the step; `inverse_sqrt` is the paper's."""
     warmup: int = Field(1000, ge=1)
     """Steps in which the learning rate rises from 0."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Decay, Decay] = (0.9, 0.98)
     """Adam's two decay rates, section 5.3 of the paper."""
     eps: float = Field(1e-9, gt=0)
     """Adam's guard against division by zero."""
@@ -110,13 +122,21 @@ class RunConfig(_Section):
 
     @field_validator("model")
     @classmethod
-    def _buildable(cls, choices: dict[str, Any]) -> dict[str, Any]:
+    def _known(cls, choices: dict[str, Any]) -> dict[str, Any]:
         for derived in ("source_vocab_size", "target_vocab_size"):
             if derived in choices:
                 raise ValueError(f"`{derived}` follows from the tokenizer; set tokenizer.vocab_size instead.")
-        sizes = {"source_vocab_size": 1000, "target_vocab_size": 1000}
-        TransformerConfig.from_dict(PRESETS["tiny"] | choices | sizes)
+        known = [field.name for field in dataclasses.fields(TransformerConfig)]
+        for name in choices:
+            if name not in known:
+                raise ValueError(f"There is no `{name}`{did_you_mean(name, known)}.")
         return choices
+
+    @model_validator(mode="after")
+    def _buildable(self) -> Self:
+        sizes = {"source_vocab_size": 1000, "target_vocab_size": 1000}
+        TransformerConfig.preset(self.size, **(self.model | sizes))
+        return self
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
         """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""
@@ -150,11 +170,12 @@ def read_recipe(name: str) -> dict[str, Any]:
             f"There is no recipe '{name}'{did_you_mean(name, known)}; choose {', '.join(known)} or a YAML file."
         )
     try:
-        recipe = yaml.safe_load(text)
+        recipe = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        raise DataError(f"The recipe {name}{where} is not YAML: {getattr(error, 'problem', error)}.") from None
+        problem = " ".join(str(getattr(error, "problem", error)).split())
+        raise DataError(f"The recipe {name}{where} is not YAML: {problem}.") from None
     if recipe is not None and not isinstance(recipe, dict):
         raise DataError(f"The recipe {name} must hold `key: value` lines, not a {type(recipe).__name__}.")
     return recipe or {}
@@ -165,9 +186,12 @@ def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
 
     Raises `UsageError` that names the key, the value and the remedy.
     """
-    tree = _merged({}, recipe)
+    # A section whose keys are all commented out is as good as absent.
+    tree = _copied({key: value for key, value in recipe.items() if value is not None})
     for override in overrides:
-        path, _, value = override.partition("=")
+        path, equals, value = override.partition("=")
+        if not equals:
+            raise UsageError(f"`{override}` has no value; write `{override}=VALUE`.")
         branch = tree
         *parents, leaf = path.strip().split(".")
         for parent in parents:
@@ -175,7 +199,7 @@ def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
             if not isinstance(branch, dict):
                 raise UsageError(f"`{override}`: `{parent}` holds a value, not keys; see `dragoman train --help`.")
         try:
-            branch[leaf] = yaml.safe_load(value)
+            branch[leaf] = yaml.load(value, _Loader)
         except yaml.YAMLError:
             branch[leaf] = value
     try:
@@ -184,12 +208,8 @@ def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
         raise UsageError(_sentence(error)) from None
 
 
-def _merged(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in other.items():
-        nested = isinstance(value, dict)
-        result[key] = _merged(result.get(key) or {}, value) if nested else value
-    return result
+def _copied(tree: dict[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}
 
 
 def _sentence(error: ValidationError) -> str:
@@ -200,7 +220,7 @@ def _sentence(error: ValidationError) -> str:
             f"There is no setting `{key}`{did_you_mean(key, _all_keys(RunConfig))}; `dragoman train --help` lists them."
         )
     if first["type"] == "value_error":
-        return f"`{key}`: {first['ctx']['error']}"
+        return f"`{key or 'model'}`: {first['ctx']['error']}"
     return f"`{key}` is {first['input']!r}: {first['msg'].lower()}."
 
 

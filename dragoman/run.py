@@ -88,18 +88,10 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
     model.to(choose_device())
-    kept = ModelDirectory(
-        model,
-        data.source_tokenizer,
-        data.target_tokenizer,
-        data.about.source_language,
-        data.about.target_language,
-    )
+    languages = data.about.source_language, data.about.target_language
+    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
     training = config.training
-    limits = {
-        "max_seconds": training.max_minutes and 60 * training.max_minutes,
-        "max_steps": training.max_steps,
-    }
+    limits = {"max_seconds": training.max_minutes and 60 * training.max_minutes, "max_steps": training.max_steps}
     _announce(display, config, data, model)
     with display.training(**limits) as view, MetricsFile(directory.metrics) as metrics, StopSignal() as stop:
         outside = Outside(

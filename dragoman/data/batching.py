@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -64,9 +64,6 @@ class Position:
     epoch: int = 0
     batch: int = 0
 
-    def state_dict(self) -> dict[str, int]:
-        return asdict(self)
-
 
 class TokenBatches:
     """An endless, shuffled, resumable row of batches over a pair of token stores.
@@ -101,7 +98,7 @@ class TokenBatches:
 
     def next(self, position: Position) -> Batch:
         """The batch at `position`, which moves on."""
-        if position.batch == len(self.plan(position.epoch)):
+        if position.batch >= len(self.plan(position.epoch)):
             position.epoch, position.batch = position.epoch + 1, 0
         batch = self.collate(self.plan(position.epoch)[position.batch])
         position.batch += 1
@@ -114,8 +111,8 @@ class TokenBatches:
 
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
-        source = _padded([self.source[i] for i in rows], self.pad_id, end=self.eos_id)
-        target = _padded([self.target[i] for i in rows], self.pad_id, begin=self.bos_id, end=self.eos_id)
+        source = _padded([self.source[i] for i in rows.tolist()], self.pad_id, end=self.eos_id)
+        target = _padded([self.target[i] for i in rows.tolist()], self.pad_id, begin=self.bos_id, end=self.eos_id)
         # Short rows are given their end of sentence too; what follows it is padding, which nobody predicts.
         return Batch(source, target[:, :-1], target[:, 1:])
 

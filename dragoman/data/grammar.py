@@ -46,8 +46,7 @@ def generate(count: int, seed: int = 0, *, split: Split = "train") -> Iterator[t
         attempts += 1
         if attempts > PATIENCE:
             raise DataError(
-                f"The built-in grammar has no {count} different sentences for {split}; "
-                f"ask for at most {len(said)}."
+                f"The built-in grammar has no {count} different sentences for {split}; ask for at most {len(said)}."
             )
         speaker = _Speaker(rng, split)
         source, target = speaker.sentence()
@@ -164,7 +163,7 @@ class _Speaker:
 
     def manner(self, verb: Verb, question: bool) -> Manner:
         """Not, often, ..., with a modal verb, or progressive, as far as the verb allows it."""
-        if self.chance(0.1):
+        if not verb.state and self.chance(0.13):
             return Manner(question, self.rng.choice(lexicon.FREQUENCIES))
         manner = Manner(question, NOT if not question and self.chance(0.25) else NOTHING)
         if verb.english[2] and self.chance(0.35):

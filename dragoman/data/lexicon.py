@@ -68,9 +68,9 @@ after  | vehicle horse dog cow goose                   | fast rapide | slow lent
 after  | object food mass drink hotel                  | expensive cher chère
 after  | vehicle furniture building village            | modern moderne
 after  | clothes vehicle furniture opening bottle      | clean propre | dirty sale
-after  | furniture book box bottle axe                 | heavy lourd
+after  | furniture book box bottle axe key             | heavy lourd
 after  | soup meat egg milk coffee water               | hot chaud | cold froid
-after  | bread milk egg meat strawberry                | fresh frais fraîche
+after  | bread milk egg meat strawberry pear           | fresh frais fraîche
 after  | outdoors lake hotel                           | quiet tranquille
 utmost | scenery                                       | magnificent magnifique
 utmost | animal building cake tree lake forest         | huge énorme
@@ -85,7 +85,7 @@ last   | person clothes vehicle coffee building lake   | Italian italien italien
 last   | furniture opening box house                   | wooden en_bois=
 last   | table clock box window cake hat               | round rond
 last   | bottle box wardrobe house train               | empty vide
-last   | clock bottle umbrella window chair bed        | broken cassé
+last   | clock bottle umbrella window chair bed key    | broken cassé
 """
 
 # subjects | government | objects | english[/third person] infinitive [je nous ils, or six forms]
@@ -237,9 +237,7 @@ def _verb(subjects: str, government: str, objects: str, entry: str) -> Verb:
 NOUNS = tuple(_noun(kind, noun) for kind, *group in _rows(_NOUNS) for noun in group)
 ADJECTIVES = tuple(_adjective(*row[:2], word) for row in _rows(_ADJECTIVES) for word in row[2:])
 VERBS = tuple(_verb(*row[:3], word) for row in _rows(_VERBS) for word in row[3:])
-MODALS, REPORTS, (BE,) = (
-    tuple(verb for verb in VERBS if verb.government == own) for own in ("modal", "que", "be")
-)
+MODALS, REPORTS, (BE,) = (tuple(verb for verb in VERBS if verb.government == own) for own in ("modal", "que", "be"))
 PEOPLE = tuple(_rows(_PEOPLE))
 
 

@@ -124,7 +124,7 @@ class Translator:
         longest = config.max_positions if config.positions == "learned" else math.inf
         if max(map(len, sources)) >= longest:
             raise DataError(
-                f"A sentence has {max(map(len, sources))} tokens and an end, but this model learned {longest} positions: "
+                f"A sentence has {max(map(len, sources))} tokens and an end, but this model has {longest} positions: "
                 "split the sentence."
             )
         options = {

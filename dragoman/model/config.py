@@ -4,6 +4,7 @@ A choice is read in exactly one place, named beside the field.
 """
 
 import dataclasses
+import sys
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args, get_origin
 
@@ -148,7 +149,7 @@ def _check_field(field: dataclasses.Field, value: Any) -> None:
     elif name.endswith("_id"):
         if value < 0:
             raise ValueError(f"`{name}` is {value}; token ids start at 0.")
-    elif not 0 < value <= _LARGEST.get(name, value):
+    elif not 0 < value <= _LARGEST.get(name, sys.float_info.max):
         raise ValueError(
             f"`{name}` is {value}; it must be above 0"
             + (f" and at most {_LARGEST[name]}." if name in _LARGEST else ".")

@@ -29,7 +29,7 @@ class Dropout(nn.Module):
 
 
 def _keep_mask(x: Tensor, rate: float) -> Tensor:
-    dropped = round(rate * 2**16)
+    dropped = min(round(rate * 2**16), 2**16 - 1)
     # From -2**63: without a lower bound the sign bit stays 0, and with it one number of four non-negative.
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: x.numel()].view(x.shape)

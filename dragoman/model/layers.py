@@ -96,9 +96,10 @@ class SinusoidalPositions(nn.Module):
 
     def _compute(self, length: int) -> Tensor:
         angles = _angles(torch.arange(length), self.d_model)
+        sin, cos = angles.sin().float(), angles.cos().float()
         if self.interleaved:
-            return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, : self.d_model]
-        return torch.cat([angles.sin(), angles.cos()], dim=-1)[:, : self.d_model]
+            return torch.stack([sin, cos], dim=-1).flatten(1)[:, : self.d_model]
+        return torch.cat([sin, cos], dim=-1)[:, : self.d_model]
 
 
 class LearnedPositions(nn.Module):
@@ -124,16 +125,16 @@ class RotaryPositions(nn.Module):
         self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
     ) -> Float[Tensor, "rows heads length width"]:
         positions = torch.arange(offset, offset + heads.size(2), device=heads.device)
-        angles = _angles(positions, heads.size(3)).to(heads.dtype)
-        sin, cos = angles.sin(), angles.cos()
+        angles = _angles(positions, heads.size(3))
+        sin, cos = angles.sin().to(heads.dtype), angles.cos().to(heads.dtype)
         even, odd = heads[..., ::2], heads[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
 def _angles(positions: Tensor, width: int) -> Float[Tensor, "length half"]:
     """pos / 10000^(2i/width); in double precision, since far positions turn many times."""
-    frequencies = 10_000.0 ** (-torch.arange(0, width, 2, device=positions.device) / width)
-    return torch.outer(positions.double(), frequencies.double()).float()
+    exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width
+    return torch.outer(positions.double(), 10_000.0**-exponents)
 
 
 def build_positions(config: TransformerConfig) -> tuple[nn.Module | None, RotaryPositions | None]:

@@ -81,7 +81,8 @@ class Transformer(nn.Module):
         """Xavier-uniform matrices, zero biases, and embeddings that have length 1 on average."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
+                if not (module is self.projection and self.config.tie_projection):
+                    nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):

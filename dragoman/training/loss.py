@@ -27,32 +27,34 @@ def cross_entropy(
     """
     counted = (targets != pad_id).flatten()
     states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
-    return _ProjectedCrossEntropy.apply(states, weight, bias, targets, smoothing), counted.sum()
+    # Inside a Function gradients are always off; whether they are wanted has to be asked here.
+    options = smoothing, torch.is_grad_enabled()
+    return _ProjectedCrossEntropy.apply(states, weight, bias, targets, *options), counted.sum()
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, smoothing):
+    def forward(ctx, states, weight, bias, targets, smoothing, grad_enabled):
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
         hidden, matrix = states.detach().to(dtype), weight.detach().to(dtype)
-        with_gradient = any(ctx.needs_input_grad)
+        with_gradient = grad_enabled and any(ctx.needs_input_grad)
         total = states.new_zeros((), dtype=torch.float64)
         states_grad = torch.empty_like(hidden) if with_gradient else None
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
         bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
         rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
         with torch.autocast(kind, enabled=False):
-            for part, target in zip(hidden.split(rows), targets.split(rows), strict=True):
+            for start in range(0, len(hidden), rows):
+                part = hidden[start : start + rows]
                 logits = part @ matrix.T
                 if bias is not None:
                     logits += bias.to(dtype)
-                loss, grad = _slice_loss(logits, target, smoothing, with_gradient)
+                loss, grad = _slice_loss(logits, targets[start : start + rows], smoothing, with_gradient)
                 total += loss
                 if with_gradient:
-                    start = (part.storage_offset() - hidden.storage_offset()) // max(1, hidden.size(1))
-                    torch.mm(grad.to(dtype), matrix, out=states_grad[start : start + len(part)])
+                    torch.mm(grad.to(dtype), matrix, out=states_grad[start : start + rows])
                     weight_grad += grad.to(dtype).T @ part
                     if bias_grad is not None:
                         bias_grad += grad.sum(0)
@@ -69,6 +71,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             (states_grad * scale).to(states_dtype),
             (weight_grad * scale).to(weight_dtype),
             bias_grad,
+            None,
             None,
             None,
         )

@@ -6,9 +6,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-OPTIMIZERS = ("adam", "adamw")
-SCHEDULES = ("inverse_sqrt",)
-
 
 def build_optimizer(
     model: nn.Module, name: str, *, betas: tuple[float, float], eps: float, weight_decay: float

@@ -6,7 +6,8 @@ optimizer and a few counters are all there is to resume.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from dragoman.checkpoint import Checkpoints, copy_weights
 from dragoman.config import TrainingConfig
 from dragoman.data.batching import Batch, Position, TokenBatches
 from dragoman.device import choose_precision
-from dragoman.errors import ResourceError
+from dragoman.errors import DataError, ResourceError
 from dragoman.model import Transformer
 from dragoman.training.averaging import average_weights
 from dragoman.training.loss import cross_entropy
@@ -39,6 +40,8 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
+    validated_step: int = 0
+    """The last one that was validated, and saved."""
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,11 +86,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.precision = choose_precision(config.precision, self.device)
         self.optimizer = build_optimizer(
-            model,
-            config.optimizer,
-            betas=config.betas,
-            eps=config.eps,
-            weight_decay=config.weight_decay,
+            model, config.optimizer, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay
         )
         self.progress = Progress()
         self._resumed_seconds, self._started = 0.0, time.monotonic()
@@ -100,13 +99,13 @@ class Trainer:
             self.outside.report("step", metrics)
             if self.progress.step % self.config.validate_every == 0:
                 self._validate_and_save()
-            elif self.outside.stop_requested():
-                self._save()
             if self.outside.stop_requested():
+                if self.progress.validated_step != self.progress.step:
+                    self._save()
                 return "interrupted"
-        if self.progress.step % self.config.validate_every:
+        if self.progress.validated_step != self.progress.step:
             self._validate_and_save()
-        if reason != "interrupted" and self.config.average > 1:
+        if self.config.average > 1:
             self._try_average()
         return reason
 
@@ -183,7 +182,7 @@ class Trainer:
         config, progress = self.config, self.progress
         if config.max_steps and progress.step >= config.max_steps:
             return f"{config.max_steps} steps"
-        last_batch = progress.position.batch == len(self.batches.plan(progress.position.epoch))
+        last_batch = progress.position.batch >= len(self.batches.plan(progress.position.epoch))
         if config.max_epochs and progress.position.epoch + last_batch >= config.max_epochs:
             return f"{config.max_epochs} epochs"
         if config.max_minutes and progress.seconds >= 60 * config.max_minutes:
@@ -194,30 +193,31 @@ class Trainer:
 
     def _validate_and_save(self) -> None:
         metrics, progress = self.validate(), self.progress
-        better = metrics["bleu"] > progress.best_bleu
-        if better:
-            progress.best_bleu, progress.best_step, progress.stale = (
-                metrics["bleu"],
-                progress.step,
-                0,
-            )
-            self.outside.keep_best(self.model)
-        else:
-            progress.stale += 1
+        better = self._keep_if_better(metrics["bleu"])
+        progress.stale = 0 if better else progress.stale + 1
+        progress.validated_step = progress.step
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
         self.outside.report("validation", {"step": progress.step, "better": better, **metrics})
         if self.config.average > 1:
-            _save(
-                self.outside.snapshots,
-                self.config.average,
-                progress.step,
-                {"model": self.state_dict()[0]["model"]},
-                {},
-            )
+            weights, _ = self.state_dict()
+            self._write(self.outside.snapshots, self.config.average, {"model": weights["model"]}, {})
         self._save()
 
+    def _keep_if_better(self, bleu: float) -> bool:
+        better = bleu > self.progress.best_bleu
+        if better:
+            with self._going_on("The best model was not written"):
+                self.outside.keep_best(self.model)
+                self.progress.best_bleu, self.progress.best_step = bleu, self.progress.step
+        return better
+
     def _save(self) -> None:
-        _save(self.outside.checkpoints, 2, self.progress.step, *self.state_dict())
+        self._write(self.outside.checkpoints, 2, *self.state_dict())
+
+    def _write(self, to: Checkpoints, keep: int, tensors: dict[str, dict[str, Tensor]], state: Metrics) -> None:
+        with self._going_on(f"No checkpoint at step {self.progress.step}"):
+            to.save(self.progress.step, tensors, state)
+            to.prune(set(to.steps()[-keep:]))
 
     def _try_average(self) -> None:
         """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
@@ -225,29 +225,20 @@ class Trainer:
         steps = snapshots.steps()
         if len(steps) < 2:
             return
-        weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
-        copy_weights(weights, self.model, origin=snapshots.folder)
-        metrics = self.validate()
-        better = metrics["bleu"] > self.progress.best_bleu
-        if better:
-            self.outside.keep_best(self.model)
-        self.outside.report("average", {"steps": steps, "better": better, **metrics})
+        with self._going_on("No average"):
+            weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
+            copy_weights(weights, self.model, origin=snapshots.folder)
+            metrics = self.validate()
+            better = self._keep_if_better(metrics["bleu"])
+            self.outside.report("average", {"steps": steps, "better": better, **metrics})
 
-
-def _save(
-    checkpoints: Checkpoints,
-    keep: int,
-    step: int,
-    tensors: dict[str, dict[str, Tensor]],
-    state: dict,
-) -> None:
-    try:
-        checkpoints.save(step, tensors, state)
-    except (OSError, ResourceError) as error:
-        # Training goes on: the checkpoint before is still there.
-        checkpoints.warn(f"No checkpoint at step {step}: {error}")
-    else:
-        checkpoints.prune(set(checkpoints.steps()[-keep:]))
+    @contextmanager
+    def _going_on(self, what: str) -> Iterator[None]:
+        """A full disk or a damaged file is no reason to lose a training: what was written before is still there."""
+        try:
+            yield
+        except (OSError, DataError, ResourceError) as error:
+            self.outside.checkpoints.warn(f"{what}: {error}")
 
 
 def seed_random_numbers(seed: int, step: int, micro_batch: int) -> None:

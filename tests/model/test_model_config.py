@@ -182,8 +182,8 @@ def test_no_size_may_ask_for_a_terabyte(name: str):
 
 
 def test_rotary_positions_need_pairs_of_features():
-    with pytest.raises(ValueError, match="even head width, not 11"):
-        small_config(positions="rotary", d_model=33)
+    with pytest.raises(ValueError, match="even head width, not 15"):
+        small_config(positions="rotary", num_heads=2)
 
 
 def test_a_shared_table_needs_one_vocabulary():

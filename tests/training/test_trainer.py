@@ -11,8 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dragoman.checkpoint import average_weights
 from dragoman.data.batching import Batch, Position, TokenBatches
+from dragoman.training.averaging import average_weights
 from dragoman.training.trainer import Trainer, seed_random_numbers
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
