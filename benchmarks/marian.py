@@ -10,7 +10,8 @@ architecture, which `train` of the command line makes with
 
     model.norm_order=post model.positions=sinusoidal-concatenated model.projection_bias=true
 
-Both print a table of medians; with --json the figures.
+Dragoman decodes as `dragoman translate` does, a process a core; MarianMTModel with as many threads, in batches of
+--batch sentences of similar length. Both print a table of medians; with --json the figures.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from dragoman.data.batching import TokenBatches
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
+from dragoman.decoding.workers import available_workers
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.training.trainer import Outside, Trainer
 
@@ -180,10 +182,11 @@ def decode(arguments: argparse.Namespace) -> dict[str, list[float]]:
     directory = ModelDirectory.load(Path(arguments.model))
     marian = with_weights_of(directory.model)
     tokenizers = directory.source_tokenizer, directory.target_tokenizer
-    contestants, texts = {}, {}
+    contestants: dict[str, Callable[[int], float]] = {}
+    texts: dict[str, list[str]] = {}
     for beams in (1, 5):
         for precision in ("float32", "bfloat16"):
-            translator = Translator(directory.model, *tokenizers, precision=precision)
+            translator = Translator(directory.model, *tokenizers, precision=precision, workers=available_workers())
             name = f"dragoman {precision}, beam {beams}"
             contestants[name] = lambda _, t=translator, b=beams, n=name: _rate(
                 lambda: texts.__setitem__(n, [x.text for x in t.translate(sentences, beam_size=b)]),
@@ -220,8 +223,8 @@ def _marian_translate(marian, tokenizers, sentences: list[str], beams: int, batc
         for row, index in zip(ids, rows, strict=True):
             row[: len(encoded[index]) + 1] = torch.tensor([*encoded[index], marian.config.eos_token_id])
         out = marian.generate(
-            input_ids=ids, attention_mask=ids != 0, num_beams=beams, do_sample=False, early_stopping=True,
-            max_new_tokens=2 * (width - 1) + 20, length_penalty=1.0,
+            input_ids=ids, attention_mask=ids != 0, num_beams=beams, do_sample=False,
+            max_new_tokens=2 * (width - 1) + 20,
         )  # fmt: skip
         for index, text in zip(rows, target.decode_batch(out.tolist()), strict=True):
             results[index] = text

@@ -11,8 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dragoman.errors import DataError, UsageError
-from dragoman.model.config import PRESETS, TransformerConfig
-
+from dragoman.model.config import TransformerConfig
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 

@@ -7,7 +7,7 @@ import torch
 from dragoman.errors import UsageError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-KERNELS_KEPT = 128
+KERNELS_KEPT = 32
 
 
 def choose_device() -> torch.device:

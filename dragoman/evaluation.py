@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from sacrebleu.metrics import BLEU, CHRF, TER
 from torch import nn
-from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.data.batching import Batch
+from dragoman.data.batching import Batch, padded
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -165,8 +164,8 @@ def reference_batches(
         # Longest first, so the first of a batch decides how many fit.
         rows = order[start : start + max(1, max_tokens // lengths[order[start]])]
         start += len(rows)
-        source = _padded([[*sources[i], EOS_ID] for i in rows])
-        target = _padded([[BOS_ID, *targets[i], EOS_ID] for i in rows])
+        source = padded([sources[i] for i in rows], PAD_ID, end=EOS_ID)
+        target = padded([targets[i] for i in rows], PAD_ID, begin=BOS_ID, end=EOS_ID)
         # A short row is given its end of sentence too; what follows it is padding, not counted.
         yield Batch(source, target[:, :-1], target[:, 1:])
 
@@ -180,7 +179,3 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(was_training)
-
-
-def _padded(rows: list[list[int]]) -> torch.Tensor:
-    return pad_sequence([torch.tensor(row) for row in rows], True, PAD_ID)

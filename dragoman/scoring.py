@@ -13,12 +13,14 @@ def evaluate_files(model: Path, paths: list[str], **options: Any) -> Evaluation:
     return evaluate_pairs(model, list(Bitext.open(*paths).cleaned()), **options)
 
 
-def evaluate_pairs(model: Path, pairs: list[tuple[str, str]], *, precision: str, **search: Any) -> Evaluation:
+def evaluate_pairs(
+    model: Path, pairs: list[tuple[str, str]], *, precision: str, workers: int = 1, **search: Any
+) -> Evaluation:
     """Translate with `beam_size` and `length_penalty`, in `precision`, and compare with the references."""
-    translator = Translator.load(model, precision=precision)
-    batches = reference_batches(pairs, translator.source_tokenizer, translator.target_tokenizer)
+    with Translator.load(model, precision=precision, workers=workers) as translator:
+        batches = reference_batches(pairs, translator.source_tokenizer, translator.target_tokenizer)
 
-    def translate(sources: list[str]) -> list[str]:
-        return [translation.text for translation in translator.translate(sources, **search)]
+        def translate(sources: list[str]) -> list[str]:
+            return [translation.text for translation in translator.translate(sources, **search)]
 
-    return evaluate(pairs, translate, model=translator.model, batches=batches)
+        return evaluate(pairs, translate, model=translator.model, batches=batches)

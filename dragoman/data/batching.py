@@ -1,7 +1,7 @@
 """Sentence pairs as token ids on disk, and the batches of an epoch: length buckets under a token budget."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -111,8 +111,8 @@ class TokenBatches:
 
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
-        source = _padded([self.source[i] for i in rows.tolist()], self.pad_id, end=self.eos_id)
-        target = _padded([self.target[i] for i in rows.tolist()], self.pad_id, begin=self.bos_id, end=self.eos_id)
+        source = padded([self.source[i] for i in rows.tolist()], self.pad_id, end=self.eos_id)
+        target = padded([self.target[i] for i in rows.tolist()], self.pad_id, begin=self.bos_id, end=self.eos_id)
         # Short rows are given their end of sentence too; what follows it is padding, which nobody predicts.
         return Batch(source, target[:, :-1], target[:, 1:])
 
@@ -141,7 +141,10 @@ class TokenBatches:
         return batches
 
 
-def _padded(rows: list[np.ndarray], pad: int, *, begin: int | None = None, end: int) -> Int[Tensor, "batch length"]:
+def padded(
+    rows: Sequence[np.ndarray | list[int]], pad: int, *, begin: int | None = None, end: int
+) -> Int[Tensor, "batch length"]:
+    """Sentences as rows between the ids `begin` (if given) and `end`, filled up with `pad` on the right."""
     first = int(begin is not None)
     out = np.full((len(rows), max(map(len, rows)) + 1 + first), pad, np.int64)
     if begin is not None:

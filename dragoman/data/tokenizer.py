@@ -6,6 +6,7 @@ a user is four characters.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -112,10 +113,12 @@ class Tokenizer:
         A space is "▁"; a byte that is only part of a character is "<C3>"; a character without a
         picture is "<U+000A>"; a special token is itself.
         """
-        return [
-            self._backend.id_to_token(id_) if id_ <= EOS_ID else _readable(self._bytes(id_))
-            for id_ in ids
-        ]
+        return [self._readable_tokens[id_] for id_ in ids]
+
+    @cached_property
+    def _readable_tokens(self) -> list[str]:
+        special = list(SPECIAL_TOKENS)
+        return special + [_readable(self._bytes(id_)) for id_ in range(len(special), self.vocab_size)]
 
     def words(self, ids: Iterable[int]) -> list[list[int]]:
         """Groups positions in `ids` into words as white space separates them, marks included.

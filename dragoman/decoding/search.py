@@ -165,7 +165,7 @@ def _best(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor
     Two small selections instead of one over the whole (beam, vocab) row.
     """
     _, width, vocab = log_probs.shape
-    values, tokens = log_probs.topk(min(count, vocab), dim=-1)
+    values, tokens = _top(log_probs, min(count, vocab))
     values, tokens = values.cpu() + totals[:, :, None], tokens.cpu()
     flat = (tokens + torch.arange(width)[:, None] * vocab).flatten(1)
     missing = count - flat.size(1)
@@ -174,6 +174,18 @@ def _best(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor
         flat = torch.nn.functional.pad(flat, (0, missing))
     best, places = values.flatten(1).topk(count, dim=1)
     return best, flat.gather(1, places)
+
+
+def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`scores.topk(count)`, twice as fast on a CPU: folded to a table, the best stand in the columns of best maxima."""
+    vocab = scores.size(-1)
+    columns = next((n for n in range(320, 479) if vocab % n == 0), 0)
+    if scores.device.type != "cpu" or columns < count or vocab < 10 * columns:
+        return scores.topk(count, dim=-1)
+    table = scores.unflatten(-1, (-1, columns))
+    best = table.amax(dim=-2).topk(count, dim=-1).indices
+    values, places = table.gather(-1, best[..., None, :].expand(*table.shape[:-1], -1)).flatten(-2).topk(count, dim=-1)
+    return values, places // count * columns + best.gather(-1, places % count)
 
 
 def _hypothesis(tokens: list[int], log_prob: float, length: int, penalty: float, finished: bool) -> Hypothesis:

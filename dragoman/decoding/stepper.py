@@ -22,7 +22,7 @@ class ModelStepper:
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         tokens = tokens.to(self.device)[:, None]
         logits = self.model.decode(tokens, self.memory, self.source_mask, self.cache)
-        return logits[:, 0].float().log_softmax(-1)
+        return logits[:, 0].log_softmax(-1, dtype=torch.float32)
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         remaining, self.sentences = torch.unique_consecutive(self.sentences[rows], return_inverse=True)

@@ -1,5 +1,6 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
+import copy
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -8,17 +9,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from dragoman.checkpoint import ModelDirectory
+from dragoman.data.batching import padded
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.workers import Workers
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
+
+MAX_TOKENS = 6144
+"""Source tokens of a batch with padding, times beams: larger ones gain little speed and take more memory."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,22 @@ class Translator:
         target_tokenizer: Tokenizer,
         *,
         precision: str = "float32",
+        workers: int = 1,
     ):
-        """`precision` is float32, bfloat16 or auto (see `dragoman.device`)."""
+        """`precision` is float32, bfloat16 or auto (see `dragoman.device`).
+
+        More than one of `workers` (on a CPU) are processes that this one forks, which suits a command more than a
+        program with threads of its own; `close` ends them, and so does a `with` block.
+        """
         limit_kernel_caches()
-        self.model = model.eval()
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.device = next(model.parameters()).device
-        self.precision = choose_precision(precision, self.device)
+        dtype = choose_precision(precision, self.device)
+        # A copy in half precision, not autocast, which would round the weights anew in every step.
+        self.model = (model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)).eval()
+        self.workers = None
+        if workers > 1 and self.device.type == "cpu":
+            self.workers = Workers(self._search_batch, workers)
 
     @classmethod
     def load(
@@ -65,10 +78,23 @@ class Translator:
         *,
         device: torch.device | str | None = None,
         precision: str = "float32",
+        workers: int = 1,
     ) -> Self:
         """From a model directory; raises `dragoman.errors.DataError` if it is not one."""
         loaded = ModelDirectory.load(Path(path), device=device or choose_device())
-        return cls(loaded.model, loaded.source_tokenizer, loaded.target_tokenizer, precision=precision)
+        tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
+        return cls(loaded.model, *tokenizers, precision=precision, workers=workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self.workers is not None:
+            self.workers.close()
 
     def translate(
         self,
@@ -76,7 +102,7 @@ class Translator:
         *,
         beam_size: int = 5,
         length_penalty: float = 1.0,
-        max_tokens: int = 4096,
+        max_tokens: int = MAX_TOKENS,
     ) -> list[Translation]:
         """The best translation of each sentence, in the order given.
 
@@ -86,15 +112,15 @@ class Translator:
             raise UsageError("`translate` takes a list of sentences, not one text; write [text].")
         if beam_size < 1:
             raise UsageError(f"`beam_size` is {beam_size}; 1 is greedy search, 5 is usual.")
-        hypotheses = self.search(
-            list(sentences),
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            max_tokens=max_tokens,
-        )
-        if not all(hypotheses):
+        sentences = list(sentences)
+        groups = self.search(sentences, beam_size=beam_size, length_penalty=length_penalty, max_tokens=max_tokens)
+        if not all(groups):
             raise DataError("The model gives no probabilities, only NaN; its weights are damaged: copy it again.")
-        return [group[0] for group in hypotheses]
+        texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
+        return [
+            Translation(text if sentence.strip() else sentence, best.score, best.log_prob, self._pieces(best))
+            for sentence, text, (best, *_) in zip(sentences, texts, groups, strict=True)
+        ]
 
     def stream(self, sentences: Iterable[str], *, window: int = 2048, **options) -> Iterator[Translation]:
         """The same for any number of sentences: reads `window` at a time, so memory stays the same."""
@@ -105,17 +131,20 @@ class Translator:
             yield from self.translate(chunk, **options)
 
     def search(
-        self, sentences: list[str], *, beam_size: int, length_penalty: float, max_tokens: int = 4096
-    ) -> list[list[Translation]]:
-        """All `beam_size` hypotheses of each sentence, best first."""
-        results: list[list[Translation]] = [[Translation(text, 0.0, 0.0, [])] for text in sentences]
+        self, sentences: list[str], *, beam_size: int, length_penalty: float, max_tokens: int = MAX_TOKENS
+    ) -> list[list[Hypothesis]]:
+        """All `beam_size` hypotheses of each sentence, best first; a blank sentence has one without tokens."""
+        results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         filled = [index for index, text in enumerate(sentences) if text.strip()]
         encoded = self.source_tokenizer.encode_batch([sentences[index].strip() for index in filled])
         order = sorted(range(len(filled)), key=lambda i: -len(encoded[i]))
-        for rows in _batches(order, [len(ids) + 1 for ids in encoded], max(1, max_tokens // beam_size)):
-            found = self._search_batch([encoded[i] for i in rows], beam_size, length_penalty)
-            for i, hypotheses in zip(rows, found, strict=True):
-                results[filled[i]] = [self._translation(hypothesis) for hypothesis in hypotheses]
+        batches = list(_batches(order, [len(ids) + 1 for ids in encoded], max(1, max_tokens // beam_size)))
+        jobs = [([encoded[i] for i in rows], beam_size, length_penalty) for rows in batches]
+        apart = self.workers is not None and len(jobs) > 1
+        found = self.workers.map(jobs) if apart else (self._search_batch(*job) for job in jobs)
+        for rows, groups in zip(batches, found, strict=True):
+            for i, group in zip(rows, groups, strict=True):
+                results[filled[i]] = group
         return results
 
     @torch.inference_mode()
@@ -133,28 +162,14 @@ class Translator:
             "eos_id": config.eos_id,
             "length_penalty": length_penalty,
         }
-        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
-            stepper = ModelStepper(self.model, self._padded(sources))
-            if beam_size == 1:
-                return greedy_search(stepper, **options)
-            return beam_search(stepper, beam_size=beam_size, **options)
+        source_ids = padded(sources, config.pad_id, end=config.eos_id)
+        stepper = ModelStepper(self.model, source_ids.to(self.device))
+        if beam_size == 1:
+            return greedy_search(stepper, **options)
+        return beam_search(stepper, beam_size=beam_size, **options)
 
-    def _padded(self, sources: list[list[int]]) -> Tensor:
-        config = self.model.config
-        out = np.full((len(sources), max(map(len, sources)) + 1), config.pad_id)
-        for row, ids in zip(out, sources, strict=True):
-            row[: len(ids)] = ids
-            row[len(ids)] = config.eos_id
-        return torch.from_numpy(out).to(self.device)
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        text = self.target_tokenizer.decode(hypothesis.tokens)
-        return Translation(
-            text,
-            hypothesis.score,
-            hypothesis.log_prob,
-            self.target_tokenizer.pieces(hypothesis.tokens),
-        )
+    def _pieces(self, hypothesis: Hypothesis) -> list[str]:
+        return self.target_tokenizer.pieces(hypothesis.tokens)
 
 
 def _batches(order: list[int], lengths: list[int], max_tokens: int) -> Iterator[list[int]]:

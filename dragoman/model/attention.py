@@ -65,8 +65,9 @@ def causal_mask(length: int, *, past: int = 0, device: torch.device | None = Non
 class KeyValueCache:
     """The keys and values one attention layer has seen, for rows that are decoded step by step."""
 
-    def __init__(self):
-        self.length = 0
+    def __init__(self, *, grows: bool = True):
+        """`grows`: leave room for more positions, those of a target; a memory is appended once."""
+        self.length, self.grows = 0, grows
         self._store: Tensor | None = None  # (2, rows, heads, capacity, width): keys, then values
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
@@ -75,7 +76,7 @@ class KeyValueCache:
         if self._store is None or end > self._store.size(3):
             # Doubling: appending one position at a time copies each old one about once.
             rows, heads, _, width = key.shape
-            grown = key.new_empty(2, rows, heads, max(16, 2 * end), width)
+            grown = key.new_empty(2, rows, heads, max(16, 2 * end) if self.grows else end, width)
             if self._store is not None:
                 grown[..., : self.length, :] = self._store[..., : self.length, :]
             self._store = grown
@@ -99,7 +100,7 @@ class DecoderCache:
 
     def __init__(self, num_layers: int):
         self.target = [KeyValueCache() for _ in range(num_layers)]
-        self.memory = [KeyValueCache() for _ in range(num_layers)]
+        self.memory = [KeyValueCache(grows=False) for _ in range(num_layers)]
 
     @property
     def length(self) -> int:

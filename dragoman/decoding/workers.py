@@ -1,0 +1,52 @@
+"""One process per core: threads that share the small products of decoding mostly wait for each other."""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import torch
+
+from dragoman.errors import ResourceError
+
+_work: Callable[..., Any] | None = None  # in a worker: what it was forked with
+
+
+class Workers:
+    """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread."""
+
+    def __init__(self, work: Callable[..., Any], count: int):
+        fork = multiprocessing.get_context("fork")
+        self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin, initargs=(work,))
+
+    def map(self, jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """What `work(*job)` gives for each job, in order."""
+        try:
+            yield from self._pool.map(_call, jobs)
+        except BrokenProcessPool:
+            raise ResourceError(
+                "A worker process died, most likely for want of memory; give a smaller --beam-size or --workers 1."
+            ) from None
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def available_workers() -> int:
+    """As many as PyTorch would use threads, or 1 where processes cannot be forked."""
+    return torch.get_num_threads() if "fork" in multiprocessing.get_all_start_methods() else 1
+
+
+def _begin(work: Callable[..., Any]) -> None:
+    global _work
+    _work = work
+    torch.set_num_threads(1)
+    # Ctrl-C reaches the whole group; the main process ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _call(job: tuple[Any, ...]) -> Any:
+    return _work(*job)
