@@ -29,7 +29,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from dragoman.checkpoint import Checkpoints, ModelDirectory
 from dragoman.config import TrainingConfig, resolve
-from dragoman.data.batching import TokenBatches
+from dragoman.data.batching import Position, TokenBatches
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
@@ -135,7 +135,7 @@ def train(arguments: argparse.Namespace) -> dict[str, list[float]]:
         )
         marian = marian_like(model.config).train()
         optimizer = torch.optim.Adam(marian.parameters(), lr=1e-4, fused=True)
-        position = type(trainer.progress.position)()
+        position = Position()
 
         def ours(_: int) -> float:
             before, started = trainer.progress.tokens, time.perf_counter()

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,7 @@ Argument, Option = typer.Argument, typer.Option
 # typer brings a click of its own and exports only some of its exceptions: BadParameter -> UsageError -> this one.
 ClickException = typer.BadParameter.__mro__[2]
 PRECISIONS = "auto|float32|bfloat16"
+SIZES = ("tiny", "small", "base", "big")
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
 BeamSize = Annotated[int, Option(min=1, max=64, help="Hypotheses kept alive; 1 is greedy search.")]
@@ -74,7 +76,7 @@ def train(
     ] = None,
     test: Annotated[list[str] | None, Option(help="Test pairs, likewise.", show_default="split off")] = None,
     size: Annotated[
-        str | None, Option(metavar="tiny|small|base|big", help="Of the model.", show_default="by the amount of data")
+        str | None, Option(metavar="|".join(SIZES), help="Recipe of this size.", show_default="by the amount of data")
     ] = None,
     recipe: Annotated[str | None, Option(help="A named recipe, or a YAML file with settings.")] = None,
     max_minutes: Annotated[
@@ -102,6 +104,8 @@ def train(
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
+        if size and size not in SIZES:
+            raise UsageError(f"There is no size '{size}'; choose {', '.join(SIZES)}, or a recipe with --recipe.")
         if len(paths) not in (1, 2):
             raise UsageError(f"`train` takes a file of pairs or two aligned files, not {len(paths)} files.")
         settings += [f"data.{name}={json.dumps(files)}" for name, files in (("valid", valid), ("test", test)) if files]
@@ -133,16 +137,17 @@ def translate(
         raise UsageError("Give sentences on the command line or in --input, not both.")
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
-    from dragoman.lines import one_line, open_output, read_lines
+    from dragoman.lines import one_line, open_input, open_output, read_lines
     from dragoman.terminal import Display
 
-    lines = iter(text) if text else read_lines(input_file)
+    # The input is opened first: an output is never emptied for an input that is not there.
+    lines = iter(text) if text else read_lines(open_input(input_file), str(input_file or "stdin"))
     count = 1 if text else workers or available_workers()
     # Translations that scroll by show the progress themselves.
     visible = output_file is None and sys.stdout.isatty()
     with (
         Translator.load(model, precision=precision, workers=count) as translator,
-        open_output(output_file) as out,
+        open_output(output_file, source=input_file) as out,
         Display(quiet=quiet or visible).progress("Translating") as advance,
     ):
         for translation in translator.stream(lines, beam_size=beam_size, length_penalty=length_penalty):
@@ -168,17 +173,18 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     if len(data) > 2:
         raise UsageError(f"`evaluate` takes a file of pairs or two aligned files, not {len(data)} files.")
+    from dragoman.config import DecodingConfig
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output
     from dragoman.scoring import evaluate_files
     from dragoman.terminal import Display
 
-    search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    with Display(quiet=quiet).status("Translating and scoring"):
-        workers = workers or available_workers()
-        evaluation = evaluate_files(model, data, precision=precision, workers=workers, **search)
-    if output_file:
-        with open_output(output_file) as out:
+    search = DecodingConfig(beam_size=beam_size, length_penalty=length_penalty)
+    options = {"search": search, "precision": precision, "workers": workers or available_workers()}
+    with open_output(output_file) if output_file else nullcontext() as out:
+        with Display(quiet=quiet).status("Translating and scoring"):
+            evaluation = evaluate_files(model, data, **options)
+        if out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     _print_scores(evaluation, f"{model} on {' '.join(data)}", as_json=as_json)
 
@@ -218,9 +224,13 @@ def main() -> None:
     except BrokenPipeError:
         # The reader has left, `head` for one; nothing may touch stdout again, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 128 + signal.SIGPIPE
-    except MemoryError:
-        code = _fail(ResourceError.exit_code, "Memory does not suffice; give a smaller training.max_tokens or --size.")
+        code = 141  # 128 + SIGPIPE, which Windows does not have
+    except (MemoryError, RuntimeError) as error:
+        # What torch raises when memory runs out has a class of its own on a GPU only.
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        remedy = "to train, give a smaller training.max_tokens or --size; to translate, a smaller --beam-size"
+        code = _fail(ResourceError.exit_code, f"Memory does not suffice; {remedy}.")
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = f"{error.strerror or error}: {error.filename or 'while writing'}."

@@ -1,11 +1,10 @@
 """The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
 
-import torch
-
 from dragoman.checkpoint import ModelDirectory, write_file
 from dragoman.config import RunConfig
 from dragoman.data.preparation import PreparedData
-from dragoman.device import choose_device
+from dragoman.decoding.workers import available_workers
+from dragoman.device import machine
 from dragoman.evaluation import Evaluation
 from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
 from dragoman.run_directory import RunDirectory, read_metrics
@@ -18,8 +17,13 @@ SHOWN_TESTS = 20
 def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: Display) -> Evaluation:
     """Score the kept model on the test pairs, and write its card and its report."""
     with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
-        search = config.decoding.model_dump()
-        evaluation = evaluate_pairs(directory.path, data.test_pairs, precision=config.training.precision, **search)
+        evaluation = evaluate_pairs(
+            directory.path,
+            data.test_pairs,
+            search=config.decoding,
+            precision=config.training.precision,
+            workers=available_workers(),
+        )
     with display.status("Writing the report"):
         kept = ModelDirectory.load(directory.path)
         summary = _summary(directory, config, data, kept, evaluation)
@@ -60,11 +64,3 @@ def _summary(
         samples=samples[:SHOWN_TESTS],
         attention=most_reordered(maps),
     )
-
-
-def machine() -> str:
-    """What computes, in words."""
-    device, threads = choose_device(), torch.get_num_threads()
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{threads} CPU thread{'s' if threads > 1 else ''}"

@@ -34,9 +34,9 @@ class DataConfig(_Section):
     """A TSV file, a source-side file, or builtin:grammar."""
     target: str | None = None
     """The target-side file, if the sides are in two files."""
-    valid: list[str] = []
+    valid: list[str] = Field([], max_length=2)
     """Pairs to validate on, one or two files; empty: split off `source`, by source sentence."""
-    test: list[str] = []
+    test: list[str] = Field([], max_length=2)
     """Pairs to score at the end, one or two files; empty: split off `source`, by source sentence."""
     held_out: int | None = Field(None, ge=1)
     """Source sentences to split off for each of the two; empty: 5 % and at most 2,000."""
@@ -89,7 +89,7 @@ class TrainingConfig(_Section):
     validate_every: int = Field(250, ge=1)
     """Steps between two validations, each of which writes a checkpoint."""
     validate_sentences: int = Field(1000, ge=1)
-    """Sentences of the validation set that are used, at most."""
+    """Sentences of the validation set that are translated for BLEU, at most; the loss is that of all."""
     patience: int = Field(12, ge=1)
     """Stop after this many validations in a row without a better BLEU."""
     average: int = Field(8, ge=1)
@@ -122,9 +122,9 @@ class RunConfig(_Section):
     @field_validator("model")
     @classmethod
     def _known(cls, choices: dict[str, Any]) -> dict[str, Any]:
-        for derived in ("source_vocab_size", "target_vocab_size"):
+        for derived in ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"):
             if derived in choices:
-                raise ValueError(f"`{derived}` follows from the tokenizer; set tokenizer.vocab_size instead.")
+                raise ValueError(f"`{derived}` follows from the tokenizer; see the keys of `tokenizer`.")
         known = [field.name for field in dataclasses.fields(TransformerConfig)]
         for name in choices:
             if name not in known:
@@ -134,7 +134,12 @@ class RunConfig(_Section):
     @model_validator(mode="after")
     def _buildable(self) -> Self:
         sizes = {"source_vocab_size": 1000, "target_vocab_size": 1000}
-        TransformerConfig.preset(self.size, **(self.model | sizes))
+        model = TransformerConfig.preset(self.size, **(self.model | sizes))
+        if model.positions == "learned" and model.max_positions <= self.data.max_length:
+            raise ValueError(
+                f"`max_positions` is {model.max_positions}, too few for sentences of data.max_length = "
+                f"{self.data.max_length} tokens and an end; raise the one or lower the other."
+            )
         return self
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
@@ -196,7 +201,7 @@ def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
         for parent in parents:
             branch = branch.setdefault(parent, {})
             if not isinstance(branch, dict):
-                raise UsageError(f"`{override}`: `{parent}` holds a value, not keys; see `dragoman train --help`.")
+                raise UsageError(f"`{override}`: `{parent}` holds a value, not keys.")
         try:
             branch[leaf] = yaml.load(value, _Loader)
         except yaml.YAMLError:
@@ -215,9 +220,9 @@ def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return (
-            f"There is no setting `{key}`{did_you_mean(key, _all_keys(RunConfig))}; `dragoman train --help` lists them."
-        )
+        known = _all_keys(RunConfig)
+        section = [name for name in known if name.rpartition(".")[0] == key.rpartition(".")[0]] or known
+        return f"There is no setting `{key}`{did_you_mean(key, known)}; there are {', '.join(section)}."
     if first["type"] == "value_error":
         return f"`{key or 'model'}`: {first['ctx']['error']}"
     return f"`{key}` is {first['input']!r}: {first['msg'].lower()}."

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from rich.table import Table
+
 from dragoman import run
-from dragoman.decoding.translator import Translator
 from dragoman.evaluation import Evaluation
 from dragoman.run_directory import RunDirectory
-from dragoman.terminal import Display, results_table
+from dragoman.terminal import Display, command, results_table
 
 SENTENCES = 6
 """Held-out sentences to show with their translations."""
@@ -20,26 +21,24 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
     )
     config, bitext = run.configure(["builtin:grammar"], recipe="demo", settings=[])
     evaluation = run.start(bitext, config, directory, display=display)
-    display.show(_examples(directory))
+    display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     display.note(
         f"\nThe model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
         "What to type next:\n"
-        f'  dragoman translate {directory} "The little girl does not like the old green umbrella."\n'
-        f"  dragoman evaluate {directory} builtin:grammar:500:test\n"
-        "  dragoman train YOUR-PAIRS.tsv"
+        f"  {command('translate', str(directory), 'The little girl does not like the old green umbrella.')}\n"
+        f"  {command('evaluate', str(directory), 'builtin:grammar:500:test')}\n"
+        f"  {command('train', 'YOUR-PAIRS.tsv')}"
     )
     return evaluation
 
 
-def _examples(directory: Path):
-    pairs = [p for p in RunDirectory(directory).pairs("test") if 6 <= len(p[0].split()) <= 12][:SENTENCES]
-    translator = Translator.load(directory)
-    found = translator.translate([source for source, _ in pairs])
+def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:
     rows = [
-        (source, t.text, "" if t.text == reference else f"reference: {reference}")
-        for (source, reference), t in zip(pairs, found, strict=True)
+        (source, translation, "" if translation == reference else f"reference: {reference}")
+        for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
+        if 6 <= len(source.split()) <= 12
     ]
-    return results_table("Sentences it has never seen", rows)
+    return results_table("Sentences it has never seen", rows[:SENTENCES])
 
 
 def unused(path: Path) -> Path:

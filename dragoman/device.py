@@ -28,6 +28,14 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
+def machine() -> str:
+    """What computes, in words."""
+    device, threads = choose_device(), torch.get_num_threads()
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{threads} CPU thread{'s' if threads > 1 else ''}"
+
+
 def limit_kernel_caches() -> None:
     """Let oneDNN, which compiles a kernel for each shape of a product on a CPU, keep few of them.
 

@@ -13,7 +13,8 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF, TER
 from torch import nn
 
-from dragoman.data.batching import Batch, padded
+from dragoman.data.batching import Batch, cut, padded
+from dragoman.data.bitext import normalised
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -155,15 +156,9 @@ def reference_batches(
 
     A batch has at most `max_tokens` tokens with padding on either side, or is a single pair.
     """
-    sources = source_tokenizer.encode_batch(source.strip() for source, _ in pairs)
-    targets = target_tokenizer.encode_batch(target.strip() for _, target in pairs)
-    lengths = [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)]
-    order = sorted(range(len(pairs)), key=lambda i: -lengths[i])
-    start = 0
-    while start < len(order):
-        # Longest first, so the first of a batch decides how many fit.
-        rows = order[start : start + max(1, max_tokens // lengths[order[start]])]
-        start += len(rows)
+    sources = source_tokenizer.encode_batch(normalised(source) for source, _ in pairs)
+    targets = target_tokenizer.encode_batch(normalised(target) for _, target in pairs)
+    for rows in cut([max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens):
         source = padded([sources[i] for i in rows], PAD_ID, end=EOS_ID)
         target = padded([targets[i] for i in rows], PAD_ID, begin=BOS_ID, end=EOS_ID)
         # A short row is given its end of sentence too; what follows it is padding, not counted.

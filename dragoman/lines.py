@@ -1,36 +1,60 @@
-"""Lines of text in and out: split at LF only, UTF-8, from a file or stdin, to a file or stdout."""
+"""Lines of text in and out: UTF-8, split at LF only, plain or gzipped, from a file or stdin, to a file or stdout."""
 
+import codecs
+import gzip
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import TextIO
 
 from dragoman.errors import DataError, UsageError
 
 
-def read_lines(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of stdin for None. Raises `DataError` that names file and line."""
+def open_input(path: Path | None) -> BufferedReader:
+    """A file, unpacked if its name ends in `.gz`, or stdin for None. Raises `DataError`."""
     if path is None:
         if sys.stdin.isatty():
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
-        yield from _decoded(sys.stdin.buffer, "stdin")
-        return
+        return sys.stdin.buffer
     try:
-        with open(path, "rb") as file:
-            yield from _decoded(file, str(path))
+        return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}; check the path given to --input.") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
 
 
-def open_output(path: Path | None) -> TextIO:
-    """A file to write, or stdout for None; closing it is the caller's."""
+def open_output(path: Path | None, *, source: Path | None = None) -> TextIO:
+    """A file to write, which must not be `source`, or stdout for None; closing it is the caller's."""
     if path is None:
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    if source is not None and path.exists() and path.samefile(source):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
     try:
         return open(path, "w", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+
+
+def read_lines(stream: BufferedReader, name: str) -> Iterator[str]:
+    """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number."""
+    number = 0
+    try:
+        _refuse_utf16(stream.peek(1024), name)
+        for number, raw in enumerate(stream, start=1):
+            content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
+            f"position {error.start + 1}); save or convert the file as UTF-8."
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{name} cannot be read after line {number}: {error}; check that the file is whole "
+            "and that you may read it."
+        ) from None
 
 
 def one_line(text: str) -> str:
@@ -38,9 +62,10 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(file, start=1):
-        try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
-        except UnicodeDecodeError:
-            raise DataError(f"{name}, line {number} is not valid UTF-8; convert it, for example with iconv.") from None
+def _refuse_utf16(head: bytes, name: str) -> None:
+    # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
+        raise DataError(
+            f"{name}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
+            "for example with: iconv -f UTF-16 -t UTF-8"
+        )

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -9,17 +10,17 @@ from typing import Any, Self
 import torch
 
 from dragoman.checkpoint import Checkpoints, ModelDirectory, write_file
-from dragoman.conclusion import conclude, machine
+from dragoman.conclusion import conclude
 from dragoman.config import RunConfig, read_recipe, resolve
 from dragoman.data.bitext import GRAMMAR, Bitext, CleanedBitext, default_held_out
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
-from dragoman.device import choose_device, choose_precision, limit_kernel_caches
+from dragoman.device import choose_device, choose_precision, limit_kernel_caches, machine
 from dragoman.errors import Interrupted, UsageError
 from dragoman.evaluation import Evaluation, score
 from dragoman.model import Transformer
 from dragoman.run_directory import MetricsFile, RunDirectory
-from dragoman.terminal import Display
+from dragoman.terminal import Display, command
 from dragoman.training.trainer import Outside, Trainer
 
 SHOWN_SAMPLES = 3
@@ -49,9 +50,10 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
         settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
     recipe = recipe or choose_size(num_pairs, gpu=torch.cuda.is_available())
     config = resolve(read_recipe(recipe), settings)
-    config.data.source, config.data.target = paths[0], paths[1] if len(paths) == 2 else None
+    config.data.source, config.data.target = [*paths, None][:2]
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs)
-    config.data.held_out = config.data.held_out or default_held_out(num_pairs)
+    if not (config.data.valid and config.data.test):
+        config.data.held_out = config.data.held_out or default_held_out(num_pairs)
     return config, bitext
 
 
@@ -59,15 +61,21 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
     """Train a new model into `directory`; returns its scores. Raises `Interrupted` if it was stopped."""
     directory = RunDirectory(path)
     if directory.config.exists():
-        raise UsageError(
-            f"{path} holds a run already; go on with `dragoman train --resume {path}`, or choose another --output."
-        )
+        go_on = command("train", "--resume", str(path))
+        raise UsageError(f"{path} holds a run already; go on with `{go_on}`, or choose another --output.")
+    _refuse_to_overwrite(path)
     directory.data.mkdir(parents=True, exist_ok=True)
     with display.status("Splitting, training the tokenizer, writing token ids"):
         prepare(bitext, config, directory.data)
     # Written last: a directory with a config is one that can be resumed.
     write_file(directory.config, config.to_yaml().encode())
     return _train(directory, config, display)
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    """A folder with other files is a finished model, or somebody's; one that a start left half prepared is not."""
+    if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {"run"}):
+        raise UsageError(f"{path} exists and is not empty; choose another --output.")
 
 
 def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
@@ -87,13 +95,31 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     data = PreparedData.open(directory.data, config)
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
-    model.to(choose_device())
+    _announce(display, config, data, model)
+    go_on = f"Go on with:  {command('train', '--resume', str(directory.path))}"
+    try:
+        trainer, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
+        if reason == "interrupted":
+            raise Interrupted(signal_number, f"Stopped and saved. {go_on}")
+        display.note(f"Stopped after {reason}; the best model is of step {trainer.progress.best_step:,}.")
+        return conclude(directory, config, data, display)
+    except KeyboardInterrupt:
+        raise Interrupted(signal.SIGINT, f"Stopped at once; the last checkpoint is safe. {go_on}") from None
+
+
+def _fit(
+    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display
+) -> tuple[Trainer, str, int | None]:
+    """Train from the last checkpoint on; returns the trainer, why it stopped, and the signal if it was one."""
     languages = data.about.source_language, data.about.target_language
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
     training = config.training
     limits = {"max_seconds": training.max_minutes and 60 * training.max_minutes, "max_steps": training.max_steps}
-    _announce(display, config, data, model)
-    with display.training(**limits) as view, MetricsFile(directory.metrics) as metrics, StopSignal() as stop:
+    with (
+        display.training(**limits) as view,
+        MetricsFile(directory.metrics) as metrics,
+        StopSignal(view.stopping) as stop,
+    ):
         outside = Outside(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
@@ -106,11 +132,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
         metrics.forget_after(trainer.progress.step)
-        reason = trainer.train()
-    if reason == "interrupted":
-        raise Interrupted(stop.received, f"Stopped and saved. Go on with:  dragoman train --resume {directory.path}")
-    display.note(f"Stopped after {reason}; the best model is of step {trainer.progress.best_step:,}.")
-    return conclude(directory, config, data, display)
+        return trainer, trainer.train(), stop.received
 
 
 def _announce(display: Display, config: RunConfig, data: PreparedData, model: Transformer) -> None:
@@ -140,8 +162,10 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
 class StopSignal:
     """Ctrl-C or SIGTERM: asks the training to stop after the step; a second one stops at once."""
 
-    def __init__(self):
+    def __init__(self, announce: Callable[[], None]):
+        """`announce` is called when the first signal comes."""
         self.received: int | None = None
+        self.announce = announce
 
     def __call__(self) -> bool:
         return self.received is not None
@@ -158,3 +182,4 @@ class StopSignal:
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = number
+        self.announce()

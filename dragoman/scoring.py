@@ -1,26 +1,32 @@
 """A model directory, scored on sentence pairs."""
 
 from pathlib import Path
-from typing import Any
 
+from dragoman.checkpoint import ModelDirectory
+from dragoman.config import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
+from dragoman.device import choose_device
 from dragoman.evaluation import Evaluation, evaluate, reference_batches
 
 
-def evaluate_files(model: Path, paths: list[str], **options: Any) -> Evaluation:
-    """Score a model directory on the pairs of one file or two; for the options see `evaluate_pairs`."""
-    return evaluate_pairs(model, list(Bitext.open(*paths).cleaned()), **options)
+def evaluate_files(
+    model: Path, paths: list[str], *, search: DecodingConfig, precision: str, workers: int
+) -> Evaluation:
+    """Score a model directory on the pairs of one file or two, as they are: none is left out."""
+    return evaluate_pairs(model, list(Bitext.open(*paths)), search=search, precision=precision, workers=workers)
 
 
 def evaluate_pairs(
-    model: Path, pairs: list[tuple[str, str]], *, precision: str, workers: int = 1, **search: Any
+    model: Path, pairs: list[tuple[str, str]], *, search: DecodingConfig, precision: str, workers: int
 ) -> Evaluation:
-    """Translate with `beam_size` and `length_penalty`, in `precision`, and compare with the references."""
-    with Translator.load(model, precision=precision, workers=workers) as translator:
-        batches = reference_batches(pairs, translator.source_tokenizer, translator.target_tokenizer)
+    """Translate in `precision` and compare with the references; perplexity and accuracy are those in float32."""
+    loaded = ModelDirectory.load(model, device=choose_device())
+    tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
+    with Translator(loaded.model, *tokenizers, precision=precision, workers=workers) as translator:
 
         def translate(sources: list[str]) -> list[str]:
-            return [translation.text for translation in translator.translate(sources, **search)]
+            options = {"beam_size": search.beam_size, "length_penalty": search.length_penalty}
+            return [translation.text for translation in translator.translate(sources, **options)]
 
-        return evaluate(pairs, translate, model=translator.model, batches=batches)
+        return evaluate(pairs, translate, model=loaded.model, batches=reference_batches(pairs, *tokenizers))

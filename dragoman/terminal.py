@@ -5,6 +5,10 @@ Without a terminal (a pipe, a log file) the live table becomes a plain line at e
 """
 
 import math
+import os
+import shlex
+import shutil
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +24,14 @@ from rich.text import Text
 
 SHOWN_VALIDATIONS = 12
 SECONDS_BETWEEN_LINES = 10
+
+
+def command(*words: str) -> str:
+    """A command line of ours to copy: it runs from here, also where `dragoman` is not on the PATH."""
+    inside = sys.executable.startswith(os.getcwd() + os.sep)
+    python = os.path.relpath(sys.executable) if inside else sys.executable
+    program = ["dragoman"] if shutil.which("dragoman") else [python, "-m", "dragoman"]
+    return shlex.join([*program, *words])
 
 
 class Display:
@@ -91,6 +103,14 @@ class TrainingView:
             self._step(metrics)
         elif event == "validation":
             self._validation(metrics)
+        elif event == "average":
+            what = "better than each, kept" if metrics["better"] else "not better than the best, left"
+            number = len(metrics["steps"])
+            self.display.note(f"The average of the last {number} validations has BLEU {metrics['bleu']:.1f}: {what}.")
+
+    def stopping(self) -> None:
+        """A signal came."""
+        self.display.note("Stopping after this step, and saving; once more to stop at once.")
 
     def __rich__(self) -> Group:
         return Group(self._table(), *self._sample_lines(self.samples), self._status_line())
@@ -200,12 +220,12 @@ def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
 
 def results_table(title: str, rows: list[tuple[str, str, str]]) -> Table:
     """Name, value and remark, a row each."""
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
+    table = Table(title=escape(title), title_justify="left", box=None, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_column(style="dim", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 

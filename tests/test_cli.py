@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,10 @@ def test_no_socket_is_opened(model, dragoman, monkeypatch):
         (["train", "PAIRS", "training.learning_rate=fast"], 2, ["training.learning_rate", "fast"]),
         (["train", "PAIRS", "model.d_model=25"], 2, ["d_model", "25"]),
         (["train", "PAIRS", "--size", "huge"], 2, ["huge", "tiny"]),
+        (["train", "PAIRS", "--size", "demo"], 2, ["demo", "--recipe"]),
+        (["train", "PAIRS", "model.positions=learned", "model.max_positions=99"], 2, ["max_positions", "99", "256"]),
+        (["train", "PAIRS", "model.pad_id=5"], 2, ["pad_id", "tokenizer"]),
+        (["train", "PAIRS", "--valid", "a", "--valid", "b", "--valid", "c"], 2, ["data.valid"]),
         (["train", "PAIRS", "--recipe", "bsae"], 2, ["bsae", "base"]),
         (["train", "PAIRS", "--size", "tiny", "--recipe", "base"], 2, ["--size", "--recipe"]),
         (["train", "--resume", "nowhere"], 2, ["nowhere", "--output"]),
@@ -156,6 +161,39 @@ def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, m
     assert "Traceback" not in err
     flat = " ".join(err.replace("│", " ").split())
     assert all(word in flat for word in words), flat
+
+
+def test_no_output_is_emptied_for_an_input_that_cannot_be_read(model, dragoman, tmp_path):
+    path = tmp_path / "precious.txt"
+    path.write_text("The red house is old.\n", encoding="utf-8")
+    assert dragoman("translate", model, "-i", path, "-o", path)[0] == 2
+    assert dragoman("translate", model, "-i", tmp_path / "nowhere.txt", "-o", path)[0] == 3
+    assert path.read_text(encoding="utf-8") == "The red house is old.\n"
+
+
+def test_no_model_and_no_folder_is_overwritten(model, pairs, dragoman, tmp_path):
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    commands = [["train", pairs, "-o", tmp_path], ["average", model, "-o", model], ["average", model, "-o", pairs]]
+    for arguments in commands:
+        code, _, err = dragoman(*arguments)
+        assert (code, "--output" in err) == (2, True)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_decomposed_accents_are_read_as_composed_ones(model, dragoman):
+    composed, decomposed = (unicodedata.normalize(form, "Élise déjà été") for form in ("NFC", "NFD"))
+    code, out, _ = dragoman("translate", model, composed, decomposed)
+    first, second = out.split("\n")[:-1]
+    assert (code, first) == (0, second)
+
+
+def test_evaluate_leaves_no_pair_out(model, dragoman, tmp_path):
+    path, hypotheses = tmp_path / "gaps.tsv", tmp_path / "out.txt"
+    path.write_text("I see a cat.\tJe vois un chat.\n\tRien.\nWe run.\t\n", encoding="utf-8")
+    code, out, _ = dragoman("evaluate", model, path, "--json", "-o", hypotheses)
+    assert (code, json.loads(out)["sentences"]) == (0, 3)
+    lines = hypotheses.read_text(encoding="utf-8").split("\n")
+    assert (len(lines), lines[1], lines[3]) == (4, "", "")
 
 
 def test_bytes_that_are_no_text_name_their_line(model, dragoman, tmp_path):

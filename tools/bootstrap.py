@@ -35,7 +35,7 @@ if sys.version_info < (3, 11):  # noqa: UP036
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = Path(".venv")
-PYTHON = str(VENV / ("Scripts" if os.name == "nt" else "bin") / "python")
+PYTHON = str(VENV / ("Scripts" if os.name == "nt" else "bin") / ("python.exe" if os.name == "nt" else "python"))
 STAMP = VENV / "dragoman-setup.json"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".pytest_cache", ".ruff_cache")

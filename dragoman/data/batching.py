@@ -155,6 +155,15 @@ def padded(
     return torch.from_numpy(out)
 
 
+def cut(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Indices of sentences, longest first, in groups of at most `max_tokens` tokens with padding, or of one."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    while order:
+        size = max(1, max_tokens // lengths[order[0]])
+        yield order[:size]
+        order = order[size:]
+
+
 class _StoreWriter:
     """Collects ids and flushes them by the million."""
 

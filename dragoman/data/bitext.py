@@ -3,14 +3,11 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
-import codecs
 import difflib
-import gzip
 import hashlib
 import os
 import re
 import unicodedata
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
@@ -21,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError, UsageError
+from dragoman.lines import open_input, read_lines
 
 Pair = tuple[str, str]
 Languages = tuple[str | None, str | None]
@@ -91,14 +89,19 @@ class CleanedBitext(Bitext):
     def __init__(self, bitext: Bitext, held_out: Iterable[Bitext]) -> None:
         languages = bitext.source_language, bitext.target_language
         super().__init__(partial(self._clean, bitext), name=bitext.name, languages=languages)
+        self._raw = bitext
         self._held_out = frozenset(_hash(source) for other in held_out for source, _ in other)
         self.report = CleaningReport()
+
+    def cleaned(self, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
+        """The same pairs, less those of `held_out`; one report for both reasons to drop."""
+        return CleanedBitext(self._raw, held_out)
 
     def _clean(self, bitext: Bitext) -> Iterator[Pair]:
         read, dropped = 0, Counter[str]()
         for pair in bitext:
             read += 1
-            source, target = (unicodedata.normalize("NFC", side.strip()) for side in pair)
+            source, target = map(normalised, pair)
             if reason := self._reason_to_drop(source, target):
                 dropped[reason] += 1
             else:
@@ -111,6 +114,11 @@ class CleanedBitext(Bitext):
         if self._held_out and _hash(source) in self._held_out:
             return "source is in held-out data"
         return None
+
+
+def normalised(text: str) -> str:
+    """What a model is trained on and given: NFC, without surrounding whitespace."""
+    return unicodedata.normalize("NFC", text.strip())
 
 
 class Splits(NamedTuple):
@@ -267,32 +275,10 @@ def _read_two_files(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, split on LF only, without BOM and without one CR at their end."""
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            _refuse_utf16(stream.peek(1024), path)
-            for number, raw in enumerate(stream, start=1):
-                content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-                yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
-            f"position {error.start + 1}); save or convert the file as UTF-8."
-        ) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(
-            f"{path} cannot be read after line {number}: {error}; check that the file is whole "
-            "and that you may read it."
-        ) from None
-    if number == 0:
+    """The lines of a file that must have some."""
+    line = None
+    with open_input(path) as stream:
+        for line in read_lines(stream, str(path)):
+            yield line
+    if line is None:
         raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")
-
-
-def _refuse_utf16(head: bytes, path: Path) -> None:
-    # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
-        raise DataError(
-            f"{path}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
-            "for example with: iconv -f UTF-16 -t UTF-8"
-        )

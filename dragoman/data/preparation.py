@@ -1,8 +1,9 @@
 """From sentence pairs to what training reads: held-out pairs, tokenizers and token ids, all in one folder."""
 
 import json
+import random
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Self
@@ -20,16 +21,11 @@ Pairs = list[tuple[str, str]]
 class About:
     """What is known of the data of a run, for messages and the model card."""
 
-    name: str
     source_language: str | None
     target_language: str | None
-    train_pairs: int = 0
+    train_pairs: int
     """Pairs to train on, after cleaning, splitting and the length limit."""
-    train_tokens: int = 0
-    """Source and target tokens of one epoch, ends of sentences included."""
-    valid_origin: str = ""
-    test_origin: str = ""
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int]
     """Pairs that were left out, by reason."""
 
 
@@ -68,46 +64,37 @@ class PreparedData:
 
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
-    parts, valid_origin, test_origin = _split(bitext, config)
+    bitext, parts = _split(bitext, config)
     source, target = _train_tokenizers(parts.train, config)
-    about = About(
-        bitext.name,
-        bitext.source_language,
-        bitext.target_language,
-        valid_origin=valid_origin,
-        test_origin=test_origin,
-    )
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     for name, pairs in held_out.items():
-        if not pairs:
-            raise DataError(f"There are no {name} pairs after cleaning; give more with --{name}, or more data.")
+        # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
+        random.Random(config.seed).shuffle(pairs)
         (folder / f"{name}.json").write_text(json.dumps(pairs), encoding="utf-8")
     limit = config.data.max_length
     counts = _write_stores(folder / "train", parts.train, (source, target), limit)
-    _write_stores(folder / "valid", held_out["valid"], (source, target), limit)
-    about.train_pairs, about.train_tokens = counts.kept, counts.tokens
-    report = getattr(parts.train, "report", bitext.report)
-    about.dropped = dict(report.dropped) | ({f"more than {limit} tokens": counts.long} if counts.long else {})
-    if not counts.kept:
-        raise DataError(f"{bitext.name} has no pair left to train on: {about.dropped}; give more pairs.")
+    valid_counts = _write_stores(folder / "valid", held_out["valid"], (source, target), limit)
+    for name, number in (("train", counts.kept), ("valid", valid_counts.kept), ("test", len(held_out["test"]))):
+        if not number:
+            raise DataError(
+                f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
+                "give more pairs."
+            )
+    dropped = dict(bitext.report.dropped) | ({f"more than {limit} tokens": counts.long} if counts.long else {})
+    about = About(bitext.source_language, bitext.target_language, counts.kept, dropped)
     source.save(folder / "source_tokenizer.json")
     target.save(folder / "target_tokenizer.json")
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
 
-def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[Splits, str, str]:
-    """The three parts, and in words where validation and test pairs come from."""
+def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
+    """The three parts, and the corpus they are read from, less what is in the held-out files."""
     given = {name: _open(paths) for name, paths in (("valid", config.data.valid), ("test", config.data.test))}
     if held_out := [part for part in given.values() if part]:
         bitext = bitext.cleaned(held_out=held_out)
-    number = config.data.held_out
-    sizes = {name: 0 if part else number for name, part in given.items()}
+    sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
     parts = split(bitext, **sizes, seed=config.seed) if any(sizes.values()) else Splits(bitext, bitext, bitext)
-    origins = [
-        f"{part.name}, given" if part else f"split off by source sentence, seed {config.seed}"
-        for part in given.values()
-    ]
-    return Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test), *origins
+    return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
 
 
 def _open(paths: list[str]) -> Bitext | None:
@@ -127,7 +114,6 @@ def _train_tokenizers(train: Bitext, config: RunConfig) -> tuple[Tokenizer, Toke
 class _Counts:
     kept: int = 0
     long: int = 0
-    tokens: int = 0
 
 
 def _write_stores(
@@ -148,7 +134,6 @@ def _write_stores(
                     counts.long += 1
                     continue
                 counts.kept += 1
-                counts.tokens += len(source) + len(target) + 2
                 yield source, target
 
     TokenStore.write_pair(path.with_name(f"{path.name}-source"), path.with_name(f"{path.name}-target"), encoded())

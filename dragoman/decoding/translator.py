@@ -12,7 +12,8 @@ from typing import Self
 import torch
 
 from dragoman.checkpoint import ModelDirectory
-from dragoman.data.batching import padded
+from dragoman.data.batching import cut, padded
+from dragoman.data.bitext import normalised
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
@@ -31,7 +32,7 @@ class Translation:
 
     text: str
     score: float
-    """Log-probability per token to the power of the length penalty; closer to 0 is more certain."""
+    """Log-probability divided by the length to the power of the length penalty; closer to 0 is more certain."""
     log_prob: float
     tokens: list[str]
     """The target pieces, without begin and end of sentence."""
@@ -115,7 +116,9 @@ class Translator:
         sentences = list(sentences)
         groups = self.search(sentences, beam_size=beam_size, length_penalty=length_penalty, max_tokens=max_tokens)
         if not all(groups):
-            raise DataError("The model gives no probabilities, only NaN; its weights are damaged: copy it again.")
+            raise DataError(
+                "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
+            )
         texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
         return [
             Translation(text if sentence.strip() else sentence, best.score, best.log_prob, self._pieces(best))
@@ -136,9 +139,8 @@ class Translator:
         """All `beam_size` hypotheses of each sentence, best first; a blank sentence has one without tokens."""
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         filled = [index for index, text in enumerate(sentences) if text.strip()]
-        encoded = self.source_tokenizer.encode_batch([sentences[index].strip() for index in filled])
-        order = sorted(range(len(filled)), key=lambda i: -len(encoded[i]))
-        batches = list(_batches(order, [len(ids) + 1 for ids in encoded], max(1, max_tokens // beam_size)))
+        encoded = self.source_tokenizer.encode_batch([normalised(sentences[index]) for index in filled])
+        batches = list(cut([len(ids) + 1 for ids in encoded], max_tokens // beam_size))
         jobs = [([encoded[i] for i in rows], beam_size, length_penalty) for rows in batches]
         apart = self.workers is not None and len(jobs) > 1
         found = self.workers.map(jobs) if apart else (self._search_batch(*job) for job in jobs)
@@ -170,12 +172,3 @@ class Translator:
 
     def _pieces(self, hypothesis: Hypothesis) -> list[str]:
         return self.target_tokenizer.pieces(hypothesis.tokens)
-
-
-def _batches(order: list[int], lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """Cut indices, longest first, into batches of at most `max_tokens` tokens with padding, or one sentence."""
-    start = 0
-    while start < len(order):
-        size = max(1, max_tokens // lengths[order[start]])
-        yield order[start : start + size]
-        start += size

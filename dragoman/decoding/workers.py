@@ -1,7 +1,10 @@
 """One process per core: threads that share the small products of decoding mostly wait for each other."""
 
 import multiprocessing
+import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -36,8 +39,8 @@ class Workers:
 
 
 def available_workers() -> int:
-    """As many as PyTorch would use threads, or 1 where processes cannot be forked."""
-    return torch.get_num_threads() if "fork" in multiprocessing.get_all_start_methods() else 1
+    """As many as PyTorch would use threads; 1 where forking is impossible (Windows) or unsafe (macOS)."""
+    return torch.get_num_threads() if sys.platform == "linux" else 1
 
 
 def _begin(work: Callable[..., Any]) -> None:
@@ -46,6 +49,13 @@ def _begin(work: Callable[..., Any]) -> None:
     torch.set_num_threads(1)
     # Ctrl-C reaches the whole group; the main process ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    # A killed parent cannot end its workers, which would wait for jobs forever.
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _call(job: tuple[Any, ...]) -> Any:

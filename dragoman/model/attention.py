@@ -38,7 +38,7 @@ def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> We
 
 
 def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """The same function in one kernel that never stores the weights; for GPUs and long sequences."""
+    """The same in one kernel that never stores the weights; a query that may see nothing gets zeros, not the mean."""
     rate = dropout.rate if dropout.training else 0.0
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
 

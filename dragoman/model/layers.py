@@ -87,7 +87,7 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.d_model, self.interleaved = config.d_model, config.positions == "sinusoidal"
-        self.register_buffer("table", self._compute(config.max_positions), persistent=False)
+        self.register_buffer("table", self._compute(1024), persistent=False)
 
     def forward(self, offset: int, length: int) -> Float[Tensor, "length d_model"]:
         if offset + length > self.table.size(0):

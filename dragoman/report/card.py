@@ -39,7 +39,7 @@ and what the model attends to.
 ## Limits
 
 - It knows the kind of sentences it was trained on. Other subjects, styles and spellings come out
-  worse than the scores say, all the more as {train} pairs are little to learn a language from.
+  worse than the scores say; all it knows it learned from {train} pairs.
 - It translates each sentence alone and does not know what was said before.
 - It can leave out or invent words, numbers, names and negations, in fluent sentences and with a
   good score. Have somebody who reads both languages check whatever matters. There is no guarantee.

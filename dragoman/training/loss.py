@@ -7,6 +7,7 @@ that fit in the cache, and each slice turns into its gradient at once, so the wh
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 _SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 8 MB of float32 stay in a CPU's cache
 
@@ -54,8 +55,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 loss, grad = _slice_loss(logits, targets[start : start + rows], smoothing, with_gradient)
                 total += loss
                 if with_gradient:
-                    torch.mm(grad.to(dtype), matrix, out=states_grad[start : start + rows])
-                    weight_grad += grad.to(dtype).T @ part
+                    rounded = grad.to(dtype)
+                    torch.mm(rounded, matrix, out=states_grad[start : start + rows])
+                    weight_grad += rounded.T @ part
                     if bias_grad is not None:
                         bias_grad += grad.sum(0)
         ctx.save_for_backward(states_grad, weight_grad, bias_grad)
@@ -63,6 +65,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return total.float()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, scale):
         states_grad, weight_grad, bias_grad = ctx.saved_tensors
         states_dtype, weight_dtype = ctx.dtypes

@@ -18,7 +18,7 @@ from dragoman.checkpoint import Checkpoints, copy_weights
 from dragoman.config import TrainingConfig
 from dragoman.data.batching import Batch, Position, TokenBatches
 from dragoman.device import choose_precision
-from dragoman.errors import DataError, ResourceError
+from dragoman.errors import DataError, DragomanError, ResourceError
 from dragoman.model import Transformer
 from dragoman.training.averaging import average_weights
 from dragoman.training.loss import cross_entropy
@@ -36,12 +36,15 @@ class Progress:
     seconds: float = 0.0
     tokens: int = 0
     """Source and target tokens seen, without padding."""
-    best_bleu: float = -math.inf
+    best_bleu: float = -1.0
+    """Below every score, and a number that all JSON readers know."""
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
     validated_step: int = 0
     """The last one that was validated, and saved."""
+    averaged_step: int = 0
+    """The last one at which snapshots were averaged."""
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -105,9 +108,9 @@ class Trainer:
                 return "interrupted"
         if self.progress.validated_step != self.progress.step:
             self._validate_and_save()
-        if self.config.average > 1:
+        if self.config.average > 1 and not self.outside.stop_requested():
             self._try_average()
-        return reason
+        return "interrupted" if self.outside.stop_requested() else reason
 
     def train_step(self) -> Metrics:
         """One optimizer step over `accumulate` batches: gradients are sums, divided once by all target tokens."""
@@ -125,7 +128,12 @@ class Trainer:
         rate = learning_rate(progress.step, schedule=config.schedule, peak=config.learning_rate, warmup=config.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf))
+        if not math.isfinite(loss_sum + norm):
+            raise DragomanError(
+                f"The loss at step {progress.step} is not a number; the checkpoint before is whole: resume it with a "
+                f"smaller training.learning_rate than {config.learning_rate:g}."
+            )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
@@ -135,7 +143,7 @@ class Trainer:
             "epoch": progress.position.epoch,
             "loss": loss_sum / num_tokens,
             "learning_rate": rate,
-            "gradient_norm": float(norm),
+            "gradient_norm": norm,
             "tokens": progress.tokens,
             "seconds": progress.seconds,
         }
@@ -223,14 +231,19 @@ class Trainer:
         """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
         snapshots = self.outside.snapshots
         steps = snapshots.steps()
-        if len(steps) < 2:
+        if len(steps) < 2 or self.progress.averaged_step == self.progress.step:
             return
+        own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
         with self._going_on("No average"):
             weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
             copy_weights(weights, self.model, origin=snapshots.folder)
             metrics = self.validate()
             better = self._keep_if_better(metrics["bleu"])
             self.outside.report("average", {"steps": steps, "better": better, **metrics})
+        # A resumed run goes on from its own weights, and knows the score that it has to beat.
+        copy_weights(own, self.model, origin=snapshots.folder)
+        self.progress.averaged_step = self.progress.step
+        self._save()
 
     @contextmanager
     def _going_on(self, what: str) -> Iterator[None]:
@@ -243,5 +256,5 @@ class Trainer:
 
 def seed_random_numbers(seed: int, step: int, micro_batch: int) -> None:
     """Make dropout a function of (seed, step, micro-batch)."""
-    # 2**63 is the largest seed torch takes; the odd factors keep neighbouring runs and steps apart.
+    # Below 2**63 for torch; the factors keep neighbouring runs and steps apart.
     torch.manual_seed((seed * 1_000_000_007 + step * 10_007 + micro_batch) % 2**63)
