@@ -140,16 +140,17 @@ def translate(
     from dragoman.lines import one_line, open_input, open_output, read_lines
     from dragoman.terminal import Display
 
-    # The input is opened first: an output is never emptied for an input that is not there.
-    lines = iter(text) if text else read_lines(open_input(input_file), str(input_file or "stdin"))
     count = 1 if text else workers or available_workers()
     # Translations that scroll by show the progress themselves.
     visible = output_file is None and sys.stdout.isatty()
     with (
+        # The input is opened first: an output is never emptied for an input that is not there.
+        nullcontext() if text else open_input(input_file) as stream,
         Translator.load(model, precision=precision, workers=count) as translator,
         open_output(output_file, source=input_file) as out,
         Display(quiet=quiet or visible).progress("Translating") as advance,
     ):
+        lines = text or read_lines(stream, str(input_file or "stdin"))
         for translation in translator.stream(lines, beam_size=beam_size, length_penalty=length_penalty):
             print(translation.to_json() if as_json else one_line(translation.text), file=out)
             advance(1)

@@ -6,14 +6,14 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from io import BufferedReader
+from io import BufferedIOBase
 from pathlib import Path
 from typing import TextIO
 
 from dragoman.errors import DataError, UsageError
 
 
-def open_input(path: Path | None) -> BufferedReader:
+def open_input(path: Path | None) -> BufferedIOBase:
     """A file, unpacked if its name ends in `.gz`, or stdin for None. Raises `DataError`."""
     if path is None:
         if sys.stdin.isatty():
@@ -37,7 +37,7 @@ def open_output(path: Path | None, *, source: Path | None = None) -> TextIO:
         raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
 
 
-def read_lines(stream: BufferedReader, name: str) -> Iterator[str]:
+def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
     """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number."""
     number = 0
     try:

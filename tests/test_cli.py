@@ -28,7 +28,7 @@ LINES = ["The red house is old.", "", "I see a cat.", "   ", "The red house is o
 def run(*arguments: object, stdin: str = "", capsys=None, monkeypatch=None) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command, run in this process."""
     monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
     with pytest.raises(SystemExit) as exit_:
         cli.main()
     out, err = capsys.readouterr()

@@ -30,12 +30,13 @@ def cross_entropy(
     states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
     # Inside a Function gradients are always off; whether they are wanted has to be asked here.
     options = smoothing, torch.is_grad_enabled()
-    return _ProjectedCrossEntropy.apply(states, weight, bias, targets, *options), counted.sum()
+    return _ProjectedCrossEntropy.apply(states, weight, bias, targets, options), counted.sum()
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, smoothing, grad_enabled):
+    def forward(ctx, states, weight, bias, targets, options):
+        smoothing, grad_enabled = options
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
@@ -70,14 +71,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         states_grad, weight_grad, bias_grad = ctx.saved_tensors
         states_dtype, weight_dtype = ctx.dtypes
         bias_grad = None if bias_grad is None else bias_grad * scale
-        return (
-            (states_grad * scale).to(states_dtype),
-            (weight_grad * scale).to(weight_dtype),
-            bias_grad,
-            None,
-            None,
-            None,
-        )
+        return (states_grad * scale).to(states_dtype), (weight_grad * scale).to(weight_dtype), bias_grad, None, None
 
 
 def _slice_loss(logits: Tensor, target: Tensor, smoothing: float, with_gradient: bool) -> tuple[Tensor, Tensor | None]:

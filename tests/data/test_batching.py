@@ -1,6 +1,7 @@
 """Batches: the budgets hold, nothing is lost or seen twice, and the order can be resumed."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_a_position_resumes_with_the_same_batches_across_epochs(tmp_path: Path, 
     assert len(first.plan(0)) < 30  # so that 40 batches reach the next epoch
     for _ in range(consumed):
         first.next(position)
-    saved = Position(**position.state_dict())
+    saved = replace(position)
     second = batches_of(tmp_path, pairs, max_tokens=101)
     for _ in range(37):
         assert same(first.next(position), second.next(saved))
