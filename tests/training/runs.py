@@ -44,7 +44,7 @@ class Watcher:
             report=lambda event, values: self.events.append((event, values)),
             checkpoints=Checkpoints(folder / "checkpoints", warn=self.warnings.append),
             snapshots=Checkpoints(folder / "snapshots", warn=self.warnings.append),
-            stop_requested=lambda: self.of("step")[-1]["step"] >= self.stop_after,
+            stop_requested=lambda: max((s["step"] for s in self.of("step")), default=0) >= self.stop_after,
         )
 
     def _evaluate(self, model: Transformer) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.data.batching import Batch, Position, TokenBatches
+from dragoman.errors import DragomanError
 from dragoman.training.averaging import average_weights
 from dragoman.training.trainer import Trainer, seed_random_numbers
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
@@ -268,3 +269,28 @@ def test_a_copy_task_is_learned(runs: Runs):
     assert losses[0] > 2
     assert all(late < early for early, late in pairwise(losses.reshape(6, 50).mean(1)))
     assert watcher.of("validation")[-1]["valid_loss"] < 0.1  # without attention to the source, about 2
+
+
+def test_a_loss_that_is_no_number_never_reaches_weights_or_checkpoints(runs: Runs) -> None:
+    trainer, watcher = runs.trainer(bleu=scripted(1, 2, 3), max_steps=9, validate_every=2)
+    step_loss = trainer._loss
+
+    def exploding(batch: Batch, *, smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
+        loss, count = step_loss(batch, smoothing=smoothing)
+        return (loss * math.nan if trainer.progress.step == 5 else loss), count
+
+    trainer._loss = exploding
+    with pytest.raises(DragomanError, match=r"step 5 .* training\.learning_rate"):
+        trainer.train()
+    assert all(weight.isfinite().all() for weight in weights_of(trainer.model).values())
+    assert watcher.outside.checkpoints.steps() == [2, 4]
+
+
+def test_a_run_that_goes_on_after_its_average_knows_the_score_to_beat(runs: Runs) -> None:
+    trainer, watcher = runs.trainer(bleu=scripted(1, 2, 9), max_steps=4, validate_every=2, average=3)
+    trainer.train()
+    own = weights_of(trainer.model)
+    assert equal(own, watcher.evaluated[1])
+    tensors, state = watcher.outside.checkpoints.load_latest()
+    assert state["best_bleu"] == 9
+    assert equal(own, tensors["model"])
