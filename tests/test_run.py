@@ -10,6 +10,7 @@ from dragoman import run
 from dragoman.data.bitext import Bitext
 from dragoman.errors import UsageError
 from dragoman.run_directory import MetricsFile, read_metrics
+from dragoman.terminal import Display
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_the_grammar_brings_held_out_combinations_of_its_own():
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UsageError, match="no run"):
-        run.resume(tmp_path, [], display=None)
+        run.resume(tmp_path, [], display=Display(quiet=True))
 
 
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
