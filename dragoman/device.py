@@ -7,7 +7,6 @@ import torch
 from dragoman.errors import UsageError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-KERNELS_KEPT = 32
 
 
 def choose_device() -> torch.device:
@@ -36,11 +35,11 @@ def machine() -> str:
     return f"{threads} CPU thread{'s' if threads > 1 else ''}"
 
 
-def limit_kernel_caches() -> None:
-    """Let oneDNN, which compiles a kernel for each shape of a product on a CPU, keep few of them.
+def limit_kernel_caches(kept: int) -> None:
+    """Let oneDNN, which compiles a kernel for each shape of a product on a CPU, keep this many of them.
 
     Batches have so many shapes that the 1,024 it keeps by default grow to over a gigabyte in a hundred steps,
     and a step is no faster for it. Has an effect only before the first product; a setting of the user's stays.
     """
     for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(variable, str(KERNELS_KEPT))
+        os.environ.setdefault(variable, str(kept))

@@ -91,7 +91,7 @@ def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
 
 
 def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Evaluation:
-    limit_kernel_caches()
+    limit_kernel_caches(32)
     data = PreparedData.open(directory.data, config)
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))

@@ -62,7 +62,7 @@ class Translator:
         More than one of `workers` (on a CPU) are processes that this one forks, which suits a command more than a
         program with threads of its own; `close` ends them, and so does a `with` block.
         """
-        limit_kernel_caches()
+        limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.device = next(model.parameters()).device
         dtype = choose_precision(precision, self.device)
