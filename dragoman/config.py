@@ -122,9 +122,12 @@ class RunConfig(_Section):
     @field_validator("model")
     @classmethod
     def _known(cls, choices: dict[str, Any]) -> dict[str, Any]:
-        for derived in ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"):
+        for derived in ("source_vocab_size", "target_vocab_size"):
             if derived in choices:
-                raise ValueError(f"`{derived}` follows from the tokenizer; see the keys of `tokenizer`.")
+                raise ValueError(f"`{derived}` follows from the tokenizer; set tokenizer.vocab_size instead.")
+        for fixed in ("pad_id", "bos_id", "eos_id"):
+            if fixed in choices:
+                raise ValueError(f"`{fixed}` follows from the tokenizer, which has its special tokens as 0 to 3.")
         known = [field.name for field in dataclasses.fields(TransformerConfig)]
         for name in choices:
             if name not in known:
