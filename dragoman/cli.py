@@ -2,6 +2,8 @@
 
 Results go to stdout, everything else to stderr. Exit codes: 0, 1 failed, 2 usage, 3 data, 4 resources, 130 and 143
 for signals.
+
+Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 import errno
