@@ -19,7 +19,7 @@ from dragoman.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.errors import Interrupted, UsageError
 from dragoman.evaluation import Evaluation, score
 from dragoman.model import Transformer
-from dragoman.run_directory import MetricsFile, RunDirectory
+from dragoman.run_directory import MetricsFile, RunDirectory, refuse_to_overwrite
 from dragoman.terminal import Display, command
 from dragoman.training.trainer import Outside, Trainer
 
@@ -58,24 +58,19 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
 
 
 def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
-    """Train a new model into `directory`; returns its scores. Raises `Interrupted` if it was stopped."""
+    """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
     directory = RunDirectory(path)
     if directory.config.exists():
         go_on = command("train", "--resume", str(path))
         raise UsageError(f"{path} holds a run already; go on with `{go_on}`, or choose another --output.")
-    _refuse_to_overwrite(path)
+    # A folder with a run/ alone is one that a start left half prepared.
+    refuse_to_overwrite(path, but="run")
     directory.data.mkdir(parents=True, exist_ok=True)
     with display.status("Splitting, training the tokenizer, writing token ids"):
         prepare(bitext, config, directory.data)
     # Written last: a directory with a config is one that can be resumed.
     write_file(directory.config, config.to_yaml().encode())
     return _train(directory, config, display)
-
-
-def _refuse_to_overwrite(path: Path) -> None:
-    """A folder with other files is a finished model, or somebody's; one that a start left half prepared is not."""
-    if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {"run"}):
-        raise UsageError(f"{path} exists and is not empty; choose another --output.")
 
 
 def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:

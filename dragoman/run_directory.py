@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from dragoman.errors import UsageError
+
 
 @dataclass(frozen=True)
 class RunDirectory:
@@ -44,6 +46,12 @@ class RunDirectory:
         """The `valid` or `test` pairs."""
         pairs = json.loads((self.data / f"{name}.json").read_bytes())
         return [(source, target) for source, target in pairs]
+
+
+def refuse_to_overwrite(path: Path, *, but: str | None = None) -> None:
+    """Raise `UsageError` unless `path` is a new or empty folder, an entry named `but` aside."""
+    if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {but}):
+        raise UsageError(f"{path} exists and is not empty; choose another --output.")
 
 
 class MetricsFile:

@@ -158,10 +158,11 @@ def padded(
 def cut(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """Indices of sentences, longest first, in groups of at most `max_tokens` tokens with padding, or of one."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    while order:
-        size = max(1, max_tokens // lengths[order[0]])
-        yield order[:size]
-        order = order[size:]
+    start = 0
+    while start < len(order):
+        size = max(1, max_tokens // lengths[order[start]])
+        yield order[start : start + size]
+        start += size
 
 
 class _StoreWriter:

@@ -119,9 +119,12 @@ class Translator:
             raise DataError(
                 "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
             )
-        texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
+        tokenizer = self.target_tokenizer
+        texts = tokenizer.decode_batch([group[0].tokens for group in groups])
         return [
-            Translation(text if sentence.strip() else sentence, best.score, best.log_prob, self._pieces(best))
+            Translation(
+                text if sentence.strip() else sentence, best.score, best.log_prob, tokenizer.pieces(best.tokens)
+            )
             for sentence, text, (best, *_) in zip(sentences, texts, groups, strict=True)
         ]
 
@@ -169,6 +172,3 @@ class Translator:
         if beam_size == 1:
             return greedy_search(stepper, **options)
         return beam_search(stepper, beam_size=beam_size, **options)
-
-    def _pieces(self, hypothesis: Hypothesis) -> list[str]:
-        return self.target_tokenizer.pieces(hypothesis.tokens)

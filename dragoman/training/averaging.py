@@ -6,8 +6,8 @@ from pathlib import Path
 from torch import Tensor
 
 from dragoman.checkpoint import Checkpoints, ModelDirectory, copy_weights
-from dragoman.errors import DataError, UsageError
-from dragoman.run_directory import RunDirectory
+from dragoman.errors import DataError
+from dragoman.run_directory import RunDirectory, refuse_to_overwrite
 
 
 def average_weights(models: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -23,8 +23,7 @@ def average_weights(models: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:
     """Write a model whose weights are the mean of the last snapshots of a run; returns their steps."""
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"{output} exists and is not empty; choose another --output.")
+    refuse_to_overwrite(output)
     snapshots = Checkpoints(RunDirectory(directory).snapshots, warn=lambda _: None)
     steps = snapshots.steps()[-last:]
     if len(steps) < 2:
