@@ -49,12 +49,7 @@ class Module(NamedTuple):
     @property
     def unit(self) -> str:
         parts = self.name.split(".")
-        return unit_of(parts[1]) if len(parts) > 1 else "__init__"
-
-
-def unit_of(part: str) -> str:
-    """The command line may fill several files, cli_train.py beside cli.py; they are one unit."""
-    return "cli" if part.startswith("cli_") else part
+        return parts[1] if len(parts) > 1 else "__init__"
 
 
 def modules(root: Path) -> list[Module]:
@@ -128,7 +123,7 @@ def target_unit(name: str) -> str | None:
     parts = name.split(".")
     if parts[0] != "dragoman":
         return None
-    return unit_of(parts[1]) if len(parts) > 1 else "__init__"
+    return parts[1] if len(parts) > 1 else "__init__"
 
 
 def within(name: str, package: str) -> bool:

@@ -39,8 +39,8 @@ def plant(root: Path, path: str, text: str) -> None:
         "training/trainer.py": "model.eval()\nfrom dragoman.data.bitext import Bitext\n",
         "decoding/search.py": "import heapq, torch\nfrom dragoman.errors import UsageError\n",
         "interop/notebooks.py": "torch.load(path, weights_only=True)\n",
-        "cli.py": "def main():\n    from dragoman.training.trainer import Trainer\n",
-        "cli_train.py": "@app.command()\ndef train(a, b, c, *, d, e, f, g): ...\n",
+        "cli/__init__.py": "def main():\n    from dragoman.training.trainer import Trainer\n",
+        "cli/train.py": "@app.command()\ndef train(a, b, c, *, d, e, f, g): ...\n",
     }
     for name, content in (sound | {path: text}).items():
         file = root / "dragoman" / name
@@ -61,7 +61,7 @@ def test_a_sound_package_has_no_problems(tmp_path: Path):
         ("data/x.py", "from dragoman import decoding", "imports upward: data -> decoding"),
         ("data/x.py", "from dragoman import Transformer", "imports upward: data -> __init__"),
         ("data/x.py", "from dragoman import cli", "imports upward: data -> cli"),
-        ("data/x.py", "from ..cli_train import train", "imports upward: data -> cli"),
+        ("data/x.py", "from ..cli.train import train", "imports upward: data -> cli"),
         ("data/__init__.py", "from ..training import trainer", "imports upward: data -> training"),
         ("data/x.py", "def f():\n    from dragoman.cli import main", "data.x:2 imports upward"),
         ("errors.py", "import dragoman.model", "imports upward: errors -> model"),

@@ -58,9 +58,7 @@ def test_what_is_there_is_not_installed_again(checkout: Path, typed: list, extra
 
 
 @pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt", ".venv/pyvenv.cfg"])
-def test_new_requirements_or_another_python_are_installed_once(
-    checkout: Path, typed: list, changed: str
-):
+def test_new_requirements_or_another_python_are_installed_once(checkout: Path, typed: list, changed: str):
     with (checkout / changed).open("a") as file:
         file.write("\n")
     bootstrap.prepare(())
@@ -69,9 +67,7 @@ def test_new_requirements_or_another_python_are_installed_once(
     assert len(typed) == 1
 
 
-def test_a_moved_checkout_is_installed_again(
-    checkout: Path, typed: list, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_moved_checkout_is_installed_again(checkout: Path, typed: list, monkeypatch: pytest.MonkeyPatch):
     moved = checkout.rename(checkout.with_name("moved"))
     monkeypatch.chdir(moved)
     bootstrap.prepare(())
@@ -117,9 +113,7 @@ def test_a_failed_installation_is_not_taken_for_done(
         ("cuda", "cpu", False, "cuda"),
     ],
 )
-def test_torch_is_chosen_by_setting_then_memory_then_driver(
-    setting: str, remembered: str, driver: bool, flavour: str
-):
+def test_torch_is_chosen_by_setting_then_memory_then_driver(setting: str, remembered: str, driver: bool, flavour: str):
     assert bootstrap.torch_flavour(setting, remembered, lambda: driver) == flavour
 
 
@@ -130,9 +124,7 @@ def test_an_unknown_setting_of_torch_is_a_usage_error(capsys: pytest.CaptureFixt
     assert "'gpu'" in capsys.readouterr().err
 
 
-def test_another_choice_replaces_the_build(
-    checkout: Path, typed: list, monkeypatch: pytest.MonkeyPatch
-):
+def test_another_choice_replaces_the_build(checkout: Path, typed: list, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TORCH", "cuda")
     bootstrap.prepare(())
     assert typed[0][-3:] == ["uninstall", "--yes", "torch"]

@@ -94,9 +94,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on all cores."""
-        encodings = self._backend.encode_batch_fast(
-            [_well_formed(text) for text in texts], add_special_tokens=False
-        )
+        encodings = self._backend.encode_batch_fast([_well_formed(text) for text in texts], add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -17,9 +17,7 @@ from dragoman.errors import DataError, UsageError
 
 PAIRS = [("Go.", "Va !"), ("Run!", "Cours\u202f!"), ("I see.", "Je vois.")]
 
-same_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
-)
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -97,9 +95,7 @@ def test_what_is_written_as_tsv_is_read_again(tmp_path: Path, pairs: list[tuple[
 
 @given(content=st.binary(min_size=1, max_size=211))
 @same_folder
-def test_arbitrary_bytes_are_one_pair_a_line_or_a_data_error(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_arbitrary_bytes_are_one_pair_a_line_or_a_data_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.tsv").write_bytes(content)
     with suppress(DataError):
         pairs = list(Bitext.open(tmp_path / "a.tsv"))
@@ -334,9 +330,7 @@ def test_a_split_depends_on_the_seed_and_not_on_the_order() -> None:
 def test_every_source_is_drawn_about_equally_often() -> None:
     # 211 draws of 13 of 97: 28 on average, standard deviation 4.9.
     drawn = Counter(
-        source
-        for seed in range(211)
-        for source in sources(split(bitext(REPEATED), valid=13, test=0, seed=seed).valid)
+        source for seed in range(211) for source in sources(split(bitext(REPEATED), valid=13, test=0, seed=seed).valid)
     )
     assert len(drawn) == 97
     assert min(drawn.values()) > 28 - 5 * 4.9
@@ -346,10 +340,7 @@ def test_every_source_is_drawn_about_equally_often() -> None:
 def test_sentences_that_differ_in_case_spacing_or_normalisation_stay_together() -> None:
     same = ["Caf\u00e9 au lait", "cafe\u0301  AU lait", " CAFÉ\u00a0au lait\n"]
     pairs = [(variant, str(place)) for place, variant in enumerate(same)] + REPEATED
-    held = [
-        set(same) & sources(split(bitext(pairs), valid=31, test=31, seed=seed).valid)
-        for seed in range(11)
-    ]
+    held = [set(same) & sources(split(bitext(pairs), valid=31, test=31, seed=seed).valid) for seed in range(11)]
     assert {len(variants) for variants in held} == {0, 3}
 
 

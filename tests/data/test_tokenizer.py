@@ -58,9 +58,7 @@ def test_decoding_gives_back_every_text(trained: Tokenizer, text: str) -> None:
 
 
 # Most random texts have nothing in common with the corpus; these have, and odd spaces as well.
-@given(
-    text=st.lists(st.sampled_from([*"  \n\t\r\0'.", " dog", "cat", "</s>", "\u0301"])).map("".join)
-)
+@given(text=st.lists(st.sampled_from([*"  \n\t\r\0'.", " dog", "cat", "</s>", "\u0301"])).map("".join))
 @fast
 def test_decoding_gives_back_texts_near_the_corpus(trained: Tokenizer, text: str) -> None:
     assert trained.decode(trained.encode(text)) == text
@@ -124,9 +122,7 @@ def through_a_file(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
 
 # The library forgets in its JSON that special tokens spelled out are text.
 @pytest.mark.parametrize("arrive", ["trained", "loaded", "pickled", "copied"])
-def test_special_tokens_spelled_out_are_text(
-    trained: Tokenizer, tmp_path: Path, arrive: str
-) -> None:
+def test_special_tokens_spelled_out_are_text(trained: Tokenizer, tmp_path: Path, arrive: str) -> None:
     tokenizer = {
         "trained": lambda: trained,
         "loaded": lambda: through_a_file(trained, tmp_path),
@@ -213,9 +209,7 @@ def test_pieces_are_readable(bytewise: Tokenizer) -> None:
     assert pieces == ["<s>", *"▁a▁", "<C3>", "<A9>", "<U+000A>", "<C2>", "<85>", "</s>"]
 
 
-@pytest.mark.parametrize(
-    "codes", [range(0x80, 0x800), range(0x800, 0xD800, 101), range(1 << 16, 0x10FFFF, 5003)]
-)
+@pytest.mark.parametrize("codes", [range(0x80, 0x800), range(0x800, 0xD800, 101), range(1 << 16, 0x10FFFF, 5003)])
 def test_parts_of_characters_show_their_bytes(bytewise: Tokenizer, codes: range) -> None:
     for character in map(chr, codes):
         shown = [f"<{byte:02X}>" for byte in character.encode()]
@@ -328,18 +322,14 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_with_a_wrong_character_loads_or_is_refused(
     bytewise: Tokenizer, tmp_path: Path, data: st.DataObject
 ) -> None:
     path = tmp_path / "tokenizer.json"
     bytewise.save(path)
     content = list(path.read_text("utf-8"))
-    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
-        st.sampled_from('0-9"{[]}:,\\aé')
-    )
+    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.sampled_from('0-9"{[]}:,\\aé'))
     path.write_text("".join(content), encoding="utf-8")
     try:
         tokenizer = Tokenizer.load(path)

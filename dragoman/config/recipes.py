@@ -1,0 +1,59 @@
+"""Recipes: YAML files of settings, inside the package by name or anywhere by path."""
+
+import difflib
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dragoman.errors import DataError, UsageError
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes 1e-6 for a number, as YAML 1.2 does."""
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
+
+
+def parse_yaml(text: str) -> Any:
+    """A YAML document, read safely."""
+    return yaml.load(text, _Loader)
+
+
+def recipe_names() -> list[str]:
+    """The recipes inside the package."""
+    return sorted(
+        file.name.removesuffix(".yaml") for file in files("dragoman.recipes").iterdir() if file.name.endswith(".yaml")
+    )
+
+
+def read_recipe(name: str) -> dict[str, Any]:
+    """A recipe of the package by name, or any YAML file by path."""
+    if name in recipe_names():
+        text = files("dragoman.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    elif Path(name).is_file():
+        text = Path(name).read_text(encoding="utf-8", errors="replace")
+    else:
+        known = recipe_names()
+        raise UsageError(
+            f"There is no recipe '{name}'{did_you_mean(name, known)}; choose {', '.join(known)} or a YAML file."
+        )
+    try:
+        recipe = parse_yaml(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = " ".join(str(getattr(error, "problem", error)).split())
+        raise DataError(f"The recipe {name}{where} is not YAML: {problem}.") from None
+    if recipe is not None and not isinstance(recipe, dict):
+        raise DataError(f"The recipe {name} must hold `key: value` lines, not a {type(recipe).__name__}.")
+    return recipe or {}
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """' (did you mean ...?)' if something known is spelled like `word`, else nothing."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

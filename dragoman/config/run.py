@@ -1,0 +1,119 @@
+"""A training run as one typed tree: recipes in YAML, `key=value` on the command line, unknown keys are errors."""
+
+import dataclasses
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+
+from dragoman.config.data import DataConfig, TokenizerConfig
+from dragoman.config.decoding import DecodingConfig
+from dragoman.config.recipes import did_you_mean, parse_yaml
+from dragoman.config.section import Section
+from dragoman.config.training import TrainingConfig
+from dragoman.errors import UsageError
+from dragoman.model.config import PRESETS, TransformerConfig
+
+
+class RunConfig(Section):
+    """Everything that decides what a run does."""
+
+    size: Literal[tuple(PRESETS)] = "tiny"
+    """Layers and widths, see `dragoman.model.config.PRESETS`."""
+    seed: int = Field(1, ge=0)
+    """Decides the split, the first weights, the order of the pairs and dropout."""
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: dict[str, Any] = Field(default_factory=dict)
+    """Fields of `TransformerConfig` that differ from the size's."""
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+
+    @field_validator("model")
+    @classmethod
+    def _known(cls, choices: dict[str, Any]) -> dict[str, Any]:
+        for derived in ("source_vocab_size", "target_vocab_size"):
+            if derived in choices:
+                raise ValueError(f"`{derived}` follows from the tokenizer; set tokenizer.vocab_size instead.")
+        for fixed in ("pad_id", "bos_id", "eos_id"):
+            if fixed in choices:
+                raise ValueError(f"`{fixed}` follows from the tokenizer, which has its special tokens as 0 to 3.")
+        known = [field.name for field in dataclasses.fields(TransformerConfig)]
+        for name in choices:
+            if name not in known:
+                raise ValueError(f"There is no `{name}`{did_you_mean(name, known)}.")
+        return choices
+
+    @model_validator(mode="after")
+    def _buildable(self) -> Self:
+        sizes = {"source_vocab_size": 1000, "target_vocab_size": 1000}
+        model = TransformerConfig.preset(self.size, **(self.model | sizes))
+        if model.positions == "learned" and model.max_positions <= self.data.max_length:
+            raise ValueError(
+                f"`max_positions` is {model.max_positions}, too few for sentences of data.max_length = "
+                f"{self.data.max_length} tokens and an end; raise the one or lower the other."
+            )
+        return self
+
+    def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
+        """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""
+        sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
+        shared = {"share_embeddings": self.tokenizer.shared}
+        try:
+            return TransformerConfig.preset(self.size, **(shared | self.model | sizes))
+        except ValueError as error:
+            raise UsageError(f"This model cannot be built: {error}") from None
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
+    """The run that a recipe and `section.key=value` overrides describe, all defaults filled in.
+
+    Raises `UsageError` that names the key, the value and the remedy.
+    """
+    # A section whose keys are all commented out is as good as absent.
+    tree = _copied({key: value for key, value in recipe.items() if value is not None})
+    for override in overrides:
+        path, equals, value = override.partition("=")
+        if not equals:
+            raise UsageError(f"`{override}` has no value; write `{override}=VALUE`.")
+        branch = tree
+        *parents, leaf = path.strip().split(".")
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+            if not isinstance(branch, dict):
+                raise UsageError(f"`{override}`: `{parent}` holds a value, not keys.")
+        try:
+            branch[leaf] = parse_yaml(value)
+        except yaml.YAMLError:
+            branch[leaf] = value
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise UsageError(_sentence(error)) from None
+
+
+def _copied(tree: dict[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _all_keys(RunConfig)
+        section = [name for name in known if name.rpartition(".")[0] == key.rpartition(".")[0]] or known
+        return f"There is no setting `{key}`{did_you_mean(key, known)}; there are {', '.join(section)}."
+    if first["type"] == "value_error":
+        return f"`{key or 'model'}`: {first['ctx']['error']}"
+    return f"`{key}` is {first['input']!r}: {first['msg'].lower()}."
+
+
+def _all_keys(section: type[BaseModel], prefix: str = "") -> list[str]:
+    keys = []
+    for name, field in section.model_fields.items():
+        nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+        keys += _all_keys(field.annotation, f"{prefix}{name}.") if nested else [prefix + name]
+    return keys
