@@ -20,6 +20,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ import transformers
 from transformers import MarianConfig, MarianMTModel
 
 from dragoman.checkpoint import Checkpoints, ModelDirectory
+from dragoman.cli import tune_process
 from dragoman.config import TrainingConfig, resolve
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.data.bitext import Bitext
@@ -184,20 +186,22 @@ def decode(arguments: argparse.Namespace) -> dict[str, list[float]]:
     tokenizers = directory.source_tokenizer, directory.target_tokenizer
     contestants: dict[str, Callable[[int], float]] = {}
     texts: dict[str, list[str]] = {}
-    for beams in (1, 5):
-        for precision in ("float32", "bfloat16"):
-            translator = Translator(directory.model, *tokenizers, precision=precision, workers=available_workers())
-            name = f"dragoman {precision}, beam {beams}"
-            contestants[name] = lambda _, t=translator, b=beams, n=name: _rate(
-                lambda: texts.__setitem__(n, [x.text for x in t.translate(sentences, beam_size=b)]),
+    with ExitStack() as opened:
+        for beams in (1, 5):
+            for precision in ("float32", "bfloat16"):
+                made = Translator(directory.model, *tokenizers, precision=precision, workers=available_workers())
+                translator = opened.enter_context(made)
+                name = f"dragoman {precision}, beam {beams}"
+                contestants[name] = lambda _, t=translator, b=beams, n=name: _rate(
+                    lambda: texts.__setitem__(n, [x.text for x in t.translate(sentences, beam_size=b)]),
+                    len(sentences),
+                )
+            name = f"MarianMTModel float32, beam {beams}"
+            contestants[name] = lambda _, b=beams, n=name: _rate(
+                lambda: texts.__setitem__(n, _marian_translate(marian, tokenizers, sentences, b, arguments.batch)),
                 len(sentences),
             )
-        name = f"MarianMTModel float32, beam {beams}"
-        contestants[name] = lambda _, b=beams, n=name: _rate(
-            lambda: texts.__setitem__(n, _marian_translate(marian, tokenizers, sentences, b, arguments.batch)),
-            len(sentences),
-        )
-    rates = in_turn(contestants, arguments.rounds + 1)
+        rates = in_turn(contestants, arguments.rounds + 1)
     for beams in (1, 5):
         same = sum(
             map(
@@ -252,6 +256,7 @@ def main() -> None:
         command.add_argument("--rounds", type=int, default=5)
         command.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    tune_process()
     rates = {"train": train, "decode": decode}[arguments.command](arguments)
     unit = "tokens/s" if arguments.command == "train" else "sentences/s"
     medians = {name: statistics.median(values) for name, values in rates.items()}

@@ -4,7 +4,7 @@ Masks are boolean and True means "may be attended to".
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -43,9 +43,22 @@ def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = 
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
 
 
+def single_query_attention(
+    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
+) -> Queries:
+    """The formula for one query a row, as sums of products: a product of such thin matrices would copy the keys."""
+    scores = (query / math.sqrt(key.size(-1)) * key).sum(-1)[:, :, None]
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = dropout(_softmax(scores))
+    return (weights.transpose(-2, -1) * value).sum(-2, keepdim=True)
+
+
 def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """The quicker of the two: on a CPU the fused kernel only pays when the weights outgrow the cache."""
-    kernel = attention if query.device.type == "cpu" and key.size(-2) <= 512 else fused_attention
+    """The quickest of the three: on a CPU the fused kernel only pays when the weights outgrow the cache."""
+    if query.device.type != "cpu" or key.size(-2) > 512:
+        return fused_attention(query, key, value, mask, dropout=dropout)
+    kernel = single_query_attention if query.size(-2) == 1 else attention
     return kernel(query, key, value, mask, dropout=dropout)
 
 
@@ -68,31 +81,44 @@ class KeyValueCache:
     def __init__(self, *, grows: bool = True):
         """`grows`: leave room for more positions, those of a target; a memory is appended once."""
         self.length, self.grows = 0, grows
-        self._store: Tensor | None = None  # (2, rows, heads, capacity, width): keys, then values
+        # (capacity, rows, heads, width): a new position is one piece of memory, and so are those up to any position.
+        self._key: Tensor | None = None
+        self._value: Tensor | None = None
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
         """Add new positions and return the contents with them."""
-        end = self.length + key.size(2)
-        if self._store is None or end > self._store.size(3):
+        start, self.length = self.length, self.length + key.size(2)
+        if self._key is None or self.length > self._key.size(0):
             # Doubling: appending one position at a time copies each old one about once.
-            rows, heads, _, width = key.shape
-            grown = key.new_empty(2, rows, heads, max(16, 2 * end) if self.grows else end, width)
-            if self._store is not None:
-                grown[..., : self.length, :] = self._store[..., : self.length, :]
-            self._store = grown
-        self._store[0, :, :, self.length : end] = key
-        self._store[1, :, :, self.length : end] = value
-        self.length = end
+            capacity = max(16, 2 * self.length) if self.grows else self.length
+            self._key, self._value = (
+                self._with_room(old, new, capacity) for old, new in ((self._key, key), (self._value, value))
+            )
+        self._key[start : self.length] = key.permute(2, 0, 1, 3)
+        self._value[start : self.length] = value.permute(2, 0, 1, 3)
         return self.contents()
+
+    @staticmethod
+    def _with_room(old: Tensor | None, new: Keys, capacity: int) -> Tensor:
+        rows, heads, _, width = new.shape
+        grown = new.new_empty(capacity, rows, heads, width)
+        if old is not None:
+            grown[: len(old)] = old
+        return grown
 
     def contents(self) -> tuple[Tensor, Tensor]:
         """All keys and values so far, each (rows, heads, length, width)."""
-        return self._store[0, :, :, : self.length], self._store[1, :, :, : self.length]
+        return self._key[: self.length].permute(1, 2, 0, 3), self._value[: self.length].permute(1, 2, 0, 3)
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         """Keep these rows, in this order; a row may be kept several times."""
-        if self._store is not None:
-            self._store = self._store.index_select(1, rows)
+        if self._key is not None:
+            self._key, self._value = (self._kept(store, rows) for store in (self._key, self._value))
+
+    def _kept(self, store: Tensor, rows: Tensor) -> Tensor:
+        kept = store.new_empty(len(store), len(rows), *store.shape[2:])
+        torch.index_select(store[: self.length], 1, rows, out=kept[: self.length])
+        return kept
 
 
 class DecoderCache:
@@ -144,22 +170,32 @@ class MultiHeadAttention(nn.Module):
         With a cache, self-attention adds its new positions to it; attention to another memory fills it once.
         `x` may hold several rows for one of `memory`, one after another: the beams of a sentence share it.
         """
-        # Rows that share a memory are only more queries to it.
-        query = self._heads(self.query(x).reshape(memory.size(0), -1, x.size(-1)))
         past = cache.length if cache is not None else 0
-        if past and memory is not x:
-            key, value = cache.contents()
-        else:
-            key, value = self._heads(self.key(memory)), self._heads(self.value(memory))
+        if memory is x:
+            query, key, value = map(self._heads, _in_one_product(x, self.query, self.key, self.value))
             if self.rotation is not None:
                 query, key = self.rotation(query, offset=past), self.rotation(key, offset=past)
-            if cache is not None:
-                key, value = cache.append(key, value)
+        else:
+            # Rows that share a memory are only more queries to it.
+            query = self._heads(self.query(x).reshape(memory.size(0), -1, x.size(-1)))
+            if not past:
+                key, value = map(self._heads, _in_one_product(memory, self.key, self.value))
+        if cache is not None:
+            key, value = cache.append(key, value) if memory is x or not past else cache.contents()
         mixed = self.kernel(query, key, value, mask, dropout=self.dropout)
         return self.output(mixed.transpose(1, 2).reshape(x.shape))
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def _in_one_product(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """Each projection of `x`; joined to one product, which is faster, where `x` is worth a copy of the weights."""
+    if x.numel() < projections[0].weight.numel():
+        return [project(x) for project in projections]
+    weight = torch.cat([project.weight for project in projections])
+    bias = torch.cat([project.bias for project in projections])
+    return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dragoman.decoding.stepper import ModelStepper
-from dragoman.model import Transformer, TransformerConfig
+from dragoman.model import Transformer, TransformerConfig, attention
 
 VARIANTS = {
     "default": {},
@@ -120,18 +120,21 @@ def test_each_row_is_a_distribution_in_single_precision(precision: torch.dtype) 
 
 
 @torch.no_grad()
-def test_the_source_is_encoded_once() -> None:
+def test_the_source_is_encoded_and_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model()
     calls = []
-    encoder = model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
-    keys = [
-        layer.cross_attention.key.register_forward_hook(lambda *_: calls.append("key"))
-        for layer in model.decoder.layers
-    ]
+    handle = model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
+    project = attention._in_one_product
+
+    def count(x: torch.Tensor, *projections: torch.nn.Linear) -> object:
+        calls.append("memory" if len(projections) == 2 else "self")
+        return project(x, *projections)
+
+    monkeypatch.setattr(attention, "_in_one_product", count)
     stepper = ModelStepper(model, random_sources(model))
+    calls.clear()
     for _ in range(5):
         stepper.step(torch.full((len(stepper.sentences),), 2))
         stepper.reorder(torch.arange(len(stepper.sentences) - 1))
-    assert (calls.count("encoder"), calls.count("key")) == (1, 3)
-    for handle in (encoder, *keys):
-        handle.remove()
+    assert (calls.count("encoder"), calls.count("memory"), calls.count("self")) == (0, 3, 15)
+    handle.remove()

@@ -17,6 +17,7 @@ from dragoman.model.attention import (
     fastest_attention,
     fused_attention,
     record_attention,
+    single_query_attention,
 )
 from dragoman.model.dropout import Dropout
 from tests.model import twins
@@ -72,6 +73,31 @@ def test_every_kernel_equals_a_loop_in_double_precision(kernel, kind: str, keys:
     mask = random_mask(kind, keys)
     mixed = kernel(*tensors, mask, dropout=NO_DROPOUT)
     np.testing.assert_allclose(mixed.numpy(), by_hand(*tensors, mask), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 31])
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("kernel", [single_query_attention, fastest_attention])
+def test_a_single_query_equals_a_loop_in_double_precision(kernel, kind: str, keys: int):
+    query, key, value = query_key_value(keys)
+    mask = random_mask(kind, keys)
+    mask = mask if mask is None else mask[..., :1, :]
+    mixed = kernel(query[:, :, :1], key, value, mask, dropout=NO_DROPOUT)
+    np.testing.assert_allclose(mixed.numpy(), by_hand(query[:, :, :1], key, value, mask), rtol=0, atol=1e-5)
+
+
+def test_few_rows_are_projected_apart_and_many_in_one_product_to_the_same():
+    torch.manual_seed(11)
+    ours = MultiHeadAttention(small_config())  # 30 wide: 31 positions are worth joining the weights
+    x = torch.randn(31, 1, 30)
+    products = []
+    for projection in (ours.query, ours.key, ours.value):
+        projection.register_forward_hook(lambda *_: products.append("apart"))
+    together = ours(x, x)
+    assert not products
+    apart = torch.cat([ours(row, row) for row in x.split(1)])
+    assert len(products) == 93
+    torch.testing.assert_close(together, apart, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("keys", [5, 15, 16, 31])
