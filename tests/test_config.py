@@ -11,12 +11,11 @@ import dragoman.recipes
 from dragoman.config import (
     RunConfig,
     TrainingConfig,
-    did_you_mean,
     read_recipe,
     recipe_names,
     resolve,
 )
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, did_you_mean
 
 RECIPES = Path(dragoman.recipes.__file__).parent
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
