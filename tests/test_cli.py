@@ -1,7 +1,6 @@
 """The command line as a user meets it: results on stdout, one sentence for a mistake, the right exit code."""
 
 import hashlib
-import inspect
 import io
 import json
 import os
@@ -16,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from dragoman import cli
-from dragoman.cli import app
+from dragoman.cli.app import Command, Group
 from dragoman.data.bitext import Bitext
+from tools import make_docs
+
+PATHS = [context.command_path for _, context in make_docs.commands()]
 
 SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
@@ -169,10 +171,9 @@ def test_bytes_that_are_no_text_name_their_line(model, dragoman, tmp_path):
 def test_no_help_waits_for_torch_or_anything_slow():
     script = (
         "import sys\n"
-        "from dragoman.cli import app, main\n"
-        "names = [command.callback.__name__ for command in app.registered_commands]\n"
-        "for arguments in ([], *([name] for name in names)):\n"
-        "    sys.argv = ['dragoman', *arguments, '--help']\n"
+        "from dragoman.cli import main\n"
+        f"for path in {['dragoman', *PATHS]}:\n"
+        "    sys.argv = [*path.split(), '--help']\n"
         "    try: main()\n"
         "    except SystemExit as exit_: assert exit_.code == 0\n"
         "slow = {'torch', 'numpy', 'matplotlib', 'yaml', 'tokenizers', 'rich.console', 'sacrebleu'}\n"
@@ -186,9 +187,15 @@ def test_no_help_waits_for_torch_or_anything_slow():
 
 
 def test_every_command_takes_json_and_quiet():
-    for command in app.registered_commands:
-        names = inspect.signature(command.callback).parameters
-        assert {"as_json", "quiet"} <= set(names), command.callback.__name__
+    for command, context in make_docs.commands():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--json", "--quiet"} <= options, context.command_path
+
+
+def test_every_command_has_plain_help():
+    for command, context in make_docs.commands():
+        assert isinstance(command, Command), f"make the group of `{context.command_path}` with App"
+        assert isinstance(context.parent.command, Group)
 
 
 def test_no_arguments_show_the_help_on_stderr(dragoman):

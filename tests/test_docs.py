@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer.main
 from pydantic import Field
 
 from dragoman.cli import app
@@ -117,15 +116,12 @@ def test_settings_of_any_shape_are_described():
 
 
 def test_every_example_of_the_help_is_a_command_that_parses():
-    for command in app.registered_commands:
-        for line in command.epilog.split("\n"):
-            words = shlex.split(line)
-            words = words[words.index("dragoman") + 1 :]
-            words = words[: words.index(">")] if ">" in words else words
-            group = typer.main.get_command(app)
-            context = typer.Context(group)
-            name, found, rest = group.resolve_command(context, words)
-            found.make_context(name, rest, parent=context)
+    parsers = {context.command_path: command for command, context in make_docs.commands()}
+    for command, _ in make_docs.commands():
+        for line in command.epilog.split("\n") if command.epilog else []:
+            call = re.search(r"dragoman [^|>]*", line)[0].strip()
+            path = max((each for each in parsers if f"{call} ".startswith(f"{each} ")), key=len)
+            parsers[path].make_context(path, shlex.split(call.removeprefix(path)))
 
 
 def test_the_readme_lists_every_command():

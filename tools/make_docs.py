@@ -43,8 +43,6 @@ def pages() -> dict[Path, str]:
 
 def commands_page() -> str:
     """Every command with its arguments, options and examples, as `--help` shows them."""
-    group = typer.main.get_command(app)
-    context = typer.Context(group, info_name="dragoman")
     parts = [
         "# Commands\n",
         "Results go to stdout, everything else to stderr. `--json` prints a result as JSON, `--quiet` leaves results "
@@ -55,19 +53,21 @@ def commands_page() -> str:
         "`dragoman --install-completion` teaches the shell (bash, zsh, fish, PowerShell) to complete commands, "
         "options, sizes, recipes and precisions with the Tab key; `dragoman --show-completion` prints what it would "
         "install.\n",
-        *_group(group, context),
+        *(_command(command, context) for command, context in commands()),
     ]
     return "\n".join(parts)
 
 
-def _group(group: Any, context: Any) -> Iterator[str]:
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
+def commands(context: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Every command, those of groups such as `data` too, with its context."""
+    context = context or typer.Context(typer.main.get_command(app), info_name="dragoman")
+    for name in context.command.list_commands(context):
+        command = context.command.get_command(context, name)
         inner = typer.Context(command, info_name=name, parent=context)
         if hasattr(command, "list_commands"):
-            yield from _group(command, inner)
+            yield from commands(inner)
         elif not command.hidden:
-            yield _command(command, inner)
+            yield command, inner
 
 
 def _command(command: Any, context: Any) -> str:
