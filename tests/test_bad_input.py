@@ -70,7 +70,7 @@ MISTAKES = [
     ("translate model-newer Hello.", DATA, "format 2, but this version of Dragoman reads format 1; use the version"),
     ("translate model-key Hello.", DATA, "unknown key 'd_modle'"),
     ("translate model-text Hello.", DATA, "cannot be read as JSON"),
-    ("translate model-cut Hello.", DATA, "cut short or damaged: 4,000 bytes instead of"),
+    ("translate model-cut Hello.", DATA, "model.safetensors is cut short or damaged"),
     ("translate model-damaged Hello.", DATA, "its header cannot be read; copy the model again"),
     ("translate model-weightless Hello.", DATA, "model.safetensors cannot be read: No such file"),
     ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
@@ -237,7 +237,7 @@ def write_models(path: Path, pairs: list[tuple[str, str]]) -> None:
     (path / "model-newer" / "config.json").write_text(json.dumps(described | {"format": 2}))
     (path / "model-key" / "config.json").write_text(json.dumps(described | {"model": {"d_modle": 8}}))
     (path / "model-text" / "config.json").write_text("d_model = 8")
-    (path / "model-cut" / "model.safetensors").write_bytes(weights[:4000])
+    (path / "model-cut" / "model.safetensors").write_bytes(weights[:-100])
     (path / "model-damaged" / "model.safetensors").write_bytes(weights[:8] + b"?" + weights[9:])
     (path / "model-weightless" / "model.safetensors").unlink()
     (path / "model-wordless" / "tokenizer.json").unlink()

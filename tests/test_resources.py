@@ -37,8 +37,8 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         (
             {
                 "proc/self/cgroup": "3:cpuset:/\n1:cpu,cpuacct:/job\n",
-                "cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "400000\n",
-                "cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
+                "cgroup/cpu/job/cpu.cfs_quota_us": "400000\n",
+                "cgroup/cpu/job/cpu.cfs_period_us": "100000\n",
             },
             4,
         ),

@@ -25,15 +25,10 @@ ClickException = typer.BadParameter.__mro__[2]
 
 
 @app.callback(invoke_without_command=True)
-def options(
-    context: typer.Context,
-    version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
+def options(version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False) -> None:
     if version:
         print(f"dragoman {__version__}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help(), file=sys.stderr)
-        raise typer.Exit(UsageError.exit_code)
+        raise typer.Exit()
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ typer's own help draws boxes and colours with `rich`, which costs half as much t
 their width.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +53,13 @@ def _write_parameters(command: Any, context: Any, formatter: Any) -> None:
 
 
 class Group(TyperGroup):
-    """Commands, each listed with the whole first line of its help."""
+    """Commands, each listed with the whole first line of its help, which is also shown where none is given."""
+
+    def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
+        if not arguments and not context.resilient_parsing:
+            print(context.get_help(), file=sys.stderr)
+            raise typer.Exit(UsageError.exit_code)
+        return super().parse_args(context, arguments)
 
     def format_options(self, context: Any, formatter: Any) -> None:
         _write_parameters(self, context, formatter)

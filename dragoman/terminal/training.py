@@ -17,6 +17,8 @@ Memory = Callable[[], dict[str, int]]
 
 COLUMNS = ("step", "epoch", "loss", "valid loss", "BLEU", "tokens/s", "time")
 SHOWN_VALIDATIONS = 12
+NARROW = 64
+"""Columns of a screen below which a row has the most important figures only."""
 CURVE_WIDTH = 40
 SECONDS_BETWEEN_LINES = 10
 SECONDS_BETWEEN_MEASUREMENTS = 2
@@ -80,7 +82,8 @@ class TrainingView:
         # Two lines of status, two of curves, two above the rows, and one where the cursor is.
         room = console.height - 7
         samples = 2 if room >= 10 else 1 if room >= 5 else 0
-        yield self._table(max(1, room - 3 * samples))
+        yield _line(("Training: a row for each validation, * the best so far", "italic"))
+        yield self._table(max(1, room - 3 * samples), narrow=options.max_width < NARROW)
         yield from self._sample_lines(samples)
         yield from self._curves(ascii_only=options.ascii_only)
         for words in (self._pace(), self._clocks()):
@@ -117,12 +120,14 @@ class TrainingView:
         self.validations.append(metrics)
         self.samples = metrics["samples"][:2]
 
-    def _table(self, num_rows: int) -> Table:
-        table = Table(title="Training: a row for each validation, * the best so far", title_justify="left", box=None)
-        for name in COLUMNS:
-            table.add_column(name, justify="right", header_style="bold", no_wrap=True)
+    def _table(self, num_rows: int, *, narrow: bool) -> Table:
+        shown = [COLUMNS.index(name) for name in ("step", "valid loss", "BLEU")] if narrow else range(len(COLUMNS))
+        table = Table(box=None)
+        for column in shown:
+            table.add_column(COLUMNS[column], justify="right", header_style="bold", no_wrap=True)
         for row in list(self.rows)[-num_rows:]:
-            table.add_row(*row, style="bold green" if row[4].endswith("*") and row is self.rows[-1] else "")
+            best = row[COLUMNS.index("BLEU")].endswith("*") and row is self.rows[-1]
+            table.add_row(*(row[column] for column in shown), style="bold green" if best else "")
         return table
 
     def _sample_lines(self, number: int) -> Iterator[Text]:

@@ -19,13 +19,13 @@ def after(limits: Limits, *steps: tuple[int, int, float, int]) -> Remaining:
         (Limits(), ""),
         (Limits(max_seconds=100), "1:10 left"),  # 100 - 30
         (Limits(max_steps=17), "0:21 left"),  # 7 more steps of 3 seconds
-        (Limits(max_epochs=4), "1:00 left"),  # 4 epochs of 500 tokens at 30 seconds for 667 are 90 seconds
+        (Limits(max_epochs=4), "1:10 left"),  # 4 epochs of 500 tokens, at 30 seconds for 600, are 100 seconds
         (Limits(max_steps=17, max_seconds=45), "0:15 left"),  # what comes first
         (Limits(max_seconds=20), "0:00 left"),  # overdue, during the last validation
     ],
 )
 def test_the_time_left_follows_from_the_limits(limits, text):
-    remaining = after(limits, (1, 0, 3.0, 66), (8, 1, 24.0, 500), (10, 1, 30.0, 667))
+    remaining = after(limits, (1, 0, 3.0, 66), (8, 1, 24.0, 500), (10, 1, 30.0, 600))
     assert remaining.text() == text
 
 

@@ -75,7 +75,7 @@ def test_the_table_shows_all_that_is_asked_of_a_training():
     text = "\n".join(screen(shown))
     for words in ("valid loss", "14.3 *", "Un chat !", "A [b]cat[/b].", "400 tokens/s", "0:19  1:21 left"):
         assert words in text, words
-    assert "▁▄█▁▄  best 14.3 at step 6" in text  # 12.34, 13.34, 14.34 and again 12.34, 13.34
+    assert "▁▅█▁▅  best 14.3 at step 6" in text  # 12.34, 13.34, 14.34 and again 12.34, 13.34
     assert "best 3.217 at step 2" in text
     assert "memory 812 MB  GPU 3.1 GB" in text
 
@@ -89,6 +89,8 @@ def test_the_table_fits_every_screen(width, height):
     assert len(lines) < height
     assert max(map(len, lines)) <= width
     assert lines[-2].startswith("step 46")  # the status is never what is cut off
+    assert ("tokens/s" in lines[1]) == (width >= 64)
+    assert [line.split()[0] for line in lines if "13.3 " in line][-1] == "46"  # nor is the last validation
 
 
 def test_without_unicode_there_is_no_sparkline():
