@@ -20,12 +20,14 @@ SHOWN_VALIDATIONS = 12
 NARROW = 64
 """Columns of a screen below which a row has the most important figures only."""
 CURVE_WIDTH = 40
+SMOOTHING = 0.95
+"""What the shown loss keeps of itself with every step."""
 SECONDS_BETWEEN_LINES = 10
 SECONDS_BETWEEN_MEASUREMENTS = 2
 
 
 class TrainingView:
-    """Receives the trainer's events; `rich` asks it for the table several times a second."""
+    """Receives the trainer's events; `rich` asks it for the table twice a second."""
 
     def __init__(
         self, console: Console, limits: Limits, *, memory: Memory | None = None, live: bool = False, quiet: bool = False
@@ -96,9 +98,11 @@ class TrainingView:
             self.console.print(line, soft_wrap=True, markup=False)
 
     def _step(self, metrics: dict[str, Any]) -> None:
+        # Of a resumed run's past only some steps are known: each stands for those before it.
+        kept = SMOOTHING ** (metrics["step"] - self.last["step"]) if self.last else 0.0
+        self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
         self.last = metrics
         self.remaining.step(metrics)
-        self.loss = metrics["loss"] if not self.loss else 0.95 * self.loss + 0.05 * metrics["loss"]
         self._marks.append((metrics["seconds"], metrics["tokens"]))
         seconds, tokens = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
         # The pause of a validation would spoil the rate: the deque restarts after it.

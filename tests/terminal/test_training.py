@@ -109,6 +109,16 @@ def test_a_resumed_run_shows_its_past_and_prints_none_of_it():
     assert "best 12.3 at step 2" in "\n".join(screen(shown))
 
 
+def test_the_shown_loss_is_the_same_whether_all_steps_were_seen_or_some():
+    """Steps of equal loss after a first one: 1 + 4 * 0.95 ** 20 after twenty of them."""
+    every, some = view(live=True), view(live=True)
+    for step in range(1, 22):
+        for shown in [every] if step % 10 != 1 else [every, some]:
+            shown.report("step", STEP | {"step": step, "loss": 5.0 if step == 1 else 1.0})
+    assert every.loss == pytest.approx(1 + 4 * 0.95**20)
+    assert some.loss == pytest.approx(every.loss)
+
+
 def test_ctrl_c_is_answered_inside_the_live_table_and_on_a_line_of_a_pipe():
     live, piped = view(live=True), view()
     for shown in (live, piped):
