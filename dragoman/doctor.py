@@ -142,7 +142,7 @@ def check_extras() -> Iterator[Check]:
         extras.setdefault(each.extra, []).append(each)
     for extra, wanted in sorted(extras.items()):
         missing = [each.name for each in wanted if not each.met()]
-        how = f'not installed ({", ".join(missing)}); if you want it: pip install "dragoman[{extra}]"'
+        how = f"not installed ({', '.join(missing)}); if you want it: {install_extra(extra)}"
         yield Check(f"extra {extra}", how if missing else "installed")
 
 
@@ -186,12 +186,21 @@ def pip(*what: str) -> str:
     return shlex.join([sys.executable, "-m", "pip", "install", *what])
 
 
+def install_extra(extra: str) -> str:
+    """The command that installs what is optional, in a checkout the one of its Makefile."""
+    return f"make install ARGS={extra}" if in_checkout() else pip(f"dragoman[{extra}]")
+
+
 def install_torch(build: str) -> str:
     """The command that installs the `cpu` or the `cuda` build of PyTorch, in a checkout the one of its Makefile."""
-    if (Path(__file__).parent.parent / "tools" / "bootstrap.py").exists():
+    if in_checkout():
         return f"TORCH={build} make install"
     index = ["--index-url", "https://download.pytorch.org/whl/cpu"] if build == "cpu" else []
     return pip("--force-reinstall", "torch", *index)
+
+
+def in_checkout() -> bool:
+    return (Path(__file__).parent.parent / "tools" / "bootstrap.py").exists()
 
 
 def has_nvidia_driver() -> bool:

@@ -55,6 +55,14 @@ def test_a_torch_that_does_not_load_is_reinstalled(monkeypatch):
     assert "install" in check.fix
 
 
+def test_outside_of_a_checkout_pip_is_what_is_typed(monkeypatch):
+    assert doctor.install_torch("cpu") == "TORCH=cpu make install"
+    monkeypatch.setattr(doctor, "in_checkout", lambda: False)
+    assert "-m pip install --force-reinstall torch --index-url https" in doctor.install_torch("cpu")
+    assert doctor.install_torch("cuda").endswith("-m pip install --force-reinstall torch")
+    assert doctor.install_extra("keras").endswith("-m pip install 'dragoman[keras]'")
+
+
 def test_requirements_are_those_of_pyproject(monkeypatch):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["dependencies"], "torch[opt]>=2.8; python_version >= '3' and extra == \"odd-1\""]
@@ -81,7 +89,7 @@ def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(monk
     assert check.fix.endswith("-m pip install 'numpy>=2.0' 'typer>=0.16' 'rich>=13.8'")
     (extra,) = doctor.check_extras()
     assert extra.fix is None
-    assert "dragoman[keras]" in extra.found
+    assert extra.found == "not installed (h5py); if you want it: make install ARGS=keras"
     versions["rich"], versions["numpy"], versions["typer"], versions["h5py"] = "15.0.0", "2.10.1", "0.16", "3.1"
     assert [check.found for check in (*doctor.check_packages(), *doctor.check_extras())] == ["all there", "installed"]
 

@@ -78,7 +78,7 @@ class Display:
         if not live:
             yield view
             return
-        with Live(view, console=self.console, refresh_per_second=4, transient=False):
+        with Live(view, console=self.console, refresh_per_second=2, transient=False):
             yield view
 
     @contextmanager
