@@ -23,14 +23,18 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
     config, bitext = configure(["builtin:grammar"], recipe="demo", settings=[])
     evaluation = run.start(bitext, config, directory, display=display)
     display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
-    display.note(
-        f"\nThe model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
+    return evaluation
+
+
+def next_steps(directory: Path) -> str:
+    """Where the model is, and what can be done with it."""
+    return (
+        f"The model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
         "What to type next:\n"
         f"  {command('translate', str(directory), 'The little girl does not like the old green umbrella.')}\n"
         f"  {command('evaluate', str(directory), 'builtin:grammar:500:test')}\n"
         f"  {command('train', 'YOUR-PAIRS.tsv')}"
     )
-    return evaluation
 
 
 def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:

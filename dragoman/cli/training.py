@@ -29,11 +29,13 @@ def demo(
 
     directory = output or unused(Path("runs/demo"))
     RunDirectory(directory).refuse_if_used()
-    from dragoman.demo import run_demo
+    from dragoman.demo import next_steps, run_demo
     from dragoman.terminal import Display
 
-    evaluation = run_demo(directory, display=Display(quiet=quiet))
+    display = Display(quiet=quiet)
+    evaluation = run_demo(directory, display=display)
     print_scores(evaluation, "On held-out combinations of words", as_json=as_json)
+    display.note(next_steps(directory))
 
 
 @app.command(
