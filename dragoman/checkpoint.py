@@ -163,7 +163,8 @@ class Checkpoints:
             # What was verified is what is read: not the folder again, and no file beside the manifest's.
             return {name.removesuffix(".safetensors"): load(data) for name, data in files.items()}, state
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
-            raise DataError(f"The checkpoint {path} is damaged ({name} is not what was written).") from None
+            what = f"{path} is damaged ({name} is not what was written)"
+            raise DataError(f"The checkpoint {what}; delete its folder to do without it.") from None
 
     def load_latest(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The newest checkpoint that is whole, or None; says so when it has to skip one."""

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,9 +34,10 @@ def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, An
 
 
 def recipes(incomplete: str) -> list[str]:
-    """Names of recipes for shell completion, without waiting for pydantic to read them."""
-    names = (file.name for file in files("dragoman.recipes").iterdir())
-    return sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml") and n.startswith(incomplete))
+    """Names of recipes, for shell completion."""
+    from dragoman.config import recipe_names
+
+    return [name for name in recipe_names() if name.startswith(incomplete)]
 
 
 def finite(value: float | None) -> float | None:
