@@ -4,9 +4,17 @@ from pathlib import Path
 
 from dragoman.checkpoint import ModelDirectory
 from dragoman.config import DecodingConfig
+from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
 from dragoman.device import choose_device
 from dragoman.evaluation import Evaluation, evaluate, reference_batches
+
+
+def evaluate_files(
+    model: Path, paths: list[str], *, search: DecodingConfig, precision: str, workers: int
+) -> Evaluation:
+    """Score a model directory on the pairs of one file or two, as they are: none is left out."""
+    return evaluate_pairs(model, list(Bitext.open(*paths)), search=search, precision=precision, workers=workers)
 
 
 def evaluate_pairs(

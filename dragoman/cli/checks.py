@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from dragoman.errors import DataError, UsageError
+
+CHECKED_PAIRS = 100_000
+"""Read in less time than torch needs to load."""
 
 
 def check_model(model: Path, others: Sequence[str] = ()) -> None:
@@ -47,6 +51,19 @@ def check_translation(model: Path, texts: Sequence[str] | None, source: Path | N
     for text in texts or []:
         if os.path.isfile(text):
             Display().warn(f"{text} is translated as a text; to translate the lines of the file: --input {text}")
+
+
+def check_evaluation(model: Path, data: Sequence[str], output: Path | None) -> None:
+    """Raise for a model, sentence pairs (of a large file: the first ones) or an output that cannot be used."""
+    from dragoman.data.bitext import Bitext
+    from dragoman.lines import check_output
+
+    check_number_of_files("evaluate", data)
+    check_model(model, data)
+    for _ in islice(Bitext.open(*data), CHECKED_PAIRS):
+        pass
+    if output:
+        check_output(output)
 
 
 def check_number_of_files(command: str, paths: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.checks import check_model, check_number_of_files, check_translation
+from dragoman.cli.checks import check_evaluation, check_translation
 from dragoman.cli.options import (
     Argument,
     BeamSize,
@@ -83,24 +83,18 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    check_number_of_files("evaluate", data)
-    check_model(model, data)
+    check_evaluation(model, data, output_file)
     from dragoman.config import DecodingConfig
-    from dragoman.data.bitext import Bitext
-    from dragoman.lines import check_output, one_line, open_output
-
-    pairs = list(Bitext.open(*data))
-    if output_file:
-        check_output(output_file)
     from dragoman.decoding.workers import available_workers
-    from dragoman.scoring import evaluate_pairs
+    from dragoman.lines import one_line, open_output
+    from dragoman.scoring import evaluate_files
     from dragoman.terminal import Display
 
     search = DecodingConfig(beam_size=beam_size, length_penalty=length_penalty)
     options = {"search": search, "precision": precision, "workers": workers or available_workers()}
     with open_output(output_file) if output_file else nullcontext() as out:
         with Display(quiet=quiet).status("Translating and scoring"):
-            evaluation = evaluate_pairs(model, pairs, **options)
+            evaluation = evaluate_files(model, data, **options)
         if out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     print_scores(evaluation, f"{model} on {' '.join(data)}", as_json=as_json)
