@@ -52,7 +52,9 @@ class TrainingView:
                 self._step(event)
             elif event["event"] == "validation":
                 self._validation(event)
-        self._marks.clear()
+        if self.last:
+            # The next step is timed alone: what lies before it was another process.
+            self._marks.clear()
 
     def report(self, event: str, metrics: dict[str, Any]) -> None:
         """Take in one event of the trainer."""

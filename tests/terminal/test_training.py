@@ -40,6 +40,7 @@ def screen(shown: TrainingView) -> list[str]:
 
 def test_a_pipe_gets_lines_without_control_characters():
     shown = view(limits=Limits(max_seconds=100))
+    shown.recall([])  # a run that is no resumed one
     text = feed(shown)
     shown.report("average", {"steps": [1, 2], "better": False, "bleu": 12.0})
     assert "\x1b" not in text
