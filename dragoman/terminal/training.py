@@ -101,7 +101,7 @@ class TrainingView:
 
     def _step(self, metrics: dict[str, Any]) -> None:
         # Of a resumed run's past only some steps are known: each stands for those before it.
-        kept = SMOOTHING ** (metrics["step"] - self.last["step"]) if self.last else 0.0
+        kept = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
         self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
         self.last = metrics
         self.remaining.step(metrics)
