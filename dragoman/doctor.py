@@ -16,7 +16,7 @@ from dragoman.terminal.figures import size
 
 OLDEST_PYTHON = (3, 11)
 MEMORY = 2_000_000_000
-"""Bytes of RAM: what training and scoring a `tiny` model take, with room for the rest of the machine."""
+"""Bytes of RAM: training a `tiny` model takes 0.7 GB, scoring it some more for each core; the rest is room."""
 DISK = 2_000_000_000
 """Bytes of disk: a run of a `small` model keeps two checkpoints and eight snapshots."""
 

@@ -24,7 +24,7 @@ def describe(parameter: Any) -> tuple[str, str]:
     # A default in words stands for one that is found when the command runs.
     words = isinstance(parameter.show_default, str)
     default = parameter.show_default if words else parameter.default if parameter.show_default else None
-    shown = f"Default: {default}." if words or type(default) in (str, int, float) else ""
+    shown = f"Default: {default}." if type(default) in (str, int, float) and default != "" else ""
     return typed, " ".join(filter(None, (parameter.help, shown)))
 
 
