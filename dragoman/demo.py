@@ -43,4 +43,4 @@ def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:
         for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
         if 6 <= len(source.split()) <= 12
     ]
-    return results_table("Sentences it has never seen", rows[:SENTENCES])
+    return results_table("Sentences it has never seen", rows[:SENTENCES], text=True)

@@ -28,11 +28,11 @@ def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
     return results_table(title, rows)
 
 
-def results_table(title: str, rows: list[tuple[str, str, str]]) -> Table:
-    """Name, value and remark, a row each."""
+def results_table(title: str, rows: list[tuple[str, str, str]], *, text: bool = False) -> Table:
+    """Name, value and remark, a row each; values are numbers, to the right, or with `text` to the left."""
     table = Table(title=escape(title), title_justify="left", box=None, show_header=False)
     table.add_column(style="bold")
-    table.add_column(justify="right")
+    table.add_column(justify="left" if text else "right")
     table.add_column(style="dim", overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row))

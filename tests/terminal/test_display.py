@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dragoman.terminal import Display, console, scores_table
+from dragoman.terminal import Display, console, results_table, scores_table
 from dragoman.terminal.remaining import Limits
 
 FIGURES = {
@@ -63,3 +63,9 @@ def test_a_table_in_a_pipe_is_not_folded(capsys):
     assert "41.13" in line
     assert FIGURES["signatures"]["bleu"] in line
     assert "75.00 %" in text
+
+
+def test_numbers_stand_to_the_right_and_texts_to_the_left(capsys):
+    for text, line in ((False, " a     1"), (True, " a  1   ")):
+        console().print(results_table("title", [("a", "1", ""), ("b", "1000", "")], text=text))
+        assert capsys.readouterr().out.split("\n")[1].startswith(line)
