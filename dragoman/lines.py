@@ -29,12 +29,35 @@ def open_output(path: Path | None, *, source: Path | None = None) -> TextIO:
     """A file to write, which must not be `source`, or stdout for None; closing it is the caller's."""
     if path is None:
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    if source is not None and path.exists() and path.samefile(source):
-        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    check_output(path, source=source)
     try:
         return open(path, "w", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+
+
+def check_input(path: Path | None) -> None:
+    """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
+    if path is not None:
+        with open_input(path) as stream:
+            next(read_lines(stream, str(path)), None)
+    elif sys.stdin is None:
+        raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
+
+
+def check_output(path: Path, *, source: Path | None = None) -> None:
+    """Raise `UsageError` for a file that cannot be written, or is `source`."""
+    if source is not None and path.exists() and path.samefile(source):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    why = None
+    if path.is_dir():
+        why = "it is a folder"
+    elif not path.parent.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = "you may not write there"
+    if why:
+        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
 def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
@@ -67,5 +90,5 @@ def _refuse_utf16(head: bytes, name: str) -> None:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
         raise DataError(
             f"{name}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
-            "for example with: iconv -f UTF-16 -t UTF-8"
+            "for example with `iconv -f UTF-16 -t UTF-8`."
         )

@@ -11,12 +11,11 @@ import dragoman.recipes
 from dragoman.config import (
     RunConfig,
     TrainingConfig,
-    did_you_mean,
     read_recipe,
     recipe_names,
     resolve,
 )
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, did_you_mean
 
 RECIPES = Path(dragoman.recipes.__file__).parent
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -84,7 +83,7 @@ def test_a_later_override_wins_and_the_recipe_is_left_alone():
         ("training.betas=[0.9]", "`training.betas"),
         ("training.betas=[0.9,1.5]", "`training.betas"),
         ("training.max_minutes=.nan", "`training.max_minutes` is nan: "),
-        ("training=3", "`training` is 3: "),
+        ("training=3", "`training` is 3, but it is a section"),
         ("training.warmup.now=3", "`training.warmup"),
         ("size=huge", "`size` is 'huge': .*'tiny', 'small', 'base' or 'big'"),
         ("decoding.beam_size=0", "`decoding.beam_size` is 0: "),

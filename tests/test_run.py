@@ -7,40 +7,9 @@ import sys
 import pytest
 
 from dragoman import run
-from dragoman.data.bitext import Bitext
 from dragoman.errors import UsageError
 from dragoman.run_directory import MetricsFile, read_metrics
 from dragoman.terminal import Display
-
-
-@pytest.mark.parametrize(
-    ("pairs", "gpu", "size"),
-    [
-        (29_000, False, "tiny"),
-        (29_000, True, "tiny"),
-        (500_000, False, "small"),
-        (50_000_000, False, "small"),
-        (50_000_000, True, "base"),
-    ],
-)
-def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
-    assert run.choose_size(pairs, gpu=gpu) == size
-
-
-def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:100")), encoding="utf-8")
-    config, _ = run.configure([str(path)], recipe="paper-base", settings=["training.warmup=17"])
-    assert (config.size, config.model["norm_order"], config.training.warmup) == ("base", "post", 17)
-    assert config.tokenizer.vocab_size == 37_000
-    config, _ = run.configure([str(path)], recipe=None, settings=[])
-    assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 8_000, 5)
-
-
-def test_the_grammar_brings_held_out_combinations_of_its_own():
-    config, _ = run.configure(["builtin:grammar:100"], recipe="demo", settings=[])
-    assert config.data.valid == ["builtin:grammar:500:valid"]
-    assert config.data.test == ["builtin:grammar:500:test"]
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):

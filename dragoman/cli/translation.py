@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
+from dragoman.cli.checks import check_evaluation, check_translation
 from dragoman.cli.options import (
     Argument,
     BeamSize,
@@ -21,10 +22,13 @@ from dragoman.cli.options import (
     app,
     print_scores,
 )
-from dragoman.errors import UsageError
 
 
-@app.command()
+@app.command(
+    epilog='dragoman translate runs/en-fr "The red house is old."\n'
+    "dragoman translate runs/en-fr --input test.en --output test.out.fr\n"
+    "cat test.en | dragoman translate runs/en-fr --beam-size 1 > test.greedy.fr"
+)
 def translate(
     model: Model,
     text: Annotated[
@@ -41,8 +45,7 @@ def translate(
     quiet: Quiet = False,
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order."""
-    if text and input_file:
-        raise UsageError("Give sentences on the command line or in --input, not both.")
+    check_translation(model, text, input_file, output_file)
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_input, open_output, read_lines
@@ -64,7 +67,7 @@ def translate(
             advance(1)
 
 
-@app.command()
+@app.command(epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json")
 def evaluate(
     model: Model,
     data: Annotated[
@@ -80,8 +83,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    if len(data) > 2:
-        raise UsageError(f"`evaluate` takes a file of pairs or two aligned files, not {len(data)} files.")
+    check_evaluation(model, data, output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output

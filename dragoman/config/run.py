@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
-from dragoman.config.recipes import did_you_mean, parse_yaml
+from dragoman.config.recipes import parse_yaml
 from dragoman.config.section import Section
 from dragoman.config.training import TrainingConfig
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, did_you_mean
 from dragoman.model.config import PRESETS, TransformerConfig
 
 
@@ -105,7 +105,10 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = _all_keys(RunConfig)
         section = [name for name in known if name.rpartition(".")[0] == key.rpartition(".")[0]] or known
-        return f"There is no setting `{key}`{did_you_mean(key, known)}; there are {', '.join(section)}."
+        close = did_you_mean(key, known)
+        return f"There is no setting `{key}`{close or '; there are ' + ', '.join(section)}."
+    if first["type"] in ("model_type", "dict_type"):
+        return f"`{key}` is {first['input']!r}, but it is a section; give keys of it, as in `{key}.KEY=value`."
     if first["type"] == "value_error":
         return f"`{key or 'model'}`: {first['ctx']['error']}"
     return f"`{key}` is {first['input']!r}: {first['msg'].lower()}."
@@ -115,5 +118,5 @@ def _all_keys(section: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in section.model_fields.items():
         nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-        keys += _all_keys(field.annotation, f"{prefix}{name}.") if nested else [prefix + name]
+        keys += [prefix + name, *(_all_keys(field.annotation, f"{prefix}{name}.") if nested else [])]
     return keys

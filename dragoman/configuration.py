@@ -1,0 +1,82 @@
+"""What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
+
+import json
+from pathlib import Path
+
+from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.data.bitext import GRAMMAR, Bitext, CleanedBitext, default_held_out
+from dragoman.errors import DataError, UsageError
+from dragoman.run_directory import RunDirectory, read_metrics
+
+FEW, MANY = 200_000, 2_000_000
+
+
+def choose_size(num_pairs: int, *, gpu: bool) -> str:
+    """The largest size that this many pairs can fill, and this machine can train in hours."""
+    if num_pairs < FEW:
+        return "tiny"
+    if num_pairs < MANY or not gpu:
+        return "small"
+    return "base"
+
+
+def choose_vocab_size(num_pairs: int) -> int:
+    """Fewer pairs show fewer words often enough to learn them whole."""
+    return 8_000 if num_pairs < FEW else 16_000 if num_pairs < MANY else 32_000
+
+
+def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
+    """The run that one or two files, a recipe (None: by the amount of data) and `key=value` settings ask for."""
+    # A wrong key is found before a large corpus is read.
+    given = _resolved(recipe or "tiny", settings).data
+    bitext = Bitext.open(*paths).cleaned()
+    for held_out in filter(None, (given.valid, given.test)):
+        Bitext.open(*held_out)
+    num_pairs = sum(1 for _ in bitext)
+    if paths[0].startswith(GRAMMAR):
+        # The grammar holds out whole combinations of words, which no split by sentence could.
+        held_out = {name: [f"{GRAMMAR}:500:{name}"] for name in ("valid", "test")}
+        settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
+    recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
+    config = resolve(read_recipe(recipe), settings)
+    config.data.source, config.data.target = [*paths, None][:2]
+    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs)
+    if not (config.data.valid and config.data.test):
+        config.data.held_out = config.data.held_out or default_held_out(num_pairs)
+    return config, bitext
+
+
+def reconfigure(path: Path, settings: list[str]) -> RunConfig:
+    """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
+    directory = RunDirectory(path)
+    if not directory.config.is_file():
+        raise UsageError(f"{path} holds no run to go on with; start one with `dragoman train DATA --output {path}`.")
+    directory.refuse_if_locked()
+    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
+        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
+    config = _resolved(str(directory.config), settings)
+    if not (directory.data / "about.json").is_file():
+        raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
+    latest = read_metrics(directory.metrics)[-1:]
+    if not settings and latest and latest[0]["event"] == "end":
+        raise UsageError(
+            f"The run in {path} is finished, after {latest[0]['reason']}; to train on, give a higher limit: "
+            "--max-minutes, training.max_steps, training.max_epochs or training.patience."
+        )
+    return config
+
+
+def _resolved(recipe: str, settings: list[str]) -> RunConfig:
+    """The recipe with the settings; a mistake in the recipe itself names it."""
+    tree = read_recipe(recipe)
+    try:
+        resolve(tree, [])
+    except UsageError as error:
+        raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
+    return resolve(tree, settings)
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
