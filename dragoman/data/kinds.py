@@ -5,7 +5,7 @@ All spell their tokens in bytes, and a space belongs to the word that follows it
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tokenizers
@@ -73,29 +73,29 @@ def train(texts: Iterable[str], kind: str, standardisation: str | None, *, vocab
     """A tokenizer with at most `vocab_size` tokens; same texts, same tokens, whatever the number of threads."""
     backend = blank(kind, standardisation)
     if kind == "unigram":
-        words = Counter(_words(backend, texts))
-        pieces = train_unigram(words, alphabet=sorted(BYTES), size=vocab_size - len(SPECIAL_TOKENS))
-        # No text can be cut into a special token, whatever its score: `_WORDS` cuts each in three.
-        backend.model = models.Unigram([*((token, 0.0) for token in SPECIAL_TOKENS), *pieces], UNK_ID)
-        backend.add_special_tokens(list(SPECIAL_TOKENS))
-        return backend
-    shared = {"vocab_size": vocab_size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
+        return _train_unigram(backend, texts, vocab_size)
+    settings = {"vocab_size": vocab_size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
     if kind != "word":
-        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **shared)
-        backend.train_from_iterator(texts, trainer)
-        return backend
-    backend.train_from_iterator(texts, trainers.WordLevelTrainer(**shared))
-    backend_of_words = blank(kind, standardisation)
-    backend_of_words.model = models.WordLevel(backend.get_vocab(), unk_token=SPECIAL_TOKENS[UNK_ID])
-    # Decoding leaves special tokens out; that a word was unknown shall be seen.
-    backend_of_words.add_special_tokens([token for token in SPECIAL_TOKENS if token != SPECIAL_TOKENS[UNK_ID]])
-    return backend_of_words
+        settings["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.WordLevelTrainer if kind == "word" else trainers.BpeTrainer
+    backend.train_from_iterator(texts, trainer(**settings))
+    if kind == "word":
+        # Decoding leaves special tokens out, but that a word was unknown shall be seen.
+        learned, backend = backend.get_vocab(), blank(kind, standardisation)
+        backend.model = models.WordLevel(learned, unk_token=SPECIAL_TOKENS[UNK_ID])
+        backend.add_special_tokens([token for token in SPECIAL_TOKENS if token != SPECIAL_TOKENS[UNK_ID]])
+    return backend
 
 
-def _words(backend: tokenizers.Tokenizer, texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text)):
-            yield word
+def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
+    """With our own trainer: that of the library gives other tokens in each run."""
+    normalise, cut = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
+    words = Counter(word for text in texts for word, _ in cut(normalise(text)))
+    pieces = train_unigram(words, alphabet=sorted(BYTES), size=vocab_size - len(SPECIAL_TOKENS))
+    # No text is cut into a special token, whatever its score: `_WORDS` takes each apart.
+    backend.model = models.Unigram([*((token, 0.0) for token in SPECIAL_TOKENS), *pieces], UNK_ID)
+    backend.add_special_tokens(list(SPECIAL_TOKENS))
+    return backend
 
 
 def identify(backend: tokenizers.Tokenizer) -> tuple[str, str | None] | None:

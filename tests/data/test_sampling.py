@@ -35,7 +35,7 @@ KINDS = {"bpe": {"dropout": 0.3}, "unigram": {"sampling_alpha": 0.3}}
 
 
 def merged_with_dropout(tokens: tuple[str, ...], dropout: float) -> dict[tuple[str, ...], float]:
-    """The distribution of algorithm 1 of Provilkov et al. 2020: each step drops each merge with a chance, then merges."""
+    """The distribution of algorithm 1 of Provilkov et al. 2020: a step drops each merge with a chance, then merges."""
     places = [(MERGES.index(pair), place) for place, pair in enumerate(pairwise(tokens)) if pair in MERGES]
     results: Counter[tuple[str, ...]] = Counter({tokens: dropout ** len(places)})
     for dropped, (_, place) in enumerate(sorted(places)):
