@@ -61,7 +61,8 @@ class PreparedData:
                 special_ids=special_ids,
             )
 
-        valid, test = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
+        held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
+        valid, test = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))

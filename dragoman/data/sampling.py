@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from tokenizers import Encoding
 
 from dragoman.config import RunConfig, TokenizerConfig
 from dragoman.data.batching import TokenStore
-from dragoman.data.spelling import BYTES
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.data.unigram import Lattice, blocks
 
@@ -26,10 +24,8 @@ VARIANTS = 16
 _CHUNK = 1 << 20
 
 
-class Cutter(Protocol):
-    """Cuts each word, spelled in byte letters, `copies` times: [copy, place] is a token id, or -1 for none."""
-
-    def __call__(self, words: list[str], copies: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
+Cutter = Callable[[list[str], np.ndarray, np.random.Generator], np.ndarray]
+"""Cuts words, spelled in byte letters, each so many times: [copy, place] is a token id, or -1 for none."""
 
 
 class BpeDropout:
@@ -137,9 +133,9 @@ class SampledStore:
         self.cut, self.seed, self.limit = cut, seed, limit
         self._spelled = [tokenizer.spelling(self.words[i].tolist()) for i in range(len(self.words))]
         lengths = np.array([len(word) for word in self._spelled])
-        # A symbol is not spelled in bytes, and a letter is a token.
-        cuttable = np.array([len(word) > 1 and BYTES.keys() >= {*word} for word in self._spelled])
-        self._cuttable = np.flatnonzero(cuttable)[np.argsort(lengths[cuttable], kind="stable")]
+        # A symbol is not spelled at all, and a letter is a token.
+        cuttable = np.flatnonzero(lengths > 1)
+        self._cuttable = cuttable[np.argsort(lengths[cuttable], kind="stable")]
         self._lengths = lengths[self._cuttable]
         copies = 1 << np.log2(np.clip(self._occurrences()[self._cuttable], 1, VARIANTS)).astype(np.int64)
         # Entry w is word w as it is without sampling; the cuts of an epoch come after all words.

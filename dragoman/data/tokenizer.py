@@ -108,11 +108,13 @@ class Tokenizer:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on all cores."""
-        return [encoding.ids for encoding in self.encodings(texts)]
+        encodings = self._backend.encode_batch_fast([_well_formed(text) for text in texts], add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     def encodings(self, texts: Iterable[str]) -> list[Encoding]:
-        """Of each text the `ids`, and in `word_ids` which word each token is of: the words of the kind, with marks."""
-        return self._backend.encode_batch_fast([_well_formed(text) for text in texts], add_special_tokens=False)
+        """Of each text the `ids`, and in `word_ids` which word each token is of; no token is ever of two words."""
+        # The fast way does not tell words apart.
+        return self._backend.encode_batch([_well_formed(text) for text in texts], add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
@@ -171,8 +173,8 @@ class Tokenizer:
         return groups
 
     def spelling(self, ids: Iterable[int]) -> str:
-        """Tokens as the vocabulary spells them, put together: in letters for bytes, symbols as they are."""
-        return "".join(map(self._backend.id_to_token, ids))
+        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
+        return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._symbols)
 
     def to_json(self) -> str:
         """The tokenizer as JSON of the `tokenizers` library."""

@@ -105,22 +105,16 @@ def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) ->
     `words` are spelled in byte characters, as `dragoman.data.kinds` has them.
     """
     counts = _shortened(words)
-    parts = _parts(counts)
-    # What covers most text, ties by spelling.
-    seeds = sorted((-count * len(part), part) for part, count in parts.items() if count > 1 and len(part) > 1)
-    letters = len(alphabet)
-    pieces = [*alphabet, *(seed for _, seed in seeds[: SEEDS_PER_PIECE * size])]
+    seeds = _seeds(counts, SEEDS_PER_PIECE * size)
+    letters, pieces = len(alphabet), [*alphabet, *seeds]
     ids = {piece: id_ for id_, piece in enumerate(pieces)}
     width = max(map(len, pieces))
     corpus = [
         (Lattice(block, ids, width=width), np.array([counts[word] for word in block], float))
-        for block in _blocks(counts, width)
+        for block in _blocks(sorted(counts, key=_by_length), width)
     ]
-    others = [
-        ([ids[piece] for piece in block], Lattice(block, ids, width=width, whole=False))
-        for block in _blocks(pieces[letters:], width)
-    ]
-    log_probs = _log_probs(np.array([float(parts[piece]) for piece in pieces]), letters)
+    others = [Lattice(block, ids, width=width, whole=False) for block in _blocks(list(seeds), width)]
+    log_probs = _log_probs(np.array([1.0] * letters + list(seeds.values())), letters)
     while True:
         for _ in range(2):
             used = sum((each.expected_counts(log_probs, weights) for each, weights in corpus), np.zeros(len(pieces)))
@@ -128,17 +122,20 @@ def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) ->
         alive = np.isfinite(log_probs[:-1])
         if alive.sum() <= size:
             break
-        otherwise = np.zeros(len(pieces))
-        for rows, lattice in others:
-            otherwise[rows] = lattice.sum(log_probs)[0]
-        missed = np.full(len(pieces), -np.inf)
-        missed[alive] = used[alive] * (log_probs[:-1] - otherwise)[alive]
-        missed[:letters] = np.inf
+        # What the log-probability of the corpus would lose with each piece, if other pieces spelled it.
+        otherwise = np.concatenate([lattice.sum(log_probs)[0] for lattice in others])
+        missed = used[letters:] * (np.where(alive, log_probs[:-1], 0)[letters:] - otherwise)
+        missed[~alive[letters:]] = -np.inf
         # A stable sort, so that equal ones stay in the order of the pieces.
-        order = np.argsort(-missed, kind="stable")
-        log_probs[order[max(size, int(KEPT * alive.sum())) :]] = -np.inf
-    learned = [(pieces[id_], float(log_probs[id_])) for id_ in np.flatnonzero(alive)]
+        order = letters + np.argsort(-missed, kind="stable")
+        log_probs[order[max(size, int(KEPT * alive.sum())) - letters :]] = -np.inf
+    # Six places, which JSON readers give back as they were.
+    learned = [(pieces[id_], round(float(log_probs[id_]), 6)) for id_ in np.flatnonzero(alive)]
     return sorted(learned, key=lambda each: (-each[1], each[0]))
+
+
+def _by_length(word: str) -> tuple[int, str]:
+    return len(word), word
 
 
 def _shortened(words: Counter[str]) -> Counter[str]:
@@ -150,20 +147,20 @@ def _shortened(words: Counter[str]) -> Counter[str]:
     return counts
 
 
-def _parts(words: Counter[str]) -> Counter[str]:
-    """How often each run of whole characters occurs in the words."""
+def _seeds(words: Counter[str], most: int) -> dict[str, float]:
+    """The runs of whole characters that cover most text, with how often they occur; by length."""
     parts: Counter[str] = Counter()
     for word, count in words.items():
         borders = [place for place, letter in enumerate(word) if letter not in CONTINUATIONS] + [len(word)]
         for first, start in enumerate(borders):
             for end in borders[first + 1 : first + 1 + MAX_CHARACTERS]:
                 parts[word[start:end]] += count
-    return parts
+    ranked = sorted((-count * len(part), part) for part, count in parts.items() if count > 1 and len(part) > 1)
+    return {part: float(parts[part]) for part in sorted((part for _, part in ranked[:most]), key=_by_length)}
 
 
-def _blocks(words: Counter[str] | Sequence[str], width: int) -> list[list[str]]:
-    ordered = sorted(words, key=lambda word: (len(word), word))
-    return [ordered[block] for block in blocks(np.array([len(word) for word in ordered]), width)]
+def _blocks(words: list[str], width: int) -> list[list[str]]:
+    return [words[block] for block in blocks(np.array(list(map(len, words))), width)]
 
 
 def _log_probs(used: np.ndarray, num_letters: int) -> np.ndarray:
