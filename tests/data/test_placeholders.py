@@ -1,12 +1,17 @@
 """Placeholders: found, kept to the letter, put back, and numbered alike on both sides."""
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.config import resolve
+from dragoman.data.bitext import Bitext
 from dragoman.data.placeholders import SLOTS, MaskedPairs, mask, mask_pair, restored, unmask
+from dragoman.data.preparation import PreparedData, prepare
 
 A, B, C = SLOTS[:3]
 
@@ -112,6 +117,23 @@ def test_a_translation_is_given_the_values_of_its_source() -> None:
 def test_pairs_can_be_read_twice() -> None:
     pairs = MaskedPairs([("%s a", "b %s"), ("%d", "x")])
     assert list(pairs) == list(pairs) == [(f"{A} a", f"b {A}"), ("%d", "x")]
+
+
+def test_training_pairs_are_masked_and_held_out_pairs_are_kept_raw(tmp_path: Path) -> None:
+    lines = [f"{word} {{name}} of %d <2de>\t%d {word} {{name}} %s <2de>\n" for word in map(str, range(41))]
+    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    settings = ["vocab_size=307", "placeholders=true", "symbols=['<2de>']"]
+    config = resolve({"data": {"held_out": 5}}, [f"tokenizer.{each}" for each in settings])
+    prepare(Bitext.open(str(tmp_path / "pairs.tsv")).cleaned(), config, tmp_path)
+    data = PreparedData.open(tmp_path, config)
+    tokenizer = data.source_tokenizer
+    for batches in (data.train, data.valid):
+        sides = (batches.source, batches.target)
+        source, target = ("".join(tokenizer.pieces(side[0].tolist())) for side in sides)
+        # Each run between symbols is a text of its own, with a space before its first word.
+        assert re.fullmatch(r"▁\d+▁<ph1>▁▁of▁<ph2>▁▁<2de>", source)
+        assert re.fullmatch(r"<ph2>▁▁\d+▁<ph1>▁▁%s▁<2de>", target)
+    assert all("{name}" in source and "%d" in target for source, target in data.valid_pairs + data.test_pairs)
 
 
 @pytest.mark.parametrize(
