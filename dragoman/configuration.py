@@ -20,9 +20,10 @@ def choose_size(num_pairs: int, *, gpu: bool) -> str:
     return "base"
 
 
-def choose_vocab_size(num_pairs: int) -> int:
-    """Fewer pairs show fewer words often enough to learn them whole."""
-    return 8_000 if num_pairs < FEW else 16_000 if num_pairs < MANY else 32_000
+def choose_vocab_size(num_pairs: int, kind: str) -> int:
+    """Fewer pairs show fewer words often enough to learn them whole; what is not in a vocabulary of words is lost."""
+    sizes = (20_000, 50_000, 50_000) if kind == "word" else (8_000, 16_000, 32_000)
+    return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
 
 
 def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
@@ -40,7 +41,7 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
     recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
     config = resolve(read_recipe(recipe), settings)
     config.data.source, config.data.target = [*paths, None][:2]
-    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs)
+    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
     if not (config.data.valid and config.data.test):
         config.data.held_out = config.data.held_out or default_held_out(num_pairs)
     return config, bitext

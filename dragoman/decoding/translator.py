@@ -14,6 +14,7 @@ import torch
 from dragoman.checkpoint import ModelDirectory
 from dragoman.data.batching import cut, padded
 from dragoman.data.bitext import normalised
+from dragoman.data.placeholders import mask, restored
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
@@ -121,6 +122,9 @@ class Translator:
             )
         tokenizer = self.target_tokenizer
         texts = tokenizer.decode_batch([group[0].tokens for group in groups])
+        if self.source_tokenizer.placeholders:
+            pairs = zip(texts, sentences, strict=True)
+            texts = [restored(text, normalised(source), self.source_tokenizer.symbols) for text, source in pairs]
         return [
             Translation(
                 text if sentence.strip() else sentence, best.score, best.log_prob, tokenizer.pieces(best.tokens)
@@ -142,7 +146,10 @@ class Translator:
         """All `beam_size` hypotheses of each sentence, best first; a blank sentence has one without tokens."""
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         filled = [index for index, text in enumerate(sentences) if text.strip()]
-        encoded = self.source_tokenizer.encode_batch([normalised(sentences[index]) for index in filled])
+        texts = [normalised(sentences[index]) for index in filled]
+        if self.source_tokenizer.placeholders:
+            texts = [mask(text, self.source_tokenizer.symbols)[0] for text in texts]
+        encoded = self.source_tokenizer.encode_batch(texts)
         batches = list(cut([len(ids) + 1 for ids in encoded], max_tokens // beam_size))
         jobs = [([encoded[i] for i in rows], beam_size, length_penalty) for rows in batches]
         apart = self.workers is not None and len(jobs) > 1

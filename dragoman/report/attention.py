@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.data.placeholders import mask_pair
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.evaluation import evaluating
 from dragoman.model import Transformer
@@ -64,6 +65,8 @@ def word_attention(
     word has the mean over its pieces.
     """
     config, device = model.config, next(model.parameters()).device
+    if source_tokenizer.placeholders:
+        source_text, target_text = mask_pair(source_text, target_text, source_tokenizer.symbols)
     source_ids = [*source_tokenizer.encode(source_text.strip()), config.eos_id]
     target_ids = [*target_tokenizer.encode(target_text.strip()), config.eos_id]
     # A token's row is that of the position that predicts it, whose input is the token before.

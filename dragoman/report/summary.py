@@ -90,7 +90,7 @@ class RunSummary:
             "Weights": f"{self.num_weights:,}",
             "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
             f"{model.d_model}, {model.num_heads} heads",
-            "Vocabulary": vocabulary,
+            "Vocabulary": f"{vocabulary} ({self.config.tokenizer.kind})",
         }
         if last:
             step = max(event.get("step", 0) for event in self.metrics)

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.checkpoint import ModelDirectory
+from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
-from dragoman.decoding.search import beam_search
+from dragoman.decoding.search import Hypothesis, beam_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError
@@ -366,3 +367,24 @@ def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: 
 def test_senseless_settings_are_refused(taught: Translator, wrong: Callable[[Translator], object]) -> None:
     with pytest.raises((DragomanError, ValueError)):
         wrong(taught)
+
+
+# ---- placeholders ----------------------------------------------------------------------------
+
+
+def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a search that gives back the source tokens, what comes out is what went in."""
+    texts = ["Hello {name}, <b>%d</b> dogs & 100%!", "<2de> {name}", "", "no \ufdd0 slot"]
+    tokenizer = Tokenizer.train(texts, vocab_size=331, symbols=["<2de>", *SLOTS])
+    translator = Translator(small_model(tokenizer.vocab_size), tokenizer, tokenizer)
+    searched = []
+
+    def echo(sources: list[list[int]], *_) -> list[list[Hypothesis]]:
+        searched.extend(sources)
+        return [[Hypothesis(ids, -1.0, -1.0)] for ids in sources]
+
+    monkeypatch.setattr(translator, "_search_batch", echo)
+    assert [t.text for t in translator.translate(texts)] == [*texts[:3], "no \ufffd slot"]
+    shown = {piece for ids in searched for piece in tokenizer.pieces(ids)}
+    assert {"<ph1>", "<ph2>", "<ph3>", "<ph4>", "<2de>"} <= shown
+    assert not {"name", "{"} & shown
