@@ -12,8 +12,9 @@ import torch
 from dragoman.checkpoint import Checkpoints, ModelDirectory, write_file
 from dragoman.conclusion import conclude
 from dragoman.config import RunConfig, read_recipe, resolve
-from dragoman.data.bitext import GRAMMAR, Bitext, CleanedBitext, default_held_out
-from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.bitext import CleanedBitext, default_held_out
+from dragoman.data.preparation import PreparedData, open_corpora, prepare
+from dragoman.data.sources import GRAMMAR
 from dragoman.decoding.translator import Translator
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches, machine
 from dragoman.errors import Interrupted, UsageError
@@ -41,16 +42,27 @@ def choose_vocab_size(num_pairs: int) -> int:
 
 
 def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
-    """The run that one or two files, a recipe (None: by the amount of data) and `key=value` settings ask for."""
-    bitext = Bitext.open(*paths).cleaned()
+    """The run that a recipe (None: by the amount of data) and `key=value` settings ask for.
+
+    One or two files in `paths` come before those that the recipe and the settings name.
+    """
+    given = read_recipe(recipe) if recipe else {}
+    data = resolve({"data": given.get("data")}, [s for s in settings if s.startswith("data.")]).data
+    if paths:
+        data.corpora, (data.source, data.target) = [], [*paths, None][:2]
+    elif not data.source and not data.corpora:
+        raise UsageError(
+            "`train` takes a file of pairs or two aligned files, not 0 files; name them, or a recipe with data.source."
+        )
+    bitext = open_corpora(data)
     num_pairs = sum(1 for _ in bitext)
-    if paths[0].startswith(GRAMMAR):
+    if data.source and data.source.startswith(GRAMMAR):
         # The grammar holds out whole combinations of words, which no split by sentence could.
         held_out = {name: [f"{GRAMMAR}:500:{name}"] for name in ("valid", "test")}
         settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
     recipe = recipe or choose_size(num_pairs, gpu=torch.cuda.is_available())
     config = resolve(read_recipe(recipe), settings)
-    config.data.source, config.data.target = [*paths, None][:2]
+    config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs)
     if not (config.data.valid and config.data.test):
         config.data.held_out = config.data.held_out or default_held_out(num_pairs)

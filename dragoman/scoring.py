@@ -1,5 +1,7 @@
 """A model directory, scored on sentence pairs."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
 from dragoman.checkpoint import ModelDirectory
@@ -14,7 +16,8 @@ def evaluate_files(
     model: Path, paths: list[str], *, search: DecodingConfig, precision: str, workers: int
 ) -> Evaluation:
     """Score a model directory on the pairs of one file or two, as they are: none is left out."""
-    return evaluate_pairs(model, list(Bitext.open(*paths)), search=search, precision=precision, workers=workers)
+    pairs = list(Bitext.open(*paths, languages=_languages(model)))
+    return evaluate_pairs(model, pairs, search=search, precision=precision, workers=workers)
 
 
 def evaluate_pairs(
@@ -30,3 +33,13 @@ def evaluate_pairs(
             return [translation.text for translation in translator.translate(sources, **options)]
 
         return evaluate(pairs, translate, model=loaded.model, batches=reference_batches(pairs, *tokenizers))
+
+
+def _languages(model: Path) -> tuple[str, str] | None:
+    """Those of the model, which choose the sides of files that name theirs; what else is wrong with it, `load` says."""
+    with suppress(OSError, ValueError, AttributeError):
+        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        source, target = config.get("source_language"), config.get("target_language")
+        if source and target and isinstance(source, str) and isinstance(target, str):
+            return source, target
+    return None

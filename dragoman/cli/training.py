@@ -32,8 +32,8 @@ def train(
         list[str] | None,
         Argument(
             metavar="DATA | SOURCE TARGET [key=value ...]",
-            help="A TSV file, or a source and a target file, plain or .gz; or builtin:grammar. "
-            "Settings such as training.learning_rate=1e-3 may follow.",
+            help="A TSV, JSONL, TMX, XLIFF or PO file, or a source and a target file, plain or .gz, .xz, .zst; "
+            "hf:NAME; or builtin:grammar. Settings such as training.learning_rate=1e-3 may follow.",
             show_default=False,
         ),
     ] = None,
@@ -73,7 +73,7 @@ def train(
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
         if size and size not in SIZES:
             raise UsageError(f"There is no size '{size}'; choose {', '.join(SIZES)}, or a recipe with --recipe.")
-        if len(paths) not in (1, 2):
+        if len(paths) > 2:
             raise UsageError(f"`train` takes a file of pairs or two aligned files, not {len(paths)} files.")
         settings += [f"data.{name}={json.dumps(files)}" for name, files in (("valid", valid), ("test", test)) if files]
         config, bitext = run.configure(paths, recipe=recipe or size, settings=settings)

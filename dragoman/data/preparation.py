@@ -4,17 +4,22 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from dragoman.config import RunConfig
+from dragoman.config import DataConfig, RunConfig
+from dragoman.config.data import CorpusConfig
 from dragoman.data.batching import TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, split
+from dragoman.data.bitext import Bitext, CleanedBitext, Corpus, Splits, share, split
+from dragoman.data.entries import Pair
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 
-Pairs = list[tuple[str, str]]
+Pairs = list[Pair]
+TOKENIZER_PAIRS = 1_000_000
+"""A tokenizer learns from about this many pairs at most: more of them change it little, but fill the memory."""
+CHARACTERS_AT_ONCE = 2_000_000
 
 
 @dataclass
@@ -24,7 +29,7 @@ class About:
     source_language: str | None
     target_language: str | None
     train_pairs: int
-    """Pairs to train on, after cleaning, splitting and the length limit."""
+    """Pairs of an epoch, after cleaning, splitting, weighting and the length limit."""
     dropped: dict[str, int]
     """Pairs that were left out, by reason."""
 
@@ -62,10 +67,21 @@ class PreparedData:
         return cls(source, target, batches("train"), batches("valid"), valid, test, about)
 
 
+def open_corpora(data: DataConfig) -> CleanedBitext:
+    """All pairs that the config names, to be cleaned by its rules; the first corpus tells the languages of all."""
+    languages, corpora = data.languages, []
+    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target)]:
+        bitext = Bitext.open(corpus.source, corpus.target, languages=languages)
+        languages = languages or _languages(bitext)
+        corpora.append(Corpus(bitext, corpus.weight))
+    return CleanedBitext(corpora, data.cleaning)
+
+
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
+    num_pairs = bitext.report.kept or sum(1 for _ in bitext)
     bitext, parts = _split(bitext, config)
-    source, target = _train_tokenizers(parts.train, config)
+    source, target = _train_tokenizers(_sample(parts.train, num_pairs), config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
@@ -80,7 +96,9 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
                 f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
                 "give more pairs."
             )
-    dropped = dict(bitext.report.dropped) | ({f"more than {limit} tokens": counts.long} if counts.long else {})
+    dropped = dict(bitext.report.dropped.most_common()) | (
+        {f"more than {limit} tokens": counts.long} if counts.long else {}
+    )
     about = About(bitext.source_language, bitext.target_language, counts.kept, dropped)
     source.save(folder / "source_tokenizer.json")
     target.save(folder / "target_tokenizer.json")
@@ -89,16 +107,35 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    given = {name: _open(paths) for name, paths in (("valid", config.data.valid), ("test", config.data.test))}
+    languages = _languages(bitext)
+    given = {
+        name: _open(paths, languages) for name, paths in (("valid", config.data.valid), ("test", config.data.test))
+    }
     if held_out := [part for part in given.values() if part]:
         bitext = bitext.cleaned(held_out=held_out)
     sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
-    parts = split(bitext, **sizes, seed=config.seed) if any(sizes.values()) else Splits(bitext, bitext, bitext)
+    if not any(sizes.values()):
+        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), given["valid"], given["test"])
+    parts = split(bitext, **sizes, seed=config.seed)
     return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
 
 
-def _open(paths: list[str]) -> Bitext | None:
-    return Bitext.open(*paths).cleaned() if paths else None
+def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
+    # What the user holds out is scored as it is; only what has no other side cannot be.
+    return Bitext.open(*paths, languages=languages).cleaned() if paths else None
+
+
+def _languages(bitext: Bitext) -> tuple[str, str] | None:
+    source, target = bitext.source_language, bitext.target_language
+    return (source, target) if source and target else None
+
+
+def _sample(train: Bitext, num_pairs: int) -> Bitext:
+    """The pairs that tokenizers learn from; which ones of too many follows from their text, not from their order."""
+    if num_pairs <= TOKENIZER_PAIRS:
+        return train
+    part = TOKENIZER_PAIRS / num_pairs
+    return Bitext(lambda: (pair for pair in train if share(pair, "tokenizer") < part), name=train.name)
 
 
 def _train_tokenizers(train: Bitext, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
@@ -118,7 +155,7 @@ class _Counts:
 
 def _write_stores(
     path: Path,
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[Pair],
     tokenizers: tuple[Tokenizer, Tokenizer],
     limit: int,
 ) -> _Counts:
@@ -126,8 +163,7 @@ def _write_stores(
     counts = _Counts()
 
     def encoded() -> Iterator[tuple[list[int], list[int]]]:
-        pairs_left = iter(pairs)
-        while chunk := list(islice(pairs_left, 20_000)):
+        for chunk in _chunks(pairs):
             sides = (t.encode_batch(texts) for t, texts in zip(tokenizers, zip(*chunk, strict=True), strict=True))
             for source, target in zip(*sides, strict=True):
                 if max(len(source), len(target)) >= limit:
@@ -138,3 +174,17 @@ def _write_stores(
 
     TokenStore.write_pair(path.with_name(f"{path.name}-source"), path.with_name(f"{path.name}-target"), encoded())
     return counts
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[Pairs]:
+    """Pairs side by side, cut by their characters: however long they are, their tokens find room in the memory."""
+    chunk: Pairs = []
+    size = 0
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size > CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -1,6 +1,19 @@
 """The Transformer, bottom up: config, dropout, attention, layers, transformer. Needs torch and nothing of ours."""
 
+from typing import TYPE_CHECKING
+
 from dragoman.model.config import TransformerConfig
-from dragoman.model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from dragoman.model.transformer import Transformer
 
 __all__ = ["Transformer", "TransformerConfig"]
+
+
+def __getattr__(name: str):
+    # Imported on first use: reading a config or a file of pairs must not wait for torch.
+    if name == "Transformer":
+        from dragoman.model.transformer import Transformer
+
+        return Transformer
+    raise AttributeError(f"module 'dragoman.model' has no attribute '{name}'")
