@@ -55,7 +55,7 @@ def test_the_python_of_the_readme_runs(folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/data.md", "CHANGELOG.md"])
 def test_links_lead_to_files_that_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):

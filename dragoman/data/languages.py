@@ -46,7 +46,8 @@ def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where
         if len(found) == 2:
             return found[0], found[1]
         if len(found) < 2:
-            raise DataError(f"{where} has text in {listed or 'no language'} alone; give a file with both languages.")
+            alone = f"{listed} alone" if listed else "no language that it names"
+            raise DataError(f"{where} has text in {alone}; give a file with both languages.")
         choice = f"'data.languages=[{found[0]},{found[1]}]'"
         raise DataError(f"{where} has {len(found)} languages ({listed}); choose source and target, such as {choice}.")
     for code in wanted:

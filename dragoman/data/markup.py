@@ -79,7 +79,7 @@ class Segments(ContentHandler):
         if self._text is not None and not self._code_level:
             self._size += len(content)
             if self._size > MAX_SEGMENT:
-                raise ValueError(f"has a segment of more than {MAX_SEGMENT:,} characters")
+                raise ValueError(f"a segment has more than {MAX_SEGMENT:,} characters")
             self._text.append(content)
 
 
@@ -104,7 +104,7 @@ def parse(path: Path, segments: Segments) -> Iterator[Any]:
         problem = "defines a document type, which can make a reader fetch files; delete <!DOCTYPE ...> from it"
     # Of an encoding that the parser does not know, or of a segment.
     except (LookupError, ValueError) as error:
-        problem = f"{error}; save the file as UTF-8 with a segment for each sentence"
+        problem = f"cannot be read: {error}; save the file as UTF-8 with a segment for each sentence"
     except unpacking_errors() as error:
         problem = f"cannot be read on: {error}; check that the file is whole and that you may read it"
     if problem:
