@@ -43,6 +43,7 @@ class DataConfig(Section):
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
     cleaning: CleaningConfig = CleaningConfig()
+    """Which pairs are left out of training."""
     valid: list[str] = Field([], max_length=2)
     """Pairs to validate on, one or two files; empty: split off `source`, by source sentence."""
     test: list[str] = Field([], max_length=2)

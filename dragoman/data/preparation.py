@@ -62,7 +62,9 @@ class PreparedData:
                 special_ids=special_ids,
             )
 
-        valid, test = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
+        valid, test = (
+            [tuple(pair) for pair in json.loads((folder / f"{name}.json").read_bytes())] for name in ("valid", "test")
+        )
         about = About(**json.loads((folder / "about.json").read_bytes()))
         return cls(source, target, batches("train"), batches("valid"), valid, test, about)
 

@@ -52,7 +52,7 @@ def test_repeated_pairs_are_dropped_after_normalisation_and_other_translations_k
 
 
 def test_the_built_in_grammar_loses_nothing_by_the_default_rules():
-    pairs = list(generate(2_003))
+    pairs = list(generate(503))
     assert list(Bitext(lambda: pairs, name="list").cleaned(CleaningConfig())) == pairs
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dragoman.data.bitext import Bitext
 from tests.data.files import PACK, languages, refusal, write
 
-same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 HEADER = '# A catalogue\nmsgid ""\nmsgstr ""\n"Project-Id-Version: x 1\\n"\n"Language: {}\\n"\n\n'
 CATALOGUE = (
     HEADER.format("fr")

@@ -64,7 +64,7 @@ def test_no_source_sentence_is_in_two_parts_whatever_corpus_it_is_in(tmp_path: P
 
 
 def test_a_fraction_of_a_weight_is_that_share_of_the_pairs():
-    counts = Counter(copies(pair, 2.3) for pair in generate(2_003))
+    counts = Counter(copies(("x", str(number)), 2.3) for number in range(2_003))
     # Of 2,003 draws with probability 0.3, 601 on average, standard deviation 20.5.
     assert counts.keys() == {2, 3}
     assert abs(counts[3] - 601) < 5 * 20.5
