@@ -19,22 +19,21 @@ from pathlib import Path
 def unpack(archive: Path, folder: Path) -> None:
     """Write all.source and all.target; the language whose code comes first is the source."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts: dict[str, list[bytes]] = {}
+    halves: dict[str, tuple[str, bytes]] = {}
     with (
         tarfile.open(archive) as tar,
-        open(folder / "all.source", "wb") as source,
-        open(folder / "all.target", "wb") as target,
+        open(folder / "all.source", "wb") as source_file,
+        open(folder / "all.target", "wb") as target_file,
     ):
-        for member in tar:
-            if not member.isfile():
+        for member in filter(tarfile.TarInfo.isfile, tar):
+            path = Path(member.name)
+            half = path.suffix, tar.extractfile(member).read()
+            if path.parent.name not in halves:
+                halves[path.parent.name] = half
                 continue
-            pair = Path(member.name).parent.name
-            texts.setdefault(pair, []).append((Path(member.name).suffix[1:], tar.extractfile(member).read()))
-            if len(texts[pair]) == 2:
-                sides = dict(texts.pop(pair))
-                first, second = pair.split("-")
-                source.write(sides[first])
-                target.write(sides[second])
+            (_, source), (_, target) = sorted([half, halves.pop(path.parent.name)])
+            source_file.write(source)
+            target_file.write(target)
 
 
 def prepare(arguments: list[str]) -> None:

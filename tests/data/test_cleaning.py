@@ -58,7 +58,7 @@ def test_the_built_in_grammar_loses_nothing_by_the_default_rules():
 
 def test_pairs_seen_before_are_known_however_many_there_are(monkeypatch):
     monkeypatch.setattr(Seen, "RECENT", 7)
-    numbers = [random.Random(3).randrange(211) for _ in range(1_009)]
+    numbers = random.Random(3).choices(range(211), k=1_009)
     seen, known = Seen(), set()
     for number in numbers:
         pair = (str(number), "x")

@@ -112,6 +112,7 @@ LAUGHS = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 23))
     "doctype",
     [
         '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',
+        "<!DOCTYPE tmx [<!ELEMENT tmx ANY>]>",
         f'<!DOCTYPE tmx [<!ENTITY a0 "ha">{LAUGHS}]>',
         '<!DOCTYPE tmx [<!ENTITY a22 SYSTEM "file:///etc/passwd">]>',
     ],
