@@ -6,7 +6,7 @@
 
 `unpack` joins the language pairs of an archive of test sets, `aaa-bbb/NAME.aaa` and `.bbb`, into two files with a
 sentence a line. `prepare` does what `dragoman train` does before the first step, with its defaults: counts and cleans,
-splits, trains the tokenizer, encodes; and prints the seconds of both phases and pairs per second of the whole.
+splits, trains the tokenizer, encodes; and prints the seconds of the whole, of counting, and of all processors.
 """
 
 import sys
@@ -49,15 +49,14 @@ def prepare(arguments: list[str]) -> None:
         config, bitext = run.configure(paths, recipe=None, settings=settings)
         counted = time.perf_counter()
         prepare_corpus(bitext, config, Path(folder))
-        seconds = time.perf_counter() - started
+        seconds, processor = time.perf_counter() - started, time.process_time()
         data = PreparedData.open(Path(folder), config)
     read = bitext.report.read
     for reason, number in data.about.dropped.items():
         print(f"{number:>10,} pairs left out: {reason}")
     print(f"{data.about.train_pairs:>10,} pairs to train on, a vocabulary of {data.source_tokenizer.vocab_size:,}")
-    print(
-        f"{read:,} pairs in {seconds:.1f} s ({counted - started:.1f} s of it counting): {read / seconds:,.0f} pairs/s"
-    )
+    print(f"{read:,} pairs in {seconds:.1f} s ({counted - started:.1f} s counting): {read / seconds:,.0f} pairs/s")
+    print(f"{processor:.1f} s of processor time, imports included: {read / processor:,.0f} pairs per second of it")
 
 
 if __name__ == "__main__":
