@@ -12,8 +12,8 @@ import torch
 from dragoman.checkpoint import Checkpoints, ModelDirectory, write_file
 from dragoman.conclusion import conclude
 from dragoman.config import RunConfig, read_recipe, resolve
-from dragoman.data.bitext import CleanedBitext, default_held_out
-from dragoman.data.preparation import PreparedData, open_corpora, prepare
+from dragoman.data.bitext import CleanedBitext, default_held_out, open_corpora
+from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.sources import GRAMMAR
 from dragoman.decoding.translator import Translator
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches, machine

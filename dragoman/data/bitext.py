@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.config.data import CleaningConfig
+from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.cleaning import CleaningReport, Seen, normalised, reason_to_drop
 from dragoman.data.entries import Entry, Languages, Pair, Skipped
 from dragoman.data.sources import find
@@ -33,6 +33,12 @@ class Bitext:
 
     def __iter__(self) -> Iterator[Pair]:
         return (entry for entry in self.entries() if not isinstance(entry, Skipped))
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """Source and target language, if both are known."""
+        known = self.source_language and self.target_language
+        return (self.source_language, self.target_language) if known else None
 
     def entries(self) -> Iterator[Entry]:
         """The pairs and, at their places, what the files have instead of one."""
@@ -113,6 +119,16 @@ class CleanedBitext(Bitext):
                 for _ in range(copies(pair, weight) if weighted else 1):
                     yield pair
         self.report = CleaningReport(read, dropped)
+
+
+def open_corpora(data: DataConfig) -> CleanedBitext:
+    """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others."""
+    languages, corpora = data.languages, []
+    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target)]:
+        bitext = Bitext.open(corpus.source, corpus.target, languages=languages)
+        languages = languages or bitext.languages
+        corpora.append(Corpus(bitext, corpus.weight))
+    return CleanedBitext(corpora, data.cleaning)
 
 
 def copies(pair: Pair, weight: float) -> int:

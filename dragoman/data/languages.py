@@ -7,16 +7,21 @@ from functools import lru_cache
 from dragoman.errors import DataError
 
 CODE = re.compile("[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
-# ISO 639-2 and 639-3 beside 639-1, for languages that large collections of sentences have; some have two old codes.
-_THREE_LETTERS = """
-    afr:af ara:ar aze:az ben:bn bos:bs bul:bg cat:ca ces:cs cze:cs cym:cy wel:cy dan:da deu:de ger:de ell:el gre:el
-    eng:en epo:eo est:et eus:eu baq:eu fas:fa per:fa fin:fi fra:fr fre:fr gle:ga glg:gl guj:gu heb:he hin:hi hrv:hr
-    hun:hu hye:hy arm:hy ind:id isl:is ice:is ita:it jpn:ja kat:ka geo:ka kaz:kk kor:ko lat:la lav:lv lit:lt mar:mr
-    mkd:mk mac:mk mlt:mt msa:ms may:ms nld:nl dut:nl nno:nn nob:nb nor:no pan:pa pol:pl por:pt ron:ro rum:ro rus:ru
-    slk:sk slo:sk slv:sl spa:es sqi:sq alb:sq srp:sr swa:sw swe:sv tam:ta tel:te tgl:tl tha:th tur:tr ukr:uk urd:ur
-    uzb:uz vie:vi zho:zh chi:zh
+# Two-letter codes of ISO 639-1, and what else people write for them: codes of ISO 639-2 and 639-3, codes of countries.
+_NAMES = """
+af afr | am amh | ar ara | as asm | az aze azj | ba bak | be bel | bg bul | bn ben | br bre | bs bos | ca cat |
+cs ces cze cz | cy cym wel | da dan | de deu ger | dz dzo | el ell gre gr | en eng | eo epo | es spa |
+et est ekk | eu eus baq | fa fas per pes | fi fin | fo fao | fr fra fre | fy fry | ga gle | gd gla | gl glg |
+gu guj | ha hau | he heb | hi hin | hr hrv | ht hat | hu hun | hy hye arm | id ind | ig ibo | is isl ice |
+it ita | ja jpn jp | jv jav | ka kat geo | kk kaz | km khm | kn kan | ko kor | ku kur kmr | ky kir | la lat |
+lb ltz | ln lin | lo lao | lt lit | lv lav lvs | mg mlg | mk mkd mac | ml mal | mn mon | mr mar | ms msa may zsm |
+mt mlt | my mya bur | ne nep | nl nld dut | nn nno | no nob nb nor | oc oci | om orm | or ori ory | pa pan |
+pl pol | ps pus | pt por | ro ron rum | ru rus | rw kin | sa san | si sin | sk slk slo | sl slv | sn sna |
+so som | sq sqi alb | sr srp | st sot | sv swe | sw swa swh | ta tam | te tel | tg tgk | th tha | tk tuk |
+tl tgl | tr tur | tt tat | ug uig | uk ukr ua | ur urd | uz uzb uzn | vi vie | vo vol | wa wln | xh xho | yo yor |
+zh zho chi cmn cn | zu zul
 """
-_SHORT = dict(code.split(":") for code in _THREE_LETTERS.split())
+TWO_LETTERS = {name: code for code, *names in map(str.split, _NAMES.split("|")) for name in names}
 SHOWN = 12
 """Languages that a message names."""
 
@@ -29,7 +34,7 @@ def same_language(one: str, other: str) -> bool:
 
 def _parts(code: str) -> list[str]:
     language, *rest = code.casefold().replace("_", "-").split("-")
-    return [_SHORT.get(language, language), *rest]
+    return [TWO_LETTERS.get(language, language), *rest]
 
 
 def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where: str) -> tuple[str, str]:

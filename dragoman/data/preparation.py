@@ -8,10 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from dragoman.config import DataConfig, RunConfig
-from dragoman.config.data import CorpusConfig
+from dragoman.config import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Corpus, Splits, share, split
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, share, split
 from dragoman.data.entries import Pair
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
@@ -69,16 +68,6 @@ class PreparedData:
         return cls(source, target, batches("train"), batches("valid"), valid, test, about)
 
 
-def open_corpora(data: DataConfig) -> CleanedBitext:
-    """All pairs that the config names, to be cleaned by its rules; the first corpus tells the languages of all."""
-    languages, corpora = data.languages, []
-    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target)]:
-        bitext = Bitext.open(corpus.source, corpus.target, languages=languages)
-        languages = languages or _languages(bitext)
-        corpora.append(Corpus(bitext, corpus.weight))
-    return CleanedBitext(corpora, data.cleaning)
-
-
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
     num_pairs = bitext.report.kept or sum(1 for _ in bitext)
@@ -109,10 +98,8 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    languages = _languages(bitext)
-    given = {
-        name: _open(paths, languages) for name, paths in (("valid", config.data.valid), ("test", config.data.test))
-    }
+    files = {"valid": config.data.valid, "test": config.data.test}
+    given = {name: _open(paths, bitext.languages) for name, paths in files.items()}
     if held_out := [part for part in given.values() if part]:
         bitext = bitext.cleaned(held_out=held_out)
     sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
@@ -125,11 +112,6 @@ def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Spl
 def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
     # What the user holds out is scored as it is; only what has no other side cannot be.
     return Bitext.open(*paths, languages=languages).cleaned() if paths else None
-
-
-def _languages(bitext: Bitext) -> tuple[str, str] | None:
-    source, target = bitext.source_language, bitext.target_language
-    return (source, target) if source and target else None
 
 
 def _sample(train: Bitext, num_pairs: int) -> Bitext:

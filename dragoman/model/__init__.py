@@ -11,7 +11,7 @@ __all__ = ["Transformer", "TransformerConfig"]
 
 
 def __getattr__(name: str):
-    # Imported on first use: reading a config or a file of pairs must not wait for torch.
+    # On first use: a mistake in a config is answered without waiting for torch.
     if name == "Transformer":
         from dragoman.model.transformer import Transformer
 

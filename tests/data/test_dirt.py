@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import DataConfig
-from dragoman.data.preparation import open_corpora
+from dragoman.data.bitext import open_corpora
 from dragoman.errors import DataError
 from tests.data.files import write
 

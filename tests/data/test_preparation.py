@@ -9,10 +9,10 @@ import pytest
 
 from dragoman.config import DataConfig, RunConfig, resolve
 from dragoman.data import preparation
-from dragoman.data.bitext import Bitext, copies, folded, share
+from dragoman.data.bitext import Bitext, copies, folded, open_corpora, share
 from dragoman.data.entries import Pair
 from dragoman.data.grammar import generate
-from dragoman.data.preparation import PreparedData, open_corpora, prepare
+from dragoman.data.preparation import PreparedData, prepare
 from dragoman.errors import DataError
 from tests.data.files import write
 
