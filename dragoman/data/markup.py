@@ -19,6 +19,8 @@ from dragoman.lines import one_line, open_input, unpacking_errors
 CHUNK = 1 << 16
 MAX_SEGMENT = 1 << 20
 """Characters; more is no segment, and would fill the memory."""
+MAX_TAG = 1 << 22
+"""Bytes of one tag or comment; the parser keeps them until it ends."""
 
 # Inline elements that hold no text of the sentence: formatting codes of the original file, or nothing.
 # `sub` is text inside such a code, a footnote or a tooltip, and no part of the sentence around it.
@@ -92,10 +94,15 @@ def parse(path: Path, segments: Segments) -> Iterator[Any]:
     problem = None
     try:
         with open_input(path) as stream:
+            position, stuck = None, 0
             while chunk := stream.read(CHUNK):
                 parser.feed(chunk)
                 yield from segments.finished
                 segments.finished.clear()
+                before, position = position, (parser.getLineNumber(), parser.getColumnNumber())
+                stuck = stuck + len(chunk) if position == before else 0
+                if stuck > MAX_TAG:
+                    raise ValueError(f"a tag or comment is longer than {MAX_TAG >> 20} MiB")
             parser.close()
             yield from segments.finished
     except SAXParseException as error:

@@ -156,6 +156,17 @@ def test_a_segment_without_end_is_refused(tmp_path: Path, monkeypatch):
     assert "a.tmx, line 5 cannot be read: a segment has more than 1,009 characters" in message
 
 
+@pytest.mark.parametrize("begin", ["<!-- ", '<prop x="', "<tu"])
+def test_a_tag_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch, begin: str):
+    monkeypatch.setattr(markup, "MAX_TAG", 1 << 20)
+    content = memory(unit(en="a", fr="b"), begin + "x" * 1_000_003 + "\n", unit(en="a", fr="b"))
+    assert "no well-formed XML" in refusal(write(tmp_path / "a.tmx.gz", content))
+    content = memory(unit(en="a", fr="b"), begin + "x" * 2_000_003 + "\n", unit(en="a", fr="b"))
+    assert "a.tmx.gz, line 6 cannot be read: a tag or comment is longer" in refusal(
+        write(tmp_path / "a.tmx.gz", content)
+    )
+
+
 def test_a_pass_needs_no_memory_for_the_file(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(markup, "CHUNK", 4_099)
     units = (unit(en=f"sentence number {n}", fr=f"phrase numéro {n}") for n in range(1_009))
