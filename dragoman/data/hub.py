@@ -25,9 +25,7 @@ def open_dataset(name: str, wanted: tuple[str, str] | None) -> Reading:
     # What is wrong may be the network, the name, a file or the format: the library has an error for each.
     except Exception as error:
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise DataError(
-            f"{name} (split {split}) cannot be loaded: {reason}; check the name, and the network if it is not on this machine."
-        ) from None
+        raise DataError(f"{name} (split {split}) cannot be loaded: {reason}; check the name or the network.") from None
     if not len(dataset):
         raise DataError(f"{name} (split {split}) has no rows; choose another split.")
     sides = find_sides(dataset[0], wanted, name)

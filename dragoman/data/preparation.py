@@ -16,7 +16,7 @@ from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 
 Pairs = list[Pair]
-TOKENIZER_PAIRS = 1_000_000
+TOKENIZER_PAIRS = 500_000
 """A tokenizer learns from about this many pairs at most: more of them change it little, but fill the memory."""
 CHARACTERS_AT_ONCE = 2_000_000
 
