@@ -40,12 +40,14 @@ def _parts(code: str) -> list[str]:
 def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where: str) -> tuple[str, str]:
     """Source and target among the codes of a file, as it spells them: those that are `wanted`, or the only two.
 
-    Raises `DataError`, which says how to choose.
+    No more of the codes are read than it takes to find those. Raises `DataError`, which says how to choose.
     """
     found: list[str] = []
     for code in codes:
         if not any(same_language(code, other) for other in found):
             found.append(code)
+            if wanted and all(any(same_language(want, other) for other in found) for want in wanted):
+                break
     listed = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
     if wanted is None:
         if len(found) == 2:

@@ -20,10 +20,12 @@ def open_tmx(path: Path, wanted: tuple[str, str] | None) -> Reading:
 
     The source is then what the header calls so.
     """
-    units = _Units()
-    codes = {code: None for unit in islice(parse(path, units), LOOKED_AT) for code, _ in unit}
-    in_order = sorted(codes, key=lambda code: not same_language(code, units.source_language))
-    found = choose_languages(in_order, wanted, str(path))
+    header = _Units()
+    units = parse(path, header)
+    codes = (code for variants in (units if wanted else islice(units, LOOKED_AT)) for code, _ in variants)
+    if wanted is None:
+        codes = sorted(codes, key=lambda code: not same_language(code, header.source_language))
+    found = choose_languages(codes, wanted, str(path))
     languages = wanted or found
     return Reading(lambda: _read(path, languages), languages)
 

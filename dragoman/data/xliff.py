@@ -1,7 +1,7 @@
 """Files of translators: XLIFF 1.2 and 2.0, a pair for each unit or segment that is translated."""
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.xmlreader import AttributesImpl
@@ -24,9 +24,12 @@ class _Unit(NamedTuple):
 
 def open_xliff(path: Path, wanted: tuple[str, str] | None) -> Reading:
     """How to read an XLIFF file; with `wanted` languages in the order that the file has not, its sides are swapped."""
-    known = list(dict.fromkeys(unit.languages for unit in islice(parse(path, _Units()), LOOKED_AT)))
-    complete = [code for languages in known if None not in languages for code in languages]
-    found = choose_languages(complete, wanted, str(path)) if complete else next(iter(known), (None, None))
+    units = parse(path, _Units())
+    first = next(units, None)
+    found: Languages = first.languages if first else (None, None)
+    if None not in found:
+        others = (code for unit in (units if wanted else islice(units, LOOKED_AT)) for code in unit.languages if code)
+        found = choose_languages(chain(found, others), wanted, str(path))
     languages = wanted or found
     return Reading(lambda: _read(path, languages), languages)
 

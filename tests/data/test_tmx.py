@@ -58,7 +58,10 @@ def test_of_many_languages_two_are_chosen_and_other_units_counted(tmp_path: Path
 def test_languages_that_only_later_units_have_do_not_count(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(tmx, "LOOKED_AT", 13)
     units = [unit(en="Go.", fr="Va !")] * 13 + [unit(it="Vai !")]
-    assert sum(1 for _ in Bitext.open(write(tmp_path / "a.tmx", memory(*units)))) == 13
+    file = write(tmp_path / "a.tmx", memory(*units))
+    assert sum(1 for _ in Bitext.open(file)) == 13
+    assert "a.tmx holds no sentence pairs" in refusal(file, languages=("fr", "it"))
+    assert "no text in 'de', only in en, fr, it" in refusal(file, languages=("en", "de"))
 
 
 @pytest.mark.parametrize(
