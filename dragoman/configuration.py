@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from dragoman.config import RunConfig, read_recipe, resolve
-from dragoman.data.bitext import GRAMMAR, Bitext, CleanedBitext, default_held_out
+from dragoman.data.bitext import Bitext, CleanedBitext, default_held_out, open_corpora
+from dragoman.data.sources import GRAMMAR
 from dragoman.errors import DataError, UsageError
 from dragoman.run_directory import RunDirectory, read_metrics
 
@@ -27,20 +28,29 @@ def choose_vocab_size(num_pairs: int, kind: str) -> int:
 
 
 def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
-    """The run that one or two files, a recipe (None: by the amount of data) and `key=value` settings ask for."""
+    """The run that a recipe (None: by the amount of data) and `key=value` settings ask for.
+
+    One or two files in `paths` come before those that the recipe and the settings name.
+    """
     # A wrong key is found before a large corpus is read.
-    given = _resolved(recipe or "tiny", settings).data
-    bitext = Bitext.open(*paths).cleaned()
-    for held_out in filter(None, (given.valid, given.test)):
-        Bitext.open(*held_out)
+    data = _resolved(recipe or "tiny", settings).data
+    if paths:
+        data.corpora, (data.source, data.target) = [], [*paths, None][:2]
+    elif not data.source and not data.corpora:
+        raise UsageError(
+            "`train` takes a file of pairs or two aligned files, not 0 files; name them, or a recipe with data.source."
+        )
+    bitext = open_corpora(data)
+    for held_out in filter(None, (data.valid, data.test)):
+        Bitext.open(*held_out, languages=data.languages)
     num_pairs = sum(1 for _ in bitext)
-    if paths[0].startswith(GRAMMAR):
+    if data.source and data.source.startswith(GRAMMAR):
         # The grammar holds out whole combinations of words, which no split by sentence could.
         held_out = {name: [f"{GRAMMAR}:500:{name}"] for name in ("valid", "test")}
         settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
     recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
     config = resolve(read_recipe(recipe), settings)
-    config.data.source, config.data.target = [*paths, None][:2]
+    config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
     if not (config.data.valid and config.data.test):
         config.data.held_out = config.data.held_out or default_held_out(num_pairs)

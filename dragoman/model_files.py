@@ -43,6 +43,13 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+def languages(path: Path) -> tuple[str, str] | None:
+    """Those of a model, if it knows both: they choose the sides of files that name theirs."""
+    config = read_config(path)
+    source, target = (config[key] for key in LANGUAGES)
+    return (source, target) if source and target else None
+
+
 def read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
     """The architecture that `config`, read from `path`, describes."""
     try:

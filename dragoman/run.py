@@ -103,7 +103,7 @@ def _limits(training: TrainingConfig) -> Limits:
 def _announce(display: Display, config: RunConfig, data: PreparedData, model: Transformer) -> None:
     about = data.about
     for reason, count in about.dropped.items():
-        display.note(f"Left out {count:,} pairs: {reason}.")
+        display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
     display.note(
         f"{about.train_pairs:,} pairs to train on, {len(data.valid_pairs):,} to validate, "
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."

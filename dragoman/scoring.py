@@ -8,13 +8,15 @@ from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
 from dragoman.device import choose_device
 from dragoman.evaluation import Evaluation, evaluate, reference_batches
+from dragoman.model_files import languages
 
 
 def evaluate_files(
     model: Path, paths: list[str], *, search: DecodingConfig, precision: str, workers: int
 ) -> Evaluation:
     """Score a model directory on the pairs of one file or two, as they are: none is left out."""
-    return evaluate_pairs(model, list(Bitext.open(*paths)), search=search, precision=precision, workers=workers)
+    pairs = list(Bitext.open(*paths, languages=languages(model)))
+    return evaluate_pairs(model, pairs, search=search, precision=precision, workers=workers)
 
 
 def evaluate_pairs(

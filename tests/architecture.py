@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 # From the ground up; a unit is a file or folder directly under dragoman/.
 LAYERS = (
-    {"errors", "recipes"},
+    {"errors", "extras", "recipes"},
     {"model"},
     {"checkpoint", "model_files", "data", "config", "device", "resources", "run_directory", "lines", "terminal"},
     {"decoding", "training", "evaluation"},

@@ -40,6 +40,7 @@ def test_nothing_given_is_all_defaults():
         ("data.source=a=b.tsv", "a=b.tsv"),
         ("data.valid=[x.en, x.de]", ["x.en", "x.de"]),
         ("data.source='2020'", "2020"),
+        ("data.languages=[en, no]", ("en", "no")),  # YAML 1.1 takes `no` for false
         ("model.dropout=0.3", 0.3),
         ("model.norm_eps=1.0e-6", 1e-6),
         ("model.norm_order=post", "post"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dragoman.config import read_recipe, resolve
 from dragoman.configuration import choose_size, configure, reconfigure
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError
@@ -29,6 +30,52 @@ def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
     assert config.tokenizer.vocab_size == 37_000
     config, _ = configure([str(path)], recipe=None, settings=[])
     assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 8_000, 5)
+
+
+def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it(tmp_path):
+    for name, pairs in (("a", Bitext.open("builtin:grammar:100")), ("b", Bitext.open("builtin:grammar:40"))):
+        text = "".join(f"{s}\t{t}\n" for s, t in pairs)
+        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
+    first, second = (str(tmp_path / f"{name}.tsv") for name in "ab")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"data:\n  corpora:\n  - {{source: {first}, weight: 2}}\n  - source: {second}\n")
+    config, bitext = configure([], recipe=str(recipe), settings=[])
+    assert [corpus.source for corpus in config.data.corpora] == [first, second]
+    assert (bitext.name, bitext.report.kept, config.data.held_out) == ("a+b", 140, 7)
+    assert [corpus.weight for corpus in bitext.corpora] == [2, 1]
+    assert resolve(read_recipe_text(config.to_yaml(), tmp_path), []) == config
+    config, bitext = configure([second], recipe=str(recipe), settings=[])
+    assert (config.data.source, config.data.corpora, bitext.name) == (second, [], "b")
+    config, bitext = configure([], recipe=None, settings=[f"data.source={second}"])
+    assert (config.data.source, bitext.report.kept) == (second, 40)
+
+
+def read_recipe_text(text, folder):
+    (folder / "saved.yaml").write_text(text, encoding="utf-8")
+    return read_recipe(str(folder / "saved.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ([], "not 0 files; name them, or a recipe with data.source"),
+        (["data.source=a.tsv", "data.corpora=[{source: b.tsv}]"], "`source` and `corpora` both"),
+        (["data.target=a.fr"], "`target` is the other side of `source`"),
+        (["data.corpora=[{source: b.tsv, weight: 0}]"], "data.corpora.0.weight"),
+    ],
+)
+def test_data_that_is_not_named_or_twice_is_refused(settings, words):
+    with pytest.raises(UsageError) as caught:
+        configure([], recipe=None, settings=settings)
+    assert words in str(caught.value)
+
+
+def test_rules_of_cleaning_are_settings(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    pairs = [(f"{number}", f"{number} x") for number in range(29)]
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in [*pairs, *pairs[:5], ("y" * 53, "z" * 53)]), encoding="utf-8")
+    for settings, kept in (([], 30), (["data.cleaning.drop_repeated=false", "data.cleaning.max_characters=52"], 34)):
+        assert configure([str(path)], recipe=None, settings=settings)[1].report.kept == kept
 
 
 def test_the_grammar_brings_held_out_combinations_of_its_own():

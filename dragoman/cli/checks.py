@@ -57,10 +57,11 @@ def check_evaluation(model: Path, data: Sequence[str], output: Path | None) -> N
     """Raise for a model, sentence pairs (of a large file: the first ones) or an output that cannot be used."""
     from dragoman.data.bitext import Bitext
     from dragoman.lines import check_output
+    from dragoman.model_files import languages
 
     check_number_of_files("evaluate", data)
     check_model(model, data)
-    for _ in islice(Bitext.open(*data), CHECKED_PAIRS):
+    for _ in islice(Bitext.open(*data, languages=languages(model)), CHECKED_PAIRS):
         pass
     if output:
         check_output(output)

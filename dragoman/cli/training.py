@@ -49,8 +49,8 @@ def train(
         list[str] | None,
         Argument(
             metavar="DATA | SOURCE TARGET [key=value ...]",
-            help="A TSV file, or a source and a target file, plain or .gz; or builtin:grammar. "
-            "Settings such as training.learning_rate=1e-3 may follow.",
+            help="A TSV, JSONL, TMX, XLIFF or PO file, or a source and a target file, plain or .gz, .xz, .zst; "
+            "hf:NAME; or builtin:grammar. Settings such as training.learning_rate=1e-3 may follow.",
             show_default=False,
         ),
     ] = None,
@@ -96,7 +96,8 @@ def train(
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
-        check_number_of_files("train", paths)
+        if paths:
+            check_number_of_files("train", paths)
         settings += [f"data.{name}={json.dumps(files)}" for name, files in (("valid", valid), ("test", test)) if files]
         from dragoman.configuration import configure
         from dragoman.run_directory import RunDirectory

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -13,13 +13,17 @@ from tokenizers import Encoding
 
 from dragoman.config import RunConfig
 from dragoman.data.batching import Store, TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, split
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, share, split
+from dragoman.data.entries import Pair
 from dragoman.data.placeholders import SLOTS, MaskedPairs
 from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 
-Pairs = list[tuple[str, str]]
+Pairs = list[Pair]
+TOKENIZER_PAIRS = 500_000
+"""A tokenizer learns from about this many pairs at most: more of them change it little, but fill the memory."""
+CHARACTERS_AT_ONCE = 2_000_000
 
 
 @dataclass
@@ -29,7 +33,7 @@ class About:
     source_language: str | None
     target_language: str | None
     train_pairs: int
-    """Pairs to train on, after cleaning, splitting and the length limit."""
+    """Pairs of an epoch, after cleaning, splitting, weighting and the length limit."""
     dropped: dict[str, int]
     """Pairs that were left out, by reason."""
 
@@ -71,9 +75,10 @@ class PreparedData:
 
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
+    num_pairs = bitext.report.kept or sum(1 for _ in bitext)
     bitext, parts = _split(bitext, config)
+    source, target = _train_tokenizers(_masked(_sample(parts.train, num_pairs), config), config)
     train = _masked(parts.train, config)
-    source, target = _train_tokenizers(train, config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
@@ -88,7 +93,9 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
                 f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
                 "give more pairs."
             )
-    dropped = dict(bitext.report.dropped) | ({f"more than {limit} tokens": counts.long} if counts.long else {})
+    dropped = dict(bitext.report.dropped.most_common()) | (
+        {f"more than {limit} tokens": counts.long} if counts.long else {}
+    )
     about = About(bitext.source_language, bitext.target_language, counts.kept, dropped)
     source.save(folder / "source_tokenizer.json")
     target.save(folder / "target_tokenizer.json")
@@ -97,16 +104,28 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    given = {name: _open(paths) for name, paths in (("valid", config.data.valid), ("test", config.data.test))}
+    files = {"valid": config.data.valid, "test": config.data.test}
+    given = {name: _open(paths, bitext.languages) for name, paths in files.items()}
     if held_out := [part for part in given.values() if part]:
         bitext = bitext.cleaned(held_out=held_out)
     sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
-    parts = split(bitext, **sizes, seed=config.seed) if any(sizes.values()) else Splits(bitext, bitext, bitext)
+    if not any(sizes.values()):
+        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), given["valid"], given["test"])
+    parts = split(bitext, **sizes, seed=config.seed)
     return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
 
 
-def _open(paths: list[str]) -> Bitext | None:
-    return Bitext.open(*paths).cleaned() if paths else None
+def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
+    # What the user holds out is scored as it is; only what has no other side cannot be.
+    return Bitext.open(*paths, languages=languages).cleaned() if paths else None
+
+
+def _sample(train: Bitext, num_pairs: int) -> Bitext:
+    """The pairs that tokenizers learn from; which ones of too many follows from their text, not from their order."""
+    if num_pairs <= TOKENIZER_PAIRS:
+        return train
+    part = TOKENIZER_PAIRS / num_pairs
+    return Bitext(lambda: (pair for pair in train if share(pair, "tokenizer") < part), name=train.name)
 
 
 def _masked(pairs: Iterable[tuple[str, str]], config: RunConfig) -> Iterable[tuple[str, str]]:
@@ -136,7 +155,7 @@ class _Counts:
 
 def _write_stores(
     path: Path,
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[Pair],
     tokenizers: tuple[Tokenizer, Tokenizer],
     limit: int,
     *,
@@ -148,8 +167,7 @@ def _write_stores(
     encoders = tuple(map(WordNumbers, tokenizers)) if sampled else tokenizers
 
     def encoded() -> Iterator[tuple[Sequence[int] | Encoding, Sequence[int] | Encoding]]:
-        pairs_left = iter(pairs)
-        while chunk := list(islice(pairs_left, 20_000)):
+        for chunk in _chunks(pairs):
             sides = (e.encode_batch(texts) for e, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
             for source, target in zip(*sides, strict=True):
                 if max(len(source), len(target)) >= limit:
@@ -163,3 +181,17 @@ def _write_stores(
     else:
         TokenStore.write_pair(*paths, encoded())
     return counts
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[Pairs]:
+    """Pairs side by side, cut by their characters: however long they are, their tokens find room in the memory."""
+    chunk: Pairs = []
+    size = 0
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size > CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
