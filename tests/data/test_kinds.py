@@ -172,6 +172,15 @@ def test_a_symbol_that_is_a_token_already_is_refused(symbol: str) -> None:
         Tokenizer.train(TEXTS, vocab_size=347, symbols=[symbol])
 
 
+def test_symbols_are_cut_out_before_training() -> None:
+    """Otherwise NAME would be learned as an ending, and could not be one."""
+    tokenizer = Tokenizer.train(["aNAME bNAME cNAME"] * 7, vocab_size=281, symbols=["NAME"])
+    assert tokenizer.pieces(tokenizer.encode("aNAME")) == ["▁a", "NAME"]
+    # The longer of two that begin alike.
+    tokenizer = Tokenizer.train(["x1NAME x1NAME"] * 7, vocab_size=281, symbols=["x1", "x1NAME"])
+    assert tokenizer.pieces(tokenizer.encode("NAME")) == [*"▁NAME"]
+
+
 def test_symbols_must_fit_into_the_vocabulary() -> None:
     with pytest.raises(UsageError, match=r"261 is too small: .* and the symbols are 262 already"):
         Tokenizer.train(TEXTS, vocab_size=261, symbols=["<a>", "<b>"])

@@ -19,6 +19,7 @@ from dragoman.data.sampling import (
     SampledStore,
     WordNumbers,
     cutter,
+    training_stores,
     write_numbered,
 )
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -183,9 +184,21 @@ def test_batches_keep_their_budget_and_resume_with_the_same_bits(tmp_path: Path)
         batch = first.next(position)
         assert batch.labels.numel() <= 97
     assert position.epoch == 1
+    expected = stores(tmp_path, tokenizer, dropout=0.5).epoch(1)
+    assert [first.source[i].tolist() for i in range(len(TEXTS))] == [expected[i].tolist() for i in range(len(TEXTS))]
     second = batches(stores(tmp_path, tokenizer, dropout=0.5))
     again = Position(position.epoch, position.batch - 1)
     assert torch.equal(second.next(again).source_ids, batch.source_ids)
+
+
+def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
+    tokenizer = trained("bpe")
+    numbers, paths = (WordNumbers(tokenizer),) * 2, [tmp_path / "train-source", tmp_path / "train-target"]
+    write_numbered(paths, ((each, each) for each in numbers[0].encode_batch(TEXTS)), numbers)
+    config = resolve({}, ["tokenizer.dropout=0.4"])
+    source, target = (store.epoch(0) for store in training_stores(tmp_path, (tokenizer, tokenizer), config))
+    assert source[0].tolist() != target[0].tolist()
+    assert tokenizer.decode_batch([source[0].tolist(), target[0].tolist()]) == TEXTS[:1] * 2
 
 
 def prepared(folder: Path, *settings: str) -> tuple[PreparedData, RunConfig]:
@@ -211,5 +224,4 @@ def test_validation_and_a_run_without_dropout_are_not_sampled(tmp_path: Path) ->
     drawn = [[side[i].tolist() for i in rows] for side in (sampled.train.source, sampled.train.target)]
     assert [tokenizer.decode_batch(side) for side in drawn] == texts
     assert drawn[0] != tokenizer.encode_batch(texts[0])
-    # The two sides are drawn apart.
     assert sampled.train.source.lengths.sum() > plain.train.source.lengths.sum()
