@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,8 @@ from dragoman.evaluation import Evaluation, score
 from dragoman.model import Transformer
 from dragoman.run_directory import MetricsFile, RunDirectory, refuse_to_overwrite
 from dragoman.terminal import Display, command
+from dragoman.training.stability import account
+from dragoman.training.tensorboard import EventFile, require_tensorboard
 from dragoman.training.trainer import Outside, Trainer
 
 SHOWN_SAMPLES = 3
@@ -60,6 +63,8 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
 def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
     directory = RunDirectory(path)
+    if config.training.tensorboard:
+        require_tensorboard()
     if directory.config.exists():
         go_on = command("train", "--resume", str(path))
         raise UsageError(f"{path} holds a run already; go on with `{go_on}`, or choose another --output.")
@@ -81,6 +86,8 @@ def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
     config = resolve(read_recipe(str(directory.config)), settings)
+    if config.training.tensorboard:
+        require_tensorboard()
     write_file(directory.config, config.to_yaml().encode())
     return _train(directory, config, display)
 
@@ -97,6 +104,8 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
         if reason == "interrupted":
             raise Interrupted(signal_number, f"Stopped and saved. {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {trainer.progress.best_step:,}.")
+        if troubles := account(trainer.progress):
+            display.warn(troubles)
         return conclude(directory, config, data, display)
     except KeyboardInterrupt:
         raise Interrupted(signal.SIGINT, f"Stopped at once; the last checkpoint is safe. {go_on}") from None
@@ -110,15 +119,26 @@ def _fit(
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
     training = config.training
     limits = {"max_seconds": training.max_minutes and 60 * training.max_minutes, "max_steps": training.max_steps}
-    with (
-        display.training(**limits) as view,
-        MetricsFile(directory.metrics) as metrics,
-        StopSignal(view.stopping) as stop,
-    ):
+    with ExitStack() as opened:
+        view = opened.enter_context(display.training(**limits))
+        files = [opened.enter_context(MetricsFile(directory.metrics))]
+        if training.tensorboard:
+            files.append(opened.enter_context(EventFile(directory.tensorboard)))
+        stop = opened.enter_context(StopSignal(view.stopping))
+
+        def report(event: str, values: dict[str, Any]) -> None:
+            for file in files:
+                if event == "roll_back":
+                    file.forget_after(values["step"])
+                file.write(event, values)
+            if event == "warning":
+                display.warn(values["text"])
+            view.report(event, values)
+
         outside = Outside(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
-            report=lambda event, values: (metrics.write(event, values), view.report(event, values)),
+            report=report,
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=stop,
@@ -126,7 +146,8 @@ def _fit(
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, outside=outside)
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
-        metrics.forget_after(trainer.progress.step)
+        for file in files:
+            file.forget_after(trainer.progress.step)
         return trainer, trainer.train(), stop.received
 
 

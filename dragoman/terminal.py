@@ -229,6 +229,17 @@ def results_table(title: str, rows: list[tuple[str, str, str]]) -> Table:
     return table
 
 
+def comparison_table(heads: list[str], rows: dict[str, list[str]]) -> Table:
+    """A row for each name, a column for each head."""
+    table = Table(box=None)
+    table.add_column(style="bold")
+    for head in heads:
+        table.add_column(escape(head), justify="right", overflow="fold")
+    for name, cells in rows.items():
+        table.add_row(*map(escape, (name, *cells)))
+    return table
+
+
 def _clock(seconds: float) -> str:
     minutes, seconds = divmod(math.floor(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -33,6 +33,11 @@ def cross_entropy(
     return _ProjectedCrossEntropy.apply(states, weight, bias, targets, options), counted.sum()
 
 
+def rows_in_slice(weight: Float[Tensor, "vocab d_model"]) -> int:
+    """Of how many tokens the logits are computed at a time."""
+    return max(16, _SLICE_ELEMENTS.get(weight.device.type, 2**24) // weight.size(0))
+
+
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, states, weight, bias, targets, options):
@@ -46,7 +51,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         states_grad = torch.empty_like(hidden) if with_gradient else None
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
         bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
-        rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
+        rows = rows_in_slice(weight)
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(hidden), rows):
                 part = hidden[start : start + rows]

@@ -1,0 +1,118 @@
+"""R-Drop: its divergence by hand, its loss and gradient against the whole logits and torch's own divergence."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dragoman.data.batching import Batch
+from dragoman.model import Transformer
+from dragoman.training import loss as loss_module
+from dragoman.training import r_drop as module
+from dragoman.training.gradient import batch_loss, seed_random_numbers
+from dragoman.training.r_drop import divergence
+from tests.training.runs import small_model
+
+VOCAB, WIDTH, TOKENS = 29, 7, 67
+
+
+@pytest.fixture
+def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Forces the smallest slices, and tells of each its tokens."""
+    seen, compute = [], module._slice_divergence
+
+    def spy(first: Tensor, *rest: Tensor | None) -> Tensor:
+        seen.append(len(first))
+        return compute(first, *rest)
+
+    monkeypatch.setattr(loss_module, "_SLICE_ELEMENTS", {"cpu": 1})
+    monkeypatch.setattr(module, "_slice_divergence", spy)
+    return seen
+
+
+def test_the_divergence_by_hand():
+    p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.75, 0.25]])
+    one = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
+    other = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
+    found = divergence(p.log(), q.log(), weight=torch.eye(2))
+    assert found.item() == pytest.approx((one + other) / 2, rel=1e-6)
+    assert divergence(p.log(), p.log(), weight=torch.eye(2)).item() == 0
+
+
+def torchs(first: Tensor, second: Tensor) -> Tensor:
+    """Of logits, whole, and in the order of arguments that torch has: (log of Q, P) is KL(P || Q)."""
+    log_p, log_q = first.log_softmax(-1), second.log_softmax(-1)
+    return (F.kl_div(log_q, log_p.exp(), reduction="sum") + F.kl_div(log_p, log_q.exp(), reduction="sum")) / 2
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool):
+    torch.manual_seed(53)
+    tensors = [torch.randn(TOKENS, WIDTH), torch.randn(TOKENS, WIDTH), torch.randn(VOCAB, WIDTH)]
+    tensors += [torch.randn(VOCAB)] * bias
+    first, second, weight, *rest = [t.requires_grad_() for t in tensors]
+    expected = torchs(F.linear(first, weight, *rest), F.linear(second, weight, *rest))
+    found = divergence(first, second, weight=weight, bias=rest[0] if bias else None)
+    assert slices == [16, 16, 16, 16, 3]
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
+        torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
+    assert sorted(slices[5:]) == [3, 16, 16, 16, 16]  # again for the gradient, and never all at once
+
+
+def a_batch() -> Batch:
+    torch.manual_seed(59)
+    target = torch.randint(4, 23, (5, 8))
+    target[1, 3:], target[4, 6:] = 0, 0
+    return Batch(torch.randint(4, 23, (5, 7)), target[:, :-1], target[:, 1:])
+
+
+def plain(model: Transformer, batch: Batch, alpha: float, smoothing: float) -> Tensor:
+    """The mean of the two losses and alpha / 2 times the divergence, from all logits: half of the paper's loss."""
+    logits = model(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
+    labels, options = batch.labels.flatten(), {"ignore_index": 0, "label_smoothing": smoothing, "reduction": "sum"}
+    first, second = logits.chunk(2)
+    losses = [F.cross_entropy(each.flatten(0, 1), labels, **options) for each in (first, second)]
+    counted = batch.labels != 0
+    return (losses[0] + losses[1] + alpha * torchs(first[counted], second[counted])) / 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_and_gradient_of_a_batch_are_those_of_the_paper(slices: list[int], smoothing: float):
+    model, batch = small_model(dropout=0.4, projection_dropout=0.3).train(), a_batch()
+    results = []
+    for compute in (
+        lambda: batch_loss(model, batch, pad_id=0, smoothing=smoothing, r_drop=3.0)[0],
+        lambda: plain(model, batch, 3.0, smoothing),
+    ):
+        seed_random_numbers(1, 2, 3)  # the same dropout
+        loss = compute()
+        results.append((loss, torch.autograd.grad(loss, list(model.parameters()))))
+    (own, own_gradients), (theirs, their_gradients) = results
+    torch.testing.assert_close(own, theirs, rtol=1e-5, atol=0)
+    for one, other in zip(own_gradients, their_gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_tokens_are_counted_once():
+    batch = a_batch()
+    count = batch_loss(small_model(), batch, pad_id=0, r_drop=1.0)[1]
+    assert int(count) == int((batch.labels != 0).sum()) == 5 * 7 - 5 - 2
+
+
+def test_without_dropout_both_passes_agree_and_the_loss_is_that_of_one():
+    model, batch = small_model(dropout=0.0), a_batch()
+    torch.testing.assert_close(
+        batch_loss(model, batch, pad_id=0, r_drop=5.0)[0], batch_loss(model, batch, pad_id=0)[0], rtol=1e-6, atol=0
+    )
+
+
+def test_the_two_passes_differ_in_their_dropout():
+    model, batch = small_model(dropout=0.4).train(), a_batch()
+    losses = []
+    for alpha in (1e-9, 1.0):
+        seed_random_numbers(1, 2, 3)
+        losses.append(batch_loss(model, batch, pad_id=0, r_drop=alpha)[0].item())
+    assert losses[1] > losses[0] + 0.01
