@@ -73,6 +73,7 @@ def _page(summary: RunSummary) -> str:
         f"{summary.pairs['train']:,} sentence pairs of {escape(summary.data)}.</p></header>",
         _scores(summary),
         _facts(summary.facts()),
+        _warnings(summary),
         _curves(summary),
         _growth(summary),
         _samples(summary),
@@ -113,6 +114,11 @@ def _scores(summary: RunSummary) -> str:
 def _facts(facts: dict[str, str]) -> str:
     rows = "".join(f"<tr><th>{name}</th><td>{escape(facts[name])}</td></tr>" for name in facts)
     return f'<h2>The run</h2><table class="facts">{rows}</table>'
+
+
+def _warnings(summary: RunSummary) -> str:
+    items = "".join(f"<li>{escape(event['text'])}</li>" for event in summary.events("warning"))
+    return f"<h2>Warnings</h2><ul>{items}</ul>" if items else ""
 
 
 def _curves(summary: RunSummary) -> str:
