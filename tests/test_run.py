@@ -73,6 +73,7 @@ SMALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_path, monkeypatch, capsys):
     compute = Trainer._loss
 

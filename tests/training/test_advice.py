@@ -5,13 +5,13 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dragoman.config import TrainingConfig
 from dragoman.data.batching import TokenStore
+from dragoman.training import advice as module
 from dragoman.training.advice import Learning, frequency_entropy
-from tests.training.runs import Runs, random_pairs
+from tests.training.runs import Runs
 
 CONFIG = TrainingConfig(warmup=10, learning_rate=0.004)
 
@@ -58,7 +58,12 @@ def test_a_model_that_has_learned_more_is_left_in_peace(target: TokenStore, loss
 def test_nothing_is_expected_in_the_warm_up_or_of_a_few_steps(target: TokenStore):
     assert advice([(2.0, 1.2)], target, warmup=401) == []
     assert advice([(2.0, 1.2)], target, every=299) == []
-    assert advice([(2.0, 1.2)] * 30, target, every=7)  # nor is every look at 7 steps one at 100
+
+
+def test_frequent_validations_are_taken_together(target: TokenStore):
+    """Every 7 steps: the losses are looked at after 105, 210 and 315, the first time that is late enough."""
+    (text,) = advice([(2.0, 1.2)] * 60, target, every=7)
+    assert text.startswith("After 315 steps ")
 
 
 @pytest.mark.parametrize(("clip_norm", "remedy"), [(1.0, "training.warmup"), (0.0, "training.clip_norm=1")])
@@ -73,7 +78,7 @@ def test_learning_by_heart_is_reported_after_three_worse_validations(target: Tok
     better = [(0.9, 0.8), (0.8, 0.7), (0.7, 0.6)]
     worse = [(0.6, 0.65), (0.5, 0.7), (0.4, 0.75)]
     assert advice(better + worse[:2], target) == []
-    (text,) = advice(better + worse + worse, target)
+    (text,) = advice(better + worse + worse[2:] * 3, target)
     assert "Since step 1,200 " in text
     assert "from 0.60 to 0.75" in text
     assert "from 0.70 to 0.40" in text
@@ -85,17 +90,15 @@ def test_a_validation_loss_that_only_fluctuates_is_no_learning_by_heart(target: 
     assert advice([(0.9, 0.6), (0.8, 0.7), (0.7, 0.7), (0.6, 0.6), (0.5, 0.7), (0.4, 0.7)], target) == []
 
 
-def test_a_run_on_pairs_without_sense_is_warned_of(tmp_path: Path):
-    """With a learning rate far too high the model learns not even how frequent tokens are."""
-    runs = Runs(tmp_path)
-    rng = np.random.default_rng(3)
-    pairs = [(s, [5] * len(t)) for s, t in random_pairs(29, seed=int(rng.integers(99)))]
-    batches = runs.batches("constant", pairs)
-    runs.valid = batches
-    options = {"max_steps": 302, "validate_every": 151, "warmup": 1, "schedule": "constant", "clip_norm": 0.0}
-    trainer, watcher = runs.trainer(batches=batches, learning_rate=3.0, **options)
+def test_a_run_that_learns_nothing_is_warned_of_and_a_resumed_one_not_again(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(module, "FEWEST_STEPS", 3)
+    monkeypatch.setattr(module, "NOVICE", 6)
+    runs, choices = Runs(tmp_path), {"validate_every": 4, "learning_rate": 1e-9}
+    trainer, watcher = runs.trainer(max_steps=9, **choices)
     trainer.train()
-    assert any("no more than how frequent" in each["text"] for each in watcher.of("warning"))
-    trainer, watcher = runs.trainer("sound", batches=batches, learning_rate=0.003, **options)
-    trainer.train()
+    (warning,) = watcher.of("warning")
+    assert warning["step"] == 8
+    assert "no more than how frequent" in warning["text"]
+    resumed, watcher = runs.resumed(max_steps=16, **choices)
+    resumed.train()
     assert watcher.of("warning") == []

@@ -88,26 +88,34 @@ def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):
     trainer.model.encoder.layers[0].feed_forward.inner.weight.register_post_accumulate_grad_hook(fail_once)
     _, gradients = step_with_gradients(trainer)
     assert added[:2] == [True, True]
-    assert len(added) == 2 + 3  # both, then the first and two halves
+    assert len(added) == 2 + 4  # both batches, then the halves of both, as the first is the larger one
     for name in expected:
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_as_large_a_batch_is_halved_at_once_the_next_time(runs: Runs):
-    trainer, watcher = runs.trainer(
-        max_steps=13, batches=runs.batches("large", random_pairs(97, seed=7), max_tokens=97)
-    )
-    attempts = fails_above(trainer, 7, no_memory_on_a_cpu)
-    watcher.outside.evaluate = lambda model: {"bleu": 0.0}
-    trainer._validate_and_save = lambda: None
-    for _ in range(8):
+    trainer, watcher = runs.trainer(batches=runs.batches("large", random_pairs(97, seed=7), max_tokens=97))
+    compute, failed, whole = trainer._loss, [], 0
+
+    def loss(batch: Batch, **options: float) -> tuple[Tensor, Tensor]:
+        nonlocal whole
+        tokens = batch.source_ids.numel() + batch.labels.numel()
+        if tokens > 83:
+            failed.append(tokens)
+            no_memory_on_a_cpu()
+        whole += 1
+        return compute(batch, **options)
+
+    trainer._loss = loss
+    for _ in range(13):
         trainer.train_step()
-    failed = [pairs for pairs in attempts if pairs > 7]
-    assert len(failed) < 8 / 2
+    assert failed == sorted(set(failed), reverse=True)  # each smaller than all before
+    assert 1 <= len(failed) < 13 / 2
+    assert whole > 13 + len(failed)
+    assert trainer.progress.state_dict()["too_large"] == failed[-1]
     warned = [each["text"] for each in watcher.of("warning")]
     assert 1 <= len(warned) <= len(failed)
     assert all("training.max_tokens than 4,096" in text for text in warned)
-    assert trainer.progress.state_dict()["too_large"] == trainer.progress.too_large > 7
 
 
 def test_a_pair_that_does_not_fit_alone_is_left_out_and_the_others_weigh_as_if_it_were_not(runs: Runs):
