@@ -232,7 +232,7 @@ def results_table(title: str, rows: list[tuple[str, str, str]]) -> Table:
 def comparison_table(heads: list[str], rows: dict[str, list[str]]) -> Table:
     """A row for each name, a column for each head."""
     table = Table(box=None)
-    table.add_column(style="bold")
+    table.add_column(style="bold", no_wrap=True)
     for head in heads:
         table.add_column(escape(head), justify="right", overflow="fold")
     for name, cells in rows.items():

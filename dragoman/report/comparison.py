@@ -153,5 +153,5 @@ def _shown(key: str, value: Any) -> str:
     if value in (None, []):
         return "-"
     if not key.startswith("data."):
-        return str(value)
+        return value if isinstance(value, str) else json.dumps(value)
     return " and ".join(Path(str(name)).name for name in (value if isinstance(value, list) else [value]))

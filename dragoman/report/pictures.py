@@ -100,10 +100,10 @@ def plot_overlaid(runs: Sequence[Metrics], panel: str) -> "Figure":
             x = _minutes(metrics, x)
         style = {"color": run_color(number), "label": str(number + 1)}
         _line(axes, _binned(x, centre), _binned(_column(events, key), centre), **style)
-    _dress(axes, title=panel.capitalize(), xlabel=over, ylabel=ylabel)
+    _dress(axes, title=panel[0].upper() + panel[1:], xlabel=over, ylabel=ylabel)
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     axes.set_xlim(0, None)
-    if key != "valid_loss":
+    if not key.endswith("loss"):
         _start_at_zero(axes)
     if axes.lines:
         axes.legend(frameon=False, labelcolor=INK, fontsize=9, title="run", title_fontsize=9)
