@@ -51,8 +51,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
         bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
         rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
-        if r_drop:
-            rows -= rows % 2  # both predictions of a target are in one slice
+        rows -= rows % 2 if r_drop else 0  # both predictions of a target are in one slice
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(hidden), rows):
                 part = hidden[start : start + rows]
