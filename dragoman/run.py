@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,8 @@ from dragoman.model import Transformer
 from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display, command
 from dragoman.terminal.remaining import Limits
+from dragoman.training.stability import account
+from dragoman.training.tensorboard import EventFile, require_tensorboard
 from dragoman.training.trainer import Outside, Trainer
 
 SHOWN_SAMPLES = 3
@@ -30,6 +33,8 @@ SHOWN_SAMPLES = 3
 def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
     directory = RunDirectory(path)
+    if config.training.tensorboard:
+        require_tensorboard()
     directory.refuse_if_used()
     with directory.locked():
         directory.data.mkdir(parents=True, exist_ok=True)
@@ -43,6 +48,8 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
 def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
     """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
     config, directory = reconfigure(path, settings), RunDirectory(path)
+    if config.training.tensorboard:
+        require_tensorboard()
     with directory.locked():
         write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display)
@@ -60,6 +67,8 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
         if reason == "interrupted":
             raise Interrupted(signal_number, f"Stopped and saved. {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {trainer.progress.best_step:,}.")
+        if troubles := account(trainer.progress):
+            display.warn(troubles)
         evaluation = conclude(directory, config, data, display)
         with MetricsFile(directory.metrics) as metrics:
             metrics.write("end", {"step": trainer.progress.step, "reason": reason})
@@ -74,15 +83,26 @@ def _fit(
     """Train from the last checkpoint on; returns the trainer, why it stopped, and the signal if it was one."""
     languages = data.about.source_language, data.about.target_language
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
-    with (
-        display.training(_limits(config.training), memory=memory_in_use) as view,
-        MetricsFile(directory.metrics) as metrics,
-        StopSignal(view.stopping) as stop,
-    ):
+    with ExitStack() as opened:
+        view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
+        files = [opened.enter_context(MetricsFile(directory.metrics))]
+        if config.training.tensorboard:
+            files.append(opened.enter_context(EventFile(directory.tensorboard)))
+        stop = opened.enter_context(StopSignal(view.stopping))
+
+        def report(event: str, values: dict[str, Any]) -> None:
+            for file in files:
+                if event == "roll_back":
+                    file.forget_after(values["step"])
+                file.write(event, values)
+            if event == "warning":
+                display.warn(values["text"])
+            view.report(event, values)
+
         outside = Outside(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
-            report=lambda event, values: (metrics.write(event, values), view.report(event, values)),
+            report=report,
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=stop,
@@ -90,7 +110,8 @@ def _fit(
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, outside=outside)
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
-        metrics.forget_after(trainer.progress.step)
+        for file in files:
+            file.forget_after(trainer.progress.step)
         view.recall(read_metrics(directory.metrics))
         return trainer, trainer.train(), stop.received
 

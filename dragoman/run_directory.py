@@ -35,6 +35,14 @@ class RunDirectory:
         return self.run / "metrics.jsonl"
 
     @property
+    def tensorboard(self) -> Path:
+        return self.run / "tensorboard"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.run / "evaluation.json"
+
+    @property
     def data(self) -> Path:
         return self.run / "data"
 

@@ -51,6 +51,8 @@ MISTAKES = [
     ("translate model Hello. --precision float17", USAGE, "no precision 'float17' (did you mean 'bfloat16'?)"),
     ("average model --last 1 -o new", USAGE, "'--last': input should be greater than or equal to 2"),
     # the wrong number or order of arguments
+    ("compare finished", USAGE, "`compare` takes two runs or more; give another one beside finished"),
+    ("train pairs.tsv training.schedule=cosine", USAGE, "training.max_steps"),
     ("train", USAGE, "a file of pairs or two aligned files, not 0 files"),
     ("train pairs.tsv train.en train.fr", USAGE, "not 3 files"),
     ("evaluate model", USAGE, "Missing argument"),

@@ -119,6 +119,19 @@ def test_average_of_snapshots_is_a_model(model, dragoman, tmp_path):
     assert (code, out.count("\n")) == (0, 1)
 
 
+def test_runs_are_compared(model, dragoman, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, err = dragoman("compare", model, model, "--json", "-o", page)
+    first, second = json.loads(out)
+    assert (code, first) == (0, second)
+    assert (first["steps"], first["best_step"] in (7, 14, 21), first["settings"]) == (20, True, {})
+    assert str(page) in err
+    assert "<svg" in page.read_text(encoding="utf-8")
+    code, out, err = dragoman("compare", model, model, "--quiet")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("Weights", "Validation BLEU", "Test BLEU", first["test_signature"]))
+
+
 def test_no_socket_is_opened(model, dragoman, monkeypatch):
     def refuse(*_):
         raise AssertionError("a socket was opened")

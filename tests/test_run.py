@@ -1,15 +1,18 @@
 """A run as a whole: what it chooses, what it leaves behind, what the grammar's demo reaches."""
 
 import json
+import math
 import subprocess
 import sys
 
 import pytest
 
 from dragoman import run
+from dragoman.configuration import configure
 from dragoman.errors import UsageError
-from dragoman.run_directory import MetricsFile, read_metrics
+from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display
+from dragoman.training.trainer import Trainer
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
@@ -30,6 +33,41 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
         metrics.forget_after(25)
         metrics.write("step", {"step": 30})
     assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
+
+
+SMALL = [
+    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
+    "training.max_steps=14", "training.warmup=3", "data.held_out=5",
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_path, monkeypatch, capsys):
+    compute = Trainer._loss
+
+    def spoiled(trainer, batch, **options):
+        loss, count = compute(trainer, batch, **options)
+        progress = trainer.progress
+        bad = trainer.model.training and progress.step in (9, 10, 11) and not progress.roll_backs
+        return (loss * math.nan if bad else loss), count
+
+    monkeypatch.setattr(Trainer, "_loss", spoiled)
+    settings = [*SMALL, "training.tensorboard=true"]
+    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=settings)
+    config.data.valid = config.data.test = ["builtin:grammar:7:test"]
+    run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    directory = RunDirectory(tmp_path / "model")
+    events = read_metrics(directory.metrics)
+    assert [e["step"] for e in events if e["event"] == "step"] == [1, 10]
+    assert [(e["step"], e["bad_step"]) for e in events if e["event"] == "roll_back"] == [(7, 11)]
+    assert [e["step"] for e in events if e["event"] == "validation"] == [7, 14]
+    said = " ".join(capsys.readouterr().err.split())
+    for text in ("Step 9 was skipped", "Going back to step 7", "3 steps skipped"):
+        assert text in said
+    assert list(directory.tensorboard.iterdir())
+    assert json.loads(directory.evaluation.read_bytes())["sentences"] == 7
 
 
 @pytest.mark.slow

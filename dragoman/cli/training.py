@@ -1,4 +1,4 @@
-"""Commands that make models: demo, train, average.
+"""Commands that make models, and compare how: demo, train, average, compare.
 
 Budget: a command takes more parameters than a function may, since they are its options.
 """
@@ -78,6 +78,7 @@ def train(
     seed: Annotated[
         int | None, Option(metavar="N", help="For split, weights, order, dropout.", show_default="1")
     ] = None,
+    tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     resume: Annotated[Path | None, Option(metavar="DIR", help="Go on with the run in this directory.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -86,6 +87,7 @@ def train(
     settings = [argument for argument in data or [] if "=" in argument and not os.path.exists(argument)]
     paths = [argument for argument in data or [] if argument not in settings]
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
+    given["training.tensorboard"] = "true" if tensorboard else None
     settings += [f"{key}={value}" for key, value in given.items() if value is not None]
     if resume:
         if paths or output or valid or test or size or recipe:
@@ -139,3 +141,40 @@ def average(
     if as_json:
         print(json.dumps({"model": str(output), "steps": steps}))
     Display(quiet=quiet).note(f"{output} holds the average of steps {', '.join(f'{step:,}' for step in steps)}.")
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[Path],
+        Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.", show_default=False),
+    ],
+    output: Annotated[
+        Path | None, Option(*OUTPUT, metavar="FILE", help="HTML page with all curves.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare runs: size, data, time, scores, and the settings that differ."""
+    if len(runs) < 2:
+        raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
+    from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
+    from dragoman.report.comparison_page import write_comparison
+    from dragoman.terminal import Display, comparison_table, console
+
+    compared = [ComparedRun.read(path) for path in runs]
+    if output:
+        write_comparison(output, compared)
+        Display(quiet=quiet).note(f"The curves are in {output}.")
+    if as_json:
+        settings = differing_settings(compared)
+        figures = [
+            run.figures() | {"settings": {key: values[index] for key, values in settings.items()}}
+            for index, run in enumerate(compared)
+        ]
+        print(json.dumps(figures, ensure_ascii=False))
+        return
+    rows = table_rows(compared) | setting_rows(compared)
+    console().print(comparison_table([run.name for run in compared], rows))
+    for remark in remarks(compared):
+        print(remark)

@@ -53,6 +53,12 @@ class RunConfig(Section):
                 f"`max_positions` is {model.max_positions}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
             )
+        rates = (model.dropout, model.attention_dropout, model.activation_dropout, model.projection_dropout)
+        if self.training.r_drop and not any(rates):
+            raise ValueError(
+                "`dropout` is 0, but training.r_drop compares two passes that differ by dropout alone; raise the one, "
+                "or leave out the other."
+            )
         return self
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:

@@ -23,6 +23,7 @@ Metrics = Sequence[dict[str, Any]]
 
 # Blue and vermilion of Okabe and Ito: all eyes tell them apart, on white and on black.
 FIRST, SECOND = "#0072b2", "#d55e00"
+OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # more of theirs
 INK = "#2b2b2c"  # of text and axes; a colour of no other use, as a page puts its own in its place
 MAX_POINTS = 150
 LONGEST_WORD = 20  # characters of a label
@@ -84,6 +85,51 @@ def plot_curves(metrics: Metrics, panels: Sequence[str] = ()) -> "Figure":
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     return figure
+
+
+def plot_overlaid(runs: Sequence[Metrics], panel: str) -> "Figure":
+    """One curve of several runs, a line each, numbered from 1; `panel` is a key of `OVERLAYS`."""
+    kind, key, over, ylabel = OVERLAYS[panel]
+    figure = _figure(4.8, 2.9)
+    axes = figure.subplots()
+    for number, metrics in enumerate(runs):
+        events = _events(metrics, kind)
+        centre = np.mean if kind == "step" else np.median
+        x = _column(events, "step")
+        if over == "minutes":
+            x = _minutes(metrics, x)
+        style = {"color": run_color(number), "label": str(number + 1)}
+        _line(axes, _binned(x, centre), _binned(_column(events, key), centre), **style)
+    _dress(axes, title=panel[0].upper() + panel[1:], xlabel=over, ylabel=ylabel)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+    axes.set_xlim(0, None)
+    if not key.endswith("loss"):
+        _start_at_zero(axes)
+    if axes.lines:
+        axes.legend(frameon=False, labelcolor=INK, fontsize=9, title="run", title_fontsize=9)
+    return figure
+
+
+def run_color(number: int) -> str:
+    """The colour of a run, counted from 0, among several."""
+    colors = (FIRST, SECOND, *OTHERS)
+    return colors[number % len(colors)]
+
+
+OVERLAYS = {
+    "validation BLEU": ("validation", "bleu", "step", "score"),
+    "validation BLEU in time": ("validation", "bleu", "minutes", "score"),
+    "validation loss": ("validation", "valid_loss", "step", "nats per token"),
+    "training loss": ("step", "loss", "step", "nats per token"),
+    "learning rate": ("step", "learning_rate", "step", ""),
+}
+"""What `plot_overlaid` can draw: for each panel the event, its value, over what, and the label of the axis."""
+
+
+def _minutes(metrics: Metrics, steps: np.ndarray) -> np.ndarray:
+    """When these steps were done, from the times of those that were recorded."""
+    timed = _events(metrics, "step")
+    return np.interp(steps, _column(timed, "step"), _column(timed, "seconds")) / 60 if timed else steps[:0]
 
 
 def _draw_loss(axes: "Axes", metrics: Metrics) -> None:

@@ -26,7 +26,7 @@ class RunSummary:
     pairs: dict[str, int]
     """How many sentence pairs are in `train`, `valid` and `test`."""
     metrics: Sequence[dict[str, Any]] = ()
-    """The events `step`, `validation` and `average`, oldest first."""
+    """The events of the trainer, oldest first."""
     evaluation: dict[str, Any] | None = None
     """`Evaluation.to_dict()` of the test pairs."""
     samples: Sequence[dict[str, str]] = ()

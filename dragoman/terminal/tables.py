@@ -37,3 +37,14 @@ def results_table(title: str, rows: list[tuple[str, str, str]], *, text: bool = 
     for row in rows:
         table.add_row(*map(escape, row))
     return table
+
+
+def comparison_table(heads: list[str], rows: dict[str, list[str]]) -> Table:
+    """A row for each name, a column for each head."""
+    table = Table(box=None)
+    table.add_column(style="bold", no_wrap=True)
+    for head in heads:
+        table.add_column(escape(head), justify="right", overflow="fold")
+    for name, cells in rows.items():
+        table.add_row(*map(escape, (name, *cells)))
+    return table
