@@ -150,11 +150,11 @@ def test_a_preparation_that_broke_off_is_done_again_to_the_same_bytes(tmp_path: 
     run = config(f"data.source={tsv(tmp_path / 'a.tsv', PAIRS)}")
     prepared(tmp_path / "whole", run)
 
-    def breaks_off(path: Path, pairs, *rest):
+    def breaks_off(path: Path, pairs, *rest, **options):
         if path.name == "train":
             next(iter(pairs))
             raise KeyboardInterrupt
-        return write_stores(path, pairs, *rest)
+        return write_stores(path, pairs, *rest, **options)
 
     write_stores = preparation._write_stores
     (tmp_path / "again").mkdir()
