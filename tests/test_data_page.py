@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import run
 from dragoman.config.data import CleaningConfig
+from dragoman.configuration import configure
 from dragoman.data import hub
 from dragoman.data.bitext import Bitext
 from dragoman.data.sources import FORMATS
@@ -56,7 +56,7 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
         taken = [i for i, word in enumerate(words) if word.startswith("--") or (i and words[i - 1].startswith("--"))]
         rest = [word for i, word in enumerate(words) if i not in taken]
         settings, paths = [word for word in rest if "=" in word], [word for word in rest if "=" not in word]
-        _, bitext = run.configure(paths, recipe=options.get("--recipe"), settings=settings)
+        _, bitext = configure(paths, recipe=options.get("--recipe"), settings=settings)
         assert bitext.report.kept == (120 if "--recipe" in options else 40), command
         if "[fr,en]" in command:
             assert next(iter(bitext)) == pairs[0][::-1]

@@ -2,11 +2,10 @@
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.entries import Pair
@@ -71,7 +70,7 @@ class Seen:
     def __init__(self):
         self._recent: set[int] = set()
         # Reading an item of a memoryview is several times faster than of an array.
-        self._sorted = memoryview(np.empty(0, np.int64))
+        self._sorted = memoryview(array("q"))
 
     def add(self, pair: Pair) -> bool:
         """Whether the pair is new."""
@@ -80,10 +79,15 @@ class Seen:
             return False
         self._recent.add(hashed)
         if len(self._recent) == self.RECENT:
-            recent = np.fromiter(self._recent, np.int64, len(self._recent))
-            self._sorted = memoryview(np.sort(np.concatenate([np.asarray(self._sorted), recent])))
-            self._recent.clear()
+            self._sort_in()
         return True
+
+    def _sort_in(self) -> None:
+        import numpy as np  # which takes longer to load than most corpora to read
+
+        recent = np.fromiter(self._recent, np.int64, len(self._recent))
+        self._sorted = memoryview(np.sort(np.concatenate([np.asarray(self._sorted), recent])))
+        self._recent.clear()
 
     def _is_sorted_in(self, hashed: int) -> bool:
         place = bisect_left(self._sorted, hashed)
