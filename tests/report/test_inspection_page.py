@@ -120,7 +120,7 @@ const grids = [...document.querySelectorAll("canvas")].map((c) => [c.width, c.he
 const labels = (side) => [...document.querySelectorAll(`#matrix .${side} bdi`)].map((each) => each.textContent);
 const words = labels("left");
 document.getElementById("pieces").click();
-press("tree", "ArrowLeft");
+press("tree", "ArrowRight");
 const result = { told, grids, words, pieces: labels("left"), prefix: document.getElementById("prefix").textContent };
 const holder = document.createElement("pre");
 holder.id = "result";
@@ -142,12 +142,12 @@ def browse(page: str, folder: Path) -> str:
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
     heads = 1 + HEADS  # and their mean
-    # Layer 2 head 3, layer 4 mean, layer 5 head 1, as places among the buttons of a grid.
-    places = {"encoder": 1 * heads + 2, "decoder": 3 * heads + HEADS, "cross": 4 * heads}
+    # Layer 2 head 3, layer 2 mean, layer 3 head 1, as places among the buttons of a grid.
+    places = {"encoder": 1 * heads + 2, "decoder": 1 * heads + HEADS, "cross": 2 * heads}
     expected = {
         "encoder": inspection.word_maps("encoder")[1, 2],
-        "decoder": inspection.word_maps("decoder")[3].mean(0),
-        "cross": inspection.word_maps("cross")[4, 0],
+        "decoder": inspection.word_maps("decoder")[1].mean(0),
+        "cross": inspection.word_maps("cross")[2, 0],
     }
     driver = DRIVER.replace("GRID_PLACES", json.dumps(list(places.values())))
     page = re.sub(r"<meta http-equiv[^>]*>", "", render_inspection(inspection)).replace("</body>", driver + "</body>")
@@ -156,11 +156,12 @@ def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
     titles = [title for title, _ in result["told"]]
     assert titles == [
         "Encoder self-attention, layer 2, head 3",
-        f"Decoder self-attention, layer 4, mean of {HEADS} heads",
-        "Cross-attention, layer 5, head 1",
+        f"Decoder self-attention, layer 2, mean of {HEADS} heads",
+        "Cross-attention, layer 3, head 1",
     ]
     for kind, (_, sentence) in zip(AXES, result["told"], strict=True):
         rows, columns = inspection.axes(kind)
+        sentence = sentence.replace("\u2068", "").replace("\u2069", "")
         assert f"“{rows.labels[2]}”" in sentence  # the first key shows where the cursor is
         assert f"“{columns.labels[1]}”" in sentence
         assert float(sentence.split()[-2]) == pytest.approx(100 * expected[kind][2, 1], abs=0.6)
@@ -170,7 +171,13 @@ def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
     count = heads * (LAYERS["num_encoder_layers"] + 2 * LAYERS["num_decoder_layers"])
     assert len(result["grids"]) == count + 2
     assert result["grids"][0] == [len(inspection.source.labels)] * 2
-    assert "kept" in result["prefix"]
+    # One step to the right of the beginning is how the best translation begins.
+    nodes = inspection.to_dict()["search"]["nodes"]
+    place = inspection.search.leaves[0]
+    while nodes[place]["parent"]:
+        place = nodes[place]["parent"]
+    assert result["prefix"].startswith(f"“{nodes[place]['text'].replace('▁', ' ').strip()}”: ")
+    assert result["prefix"].endswith(f"(log-probability −{-nodes[place]['log_prob']:.2f}).")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -5,8 +5,9 @@ const THUMBNAIL = 64; // pixels a side
 const LINES_PER_WORD = 4;
 const FAINTEST_LINE = 0.04;
 
-const attentions = {};
-for (const kind of Object.keys(NAMES)) attentions[kind] = new Attention(kind, await unpack(data.attention[kind].weights));
+const kinds = Object.keys(NAMES);
+const unpacked = await Promise.all(kinds.map((kind) => unpack(data.attention[kind].weights)));
+const attentions = Object.fromEntries(kinds.map((kind, place) => [kind, new Attention(kind, unpacked[place])]));
 
 const view = { kind: "cross", layer: data.clearest_layer, head: null, byWord: true };
 let map; // the chosen one
@@ -52,10 +53,9 @@ function choosePicture(kind, layer, head) {
     each.button.setAttribute("aria-pressed", pressed);
   }
   map = attention.map(layer, head, view.byWord);
-  const languages = [attention.rows, attention.columns].map((axis) => (axis === "source" ? source : target));
   find("map-title").textContent = title(kind, layer, head);
   find("peak").textContent = percent(map.peak);
-  show = { lines: drawLines(...languages), matrix: drawMatrix(...languages) };
+  show = { lines: drawLines(attention), matrix: drawMatrix(attention) };
   point(null, null);
 }
 
@@ -69,7 +69,8 @@ function point(row, column) {
 
 function sentence(row, column) {
   if (row === null && column === null) return "Point at a word, a line or a cell.";
-  const name = (labels, place) => `“${labels[place]}”`;
+  // Between isolates (U+2068, U+2069) a word from right to left leaves the rest of the sentence in its order.
+  const name = (labels, place) => `“\u2068${labels[place]}\u2069”`;
   const looks = view.kind === "encoder" ? "looked at" : "was predicted from";
   const value = (r, c) => map.values[r * map.columns + c];
   if (row !== null && column !== null) {
@@ -91,17 +92,17 @@ function placeOf(event) {
   return word && Number(word.dataset.place);
 }
 
-function labelsOf(tag, texts, lang, inner) {
+function labelsOf(tag, texts, axis) {
   return texts.map((text, place) => {
-    const label = make(tag, { lang, title: text }, inner ? make("bdi", { textContent: text }) : text);
+    const label = make(tag, { lang: axis === "source" ? source : target }, make("bdi", { textContent: text }));
     label.dataset.place = place;
     return label;
   });
 }
 
 // What is looked at stands above, what looks below. Returns what highlights words.
-function drawLines(rowLanguage, columnLanguage) {
-  const above = labelsOf("li", map.columnLabels, columnLanguage), below = labelsOf("li", map.rowLabels, rowLanguage);
+function drawLines({ rows, columns }) {
+  const above = labelsOf("li", map.columnLabels, columns), below = labelsOf("li", map.rowLabels, rows);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const [all, lit] = ["all", "lit"].map((name) => {
     const group = document.createElementNS("http://www.w3.org/2000/svg", "g");
@@ -109,7 +110,8 @@ function drawLines(rowLanguage, columnLanguage) {
     return group;
   });
   svg.append(all, lit);
-  const lists = [make("ol", { dir: "auto" }, ...above), make("ol", { dir: "auto" }, ...below)];
+  const dir = (axis) => (axis === "source" ? sourceDir : targetDir);
+  const lists = [make("ol", { dir: dir(columns) }, ...above), make("ol", { dir: dir(rows) }, ...below)];
   find("lines").replaceChildren(lists[0], svg, lists[1]);
   lists[0].onpointerover = (event) => point(null, placeOf(event));
   lists[1].onpointerover = (event) => point(placeOf(event), null);
@@ -150,10 +152,10 @@ function drawLines(rowLanguage, columnLanguage) {
 }
 
 // Returns what highlights a row and a column.
-function drawMatrix(rowLanguage, columnLanguage) {
+function drawMatrix({ rows, columns }) {
   const cell = Math.max(16, Math.min(32, Math.floor(960 / map.columns))), dense = cell < 22; // pixels
-  const top = make("div", { className: "top" }, ...labelsOf("span", map.columnLabels, columnLanguage, true));
-  const left = make("div", { className: "left" }, ...labelsOf("span", map.rowLabels, rowLanguage, true));
+  const top = make("div", { className: "top" }, ...labelsOf("span", map.columnLabels, columns));
+  const left = make("div", { className: "left" }, ...labelsOf("span", map.rowLabels, rows));
   const canvas = make("canvas"), bands = [make("div", { className: "band" }), make("div", { className: "band" })];
   const cells = make("div", { className: "cells" }, canvas, ...bands);
   const names = ["looked at →", "looks ↓"].map((text) => make("span", { textContent: text }));

@@ -21,7 +21,7 @@ function path(className, d) {
 
 /** A probability as people read it; a tenth of a percent is as exact as weights are stored. */
 function percent(value) {
-  if (value < 0.0005) return "0 %";
+  if (value < 0.0005) return value > 0 ? "<0.1 %" : "0 %";
   return value < 0.0995 ? `${(100 * value).toFixed(1)} %` : `${Math.round(100 * value)} %`;
 }
 
@@ -54,7 +54,8 @@ function rove(container, items, across = Infinity) {
 
 /** The bytes that Python compressed with zlib and wrote in base64. */
 async function unpack(text) {
-  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const characters = atob(text), packed = new Uint8Array(characters.length);
+  for (let i = 0; i < packed.length; i++) packed[i] = characters.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }

@@ -1,6 +1,6 @@
 // The search as a tree: a column for each step; the best translation runs straight along the top.
 
-const COLUMN = 128, LANE = 34, NODE_WIDTH = 106, NODE_HEIGHT = 26; // pixels; the style of .node has its size too
+const COLUMN = 146, LANE = 34, NODE_WIDTH = 122, NODE_HEIGHT = 26; // pixels; the style of .node has its size too
 const { nodes, hypotheses } = data.search;
 const children = nodes.map(() => []);
 nodes.forEach((node, place) => {
@@ -154,7 +154,7 @@ find("search-note").textContent =
   "translation and has its score, the log-probability divided by the length to the power of " +
   `${data.search.length_penalty}. The thick line is the best translation.` +
   (data.target.given ? " It is the model's own search, not the given translation." : "");
-follow(hypotheses[0].node);
+find("prefix").textContent = "Point at a box or a translation.";
 
 // Two frames later all of it has been painted.
 requestAnimationFrame(() =>

@@ -5,6 +5,9 @@ const direction = source && target ? `${source} → ${target}` : "Translation";
 find("subject").textContent = data.target.given ? `${direction}, a given translation` : direction;
 Object.assign(find("source-text"), { textContent: data.source.text, lang: source });
 Object.assign(find("target-text"), { textContent: data.target.text || "(an empty translation)", lang: target });
+// Which way each text runs, as the browser sees it; the words alone may not tell.
+const [sourceDir, targetDir] = ["source-text", "target-text"].map((id) => getComputedStyle(find(id)).direction);
+find("target-text").classList.toggle("long", data.target.text.length > 200);
 find("score").textContent =
   `Score ${signed(data.target.score)}: log-probability ${signed(data.target.log_prob)} of ` +
   `${data.target.words.flatMap((word) => word.pieces).length} pieces with the end of sentence.`;
@@ -29,7 +32,7 @@ const chips = data.target.words.map((word) => {
   const chip = make(
     "li",
     { lang: target, className: word.probability < 0.5 ? "unsure" : "" },
-    make("span", { textContent: word.text }),
+    make("bdi", { textContent: word.text }),
     make("i"),
     make("small", { className: "number", textContent: percent(word.probability) }),
   );
@@ -44,6 +47,7 @@ function choose(word, chip) {
   find("alternatives").replaceChildren(...word.pieces.map(alternatives));
 }
 
+find("sureness").dir = targetDir;
 find("sureness").append(...chips);
 rove(find("sureness"), chips);
 const sureness = data.target.words.map((word) => word.probability);
