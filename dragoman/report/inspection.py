@@ -10,7 +10,6 @@ from torch import Tensor
 from dragoman.checkpoint import ModelDirectory
 from dragoman.data.bitext import normalised
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.search import Stepper
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.report.attention import Axis, Maps, WordAttention, by_word, read
@@ -152,8 +151,7 @@ def inspect_translation(
     text, target = _clean(text, "text"), target if target is None else _clean(target, "target")
     source_ids = _encoded(model, model.source_tokenizer, text)
     given_ids = None if target is None else _encoded(model, model.target_tokenizer, target)
-    translator = _WatchedTranslator(model.model, model.source_tokenizer, model.target_tokenizer)
-    search = translator.search_tree(text, beam_size=beam_size, length_penalty=length_penalty)
+    search = _search(model, text, beam_size=beam_size, length_penalty=length_penalty)
     best = search.hypotheses[0]
     # A translation that was cut at the length limit has no end to look at.
     target_ids = given_ids or [*best.tokens, eos][: len(best.tokens) + best.finished]
@@ -180,18 +178,20 @@ def inspect_translation(
 class _WatchedTranslator(Translator):
     """A translator that remembers its last search."""
 
-    def _stepper(self, source_ids: Tensor) -> Stepper:
+    def _stepper(self, source_ids: Tensor) -> SearchRecorder:
         ids = {"bos_id": self.model.config.bos_id, "eos_id": self.model.config.eos_id}
         self.recorder = SearchRecorder(super()._stepper(source_ids), **ids)
         return self.recorder
 
-    def search_tree(self, text: str, **options: Any) -> SearchTree:
-        (hypotheses,) = self.search([text], **options)
-        if not hypotheses:
-            raise DataError(
-                "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
-            )
-        return self.recorder.tree(hypotheses)
+
+def _search(model: ModelDirectory, text: str, *, beam_size: int, length_penalty: float) -> SearchTree:
+    translator = _WatchedTranslator(model.model, model.source_tokenizer, model.target_tokenizer)
+    (hypotheses,) = translator.search([text], beam_size=beam_size, length_penalty=length_penalty)
+    if not hypotheses:
+        raise DataError(
+            "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
+        )
+    return translator.recorder.tree(hypotheses)
 
 
 def _clean(text: str, what: str) -> str:
