@@ -14,6 +14,7 @@ from dragoman.errors import UsageError, did_you_mean
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
 Argument, Option = typer.Argument, typer.Option
+OUTPUT = ("--output", "-o")
 SIZES = ("tiny", "small", "base", "big")
 
 

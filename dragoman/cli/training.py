@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli.checks import check_number_of_files, check_snapshots
-from dragoman.cli.options import PRECISIONS, SIZES, Argument, Json, Option, Quiet, app, choice, print_scores, recipes
+from dragoman.cli.options import (
+    OUTPUT,
+    PRECISIONS,
+    SIZES,
+    Argument,
+    Json,
+    Option,
+    Quiet,
+    app,
+    choice,
+    print_scores,
+    recipes,
+)
 from dragoman.errors import UsageError
 
-OUTPUT = ("--output", "-o")
 SIZE = choice("size", SIZES, remedy=", or a recipe with --recipe")
 
 
@@ -149,9 +160,7 @@ def compare(
         list[Path],
         Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.", show_default=False),
     ],
-    output: Annotated[
-        Path | None, Option(*OUTPUT, metavar="FILE", help="HTML page with all curves.")
-    ] = None,
+    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="HTML page with all curves.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
