@@ -184,6 +184,9 @@ def test_symbols_are_cut_out_before_training() -> None:
 def test_symbols_must_fit_into_the_vocabulary() -> None:
     with pytest.raises(UsageError, match=r"261 is too small: .* and the symbols are 262 already"):
         Tokenizer.train(TEXTS, vocab_size=261, symbols=["<a>", "<b>"])
+    for kind, size in (("bpe", 277), ("char", 263), ("unigram", 277), ("word", 11)):
+        small = Tokenizer.train(TEXTS, vocab_size=size, kind=kind, symbols=["<a>", "<b>"])
+        assert small.vocab_size == size, kind
 
 
 # ---- settings --------------------------------------------------------------------------------
