@@ -13,7 +13,9 @@ from typing import Annotated
 import typer
 
 from dragoman import __version__
-from dragoman.cli import inspection, training, translation  # noqa: F401  (registers their commands)
+
+# They register their commands, in the order of the help.
+from dragoman.cli import training, translation, inspection  # noqa: F401  # isort: skip
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError
 
