@@ -14,13 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from dragoman import __version__
-from dragoman.cli import training, translation  # noqa: F401  (registers their commands, in the order of the help)
 
-# isort: split
-from dragoman.cli import inspection  # noqa: F401
-
-# isort: split
-from dragoman.cli import doctor  # noqa: F401
+# They register their commands, in the order of the help.
+from dragoman.cli import training, translation, inspection, doctor  # noqa: F401  # isort: skip
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, did_you_mean
 

@@ -100,7 +100,7 @@ def test_without_a_target_it_looks_at_what_translate_gives(model):
 def test_a_translation_that_was_cut_has_no_end(model):
     endless = dataclasses.replace(model, model=small_model().model)
     with torch.no_grad():
-        endless.model.projection.bias[EOS_ID] = -1e4
+        endless.model.projection.bias[EOS_ID] = -torch.inf
     inspection = inspect_translation(endless, "old", beam_size=2)
     assert not inspection.search.hypotheses[0].finished
     assert EOS_ID not in inspection.target.ids
