@@ -172,9 +172,13 @@ def default_held_out(num_pairs: int) -> int:
     return min(MAX_HELD_OUT, max(1, num_pairs // 20))
 
 
+def folded(source: str) -> str:
+    """What tells source sentences apart when pairs are held out: case, spacing and normalisation do not."""
+    return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
+
+
 def _hash(source: str, key: bytes = b"") -> bytes:
-    folded = " ".join(unicodedata.normalize("NFC", source.casefold()).split())
-    return hashlib.blake2b(folded.encode(), digest_size=8, key=key).digest()
+    return hashlib.blake2b(folded(source).encode(), digest_size=8, key=key).digest()
 
 
 def _smallest(hashes: Iterable[bytes], count: int) -> list[bytes]:
