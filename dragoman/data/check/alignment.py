@@ -157,7 +157,7 @@ class Alignment:
         for stretch in sorted(found, key=lambda each: each.first):
             yield self._out_of_step(stretch)
         if not found and self._count >= FEWEST and self.certainty < 3:
-            tally, advice = Tally(self.report.pairs, [1]), "see whether both files are of the same text, in the same order"
+            tally, advice = Tally(self.report.pairs, [1]), "see whether both sides are of one text, in the same order"
             what = "pairs whose sides fit no better than lines taken at random"
             yield Finding("unrelated", "problem", what, tally, self.report.pairs, advice, self.report.part)
 

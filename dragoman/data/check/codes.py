@@ -1,26 +1,25 @@
-"""Codes of languages: from those in file names to those of the identification, and which are too close to tell apart."""
+"""Codes of languages: from those in file names to those of the identification; which are too close to tell apart."""
 
-# ISO 639-2 and 639-3 codes, and country codes that people use by mistake, of languages that py3langid knows by two
-# letters.
-_TWO_LETTERS = dict(
-    pair.split(":")
-    for pair in (
-        "afr:af amh:am ara:ar asm:as aze:az azj:az bak:ba bel:be ben:bn bos:bs bre:br bul:bg cat:ca ces:cs cze:cs cym:cy "
-        "wel:cy dan:da deu:de ger:de dzo:dz ell:el gre:el eng:en epo:eo est:et ekk:et eus:eu baq:eu fao:fo fas:fa per:fa "
-        "pes:fa fin:fi fra:fr fre:fr fry:fy gla:gd gle:ga glg:gl guj:gu hat:ht hau:ha heb:he hin:hi hrv:hr hun:hu hye:hy "
-        "arm:hy ibo:ig ind:id isl:is ice:is ita:it jav:jv jpn:ja kan:kn kat:ka geo:ka kaz:kk khm:km kin:rw kir:ky kor:ko "
-        "kur:ku kmr:ku lao:lo lat:la lav:lv lvs:lv lin:ln lit:lt ltz:lb mal:ml mar:mr mkd:mk mac:mk mlg:mg mlt:mt mon:mn "
-        "msa:ms may:ms zsm:ms mya:my bur:my nep:ne nld:nl dut:nl nno:nn nob:no nb:no nor:no oci:oc ori:or ory:or orm:om "
-        "pan:pa pol:pl por:pt pus:ps ron:ro rum:ro rus:ru san:sa sin:si slk:sk slo:sk slv:sl sna:sn som:so sot:st spa:es "
-        "sqi:sq alb:sq srp:sr swa:sw swh:sw swe:sv tam:ta tat:tt tel:te tgk:tg tgl:tl tha:th tuk:tk tur:tr uig:ug ukr:uk "
-        "urd:ur uzb:uz uzn:uz vie:vi vol:vo wln:wa xho:xh yor:yo zho:zh chi:zh cmn:zh zul:zu jp:ja cn:zh cz:cs gr:el ua:uk"
-    ).split()
-)
+# Two-letter codes of ISO 639-1, and what else people write for them: codes of ISO 639-2 and 639-3, codes of countries.
+_NAMES = """
+af afr | am amh | ar ara | as asm | az aze azj | ba bak | be bel | bg bul | bn ben | br bre | bs bos | ca cat |
+cs ces cze cz | cy cym wel | da dan | de deu ger | dz dzo | el ell gre gr | en eng | eo epo | es spa |
+et est ekk | eu eus baq | fa fas per pes | fi fin | fo fao | fr fra fre | fy fry | ga gle | gd gla | gl glg |
+gu guj | ha hau | he heb | hi hin | hr hrv | ht hat | hu hun | hy hye arm | id ind | ig ibo | is isl ice |
+it ita | ja jpn jp | jv jav | ka kat geo | kk kaz | km khm | kn kan | ko kor | ku kur kmr | ky kir | la lat |
+lb ltz | ln lin | lo lao | lt lit | lv lav lvs | mg mlg | mk mkd mac | ml mal | mn mon | mr mar | ms msa may zsm |
+mt mlt | my mya bur | ne nep | nl nld dut | nn nno | no nob nb nor | oc oci | om orm | or ori ory | pa pan |
+pl pol | ps pus | pt por | ro ron rum | ru rus | rw kin | sa san | si sin | sk slk slo | sl slv | sn sna |
+so som | sq sqi alb | sr srp | st sot | sv swe | sw swa swh | ta tam | te tel | tg tgk | th tha | tk tuk |
+tl tgl | tr tur | tt tat | ug uig | uk ukr ua | ur urd | uz uzb uzn | vi vie | vo vol | wa wln | xh xho | yo yor |
+zh zho chi cmn cn | zu zul
+"""
+_TWO_LETTERS = {name: code for code, *names in map(str.split, _NAMES.split("|")) for name in names}
 _CLOSE = [frozenset(group.split()) for group in ("bs hr sr", "id ms", "no nn da", "zh yue wuu", "ar ary arz")]
 
 
 def known_code(code: str | None, known: frozenset[str]) -> str | None:
-    """The one of the codes in `known` that a file name means: "fra", "pt_BR" and "zh-Hans" are fr, pt and zh."""
+    """The one of `known` that the code in a file name means: "fra", "pt_BR" and "zh-Hans" are fr, pt and zh."""
     if code is None:
         return None
     code = code.lower().replace("_", "-").partition("-")[0]
@@ -29,5 +28,5 @@ def known_code(code: str | None, known: frozenset[str]) -> str | None:
 
 
 def close(one: str, other: str) -> bool:
-    """Whether two codes are the same language, or languages whose sentences cannot be told apart reliably."""
+    """Whether two codes mean one language, or languages whose sentences cannot be told apart reliably."""
     return one == other or any({one, other} <= group for group in _CLOSE)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from dragoman.data.check.report import Block, Finding, PartReport, Tally
+from dragoman.data.check.report import Block, Finding, Kind, PartReport, Tallies
 
 # Windows-1252 has characters for most bytes from 0x80 to 0x9F, Latin-1 has control characters.
 _BYTE_OF = {chr(byte): byte for byte in range(0x80, 0x100)}
@@ -36,12 +36,34 @@ def misread(text: str) -> bool:
     return num_common > 0 or num_rare > 1
 
 
+KINDS = (
+    Kind(
+        "misread",
+        'pairs with UTF-8 that was read as Latin-1 ("Ã©" for "é")',
+        0.001,
+        "convert the original file again, as UTF-8",
+    ),
+    Kind(
+        "replaced",
+        "pairs with the replacement character U+FFFD",
+        0.001,
+        "what stood there is lost; convert the original file again, or remove them",
+    ),
+    Kind("control", "pairs with control characters", 0.01, "remove the characters"),
+    Kind(
+        "markup",
+        "pairs with HTML entities or tags",
+        0.01,
+        "unescape entities and remove tags, unless translations should have them",
+    ),
+)
+
+
 class Damage:
     """Counts pairs with damaged text."""
 
     def __init__(self, report: PartReport):
-        self.report = report
-        self.misread, self.replaced, self.control, self.markup = Tally(), Tally(), Tally(), Tally()
+        self.tallies = Tallies(report, KINDS)
 
     def add(self, block: Block) -> None:
         """Look through a block."""
@@ -49,30 +71,22 @@ class Damage:
             # A line feed belongs to neither side: nothing matches across it.
             text = f"{source}\n{target}"
             if SUSPECT.search(text):
-                self._examine(number, text)
-
-    def _examine(self, number: int, text: str) -> None:
-        if misread(text):
-            self.misread.add(number)
-        elif re.search(CONTROL, text):
-            self.control.add(number)
-        if "\ufffd" in text:
-            self.replaced.add(number)
-        if re.search(MARKUP, text):
-            self.markup.add(number)
+                for kind in damages(text):
+                    self.tallies.add(kind, number)
 
     def findings(self) -> Iterator[Finding]:
         """What is damaged."""
-        kinds = [
-            ("misread", 'pairs with UTF-8 that was read as Latin-1 ("Ã©" for "é")', self.misread, 0.001,
-             "convert the original file again, as UTF-8"),
-            ("replaced", "pairs with the replacement character U+FFFD", self.replaced, 0.001,
-             "what stood there is lost; convert the original file again, or remove them"),
-            ("control", "pairs with control characters", self.control, 0.01, "remove the characters"),
-            ("markup", "pairs with HTML entities or tags", self.markup, 0.01,
-             "unescape entities and remove tags, unless translations should have them"),
-        ]  # fmt: skip
-        for kind, what, tally, above, advice in kinds:
-            if tally.count:
-                severity = tally.serious(self.report.pairs, above=above)
-                yield Finding(kind, severity, what, tally, self.report.pairs, advice, self.report.part)
+        return self.tallies.findings()
+
+
+def damages(text: str) -> Iterator[str]:
+    """The names of the kinds of damage in a text."""
+    if misread(text):
+        # Half of the misread bytes are control characters of Latin-1.
+        yield "misread"
+    elif re.search(CONTROL, text):
+        yield "control"
+    if "\ufffd" in text:
+        yield "replaced"
+    if re.search(MARKUP, text):
+        yield "markup"

@@ -109,7 +109,7 @@ class Languages:
         for other, count in counts.items():
             if not close(other, main) and count >= max(NOT_BY_CHANCE, SHARE * len(long)):
                 numbers = [number for number, found in labelled if found == other]
-                what, advice = f"{name} lines in {other} on a side in {main}", "put the right text there, or remove them"
+                what, advice = f"{name} lines in {other}, not {main}", "put the right text there, or remove them"
                 yield self._finding("foreign", what, numbers, advice, looked_at=len(long))
 
     def _finding(self, kind: str, what: str, numbers: list[int], advice: str, *, looked_at: int) -> Finding:

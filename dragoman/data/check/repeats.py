@@ -39,12 +39,12 @@ class Repeats:
         if again.any():
             tally = self._tally(again)
             advice = "remove them: copies teach nothing new and count more than the rest"
-            severity = tally.serious(report.usable, above=0.05)
-            yield Finding("duplicates", severity, "pairs that repeat another", tally, report.usable, advice, report.part)
+            severity, what = tally.serious(report.usable, above=0.05), "pairs that repeat another"
+            yield Finding("duplicates", severity, what, tally, report.usable, advice, report.part)
         sources = self.sources[~again]
         other = _seen_before(sources)
         report.different_sources = int((~other).sum())
-        if other.any():
+        if other.any() and report.part == "train":
             # One translation each is the normal case; the others are counted.
             several = np.zeros(len(pairs), bool)
             several[np.flatnonzero(~again)] = other

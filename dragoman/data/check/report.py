@@ -1,15 +1,18 @@
 """What a check found: findings, sizes and a verdict, as values; how they look is in `cli/data.py`."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dragoman.data.bitext import Bitext, normalised
 
 NUM_EXAMPLES = 3
 PAIRS_PER_BLOCK = 8_192
+RATIO_STEPS = 50
+"""Ratios are counted in steps of 2 %: as whole numbers, this many for each power of e."""
 
 Severity = Literal["problem", "note"]
 Part = Literal["train", "valid", "test"]
@@ -80,6 +83,36 @@ class Finding:
         return given | given.pop("tally") | {"share": round(self.share, 6)}
 
 
+class Kind(NamedTuple):
+    """A kind of finding that pairs are counted for."""
+
+    name: str
+    what: str
+    above: float
+    """The share of all pairs from which on it is a problem."""
+    advice: str
+
+
+class Tallies:
+    """A tally for each of some kinds."""
+
+    def __init__(self, report: "PartReport", kinds: tuple[Kind, ...]):
+        self.report, self._kinds = report, kinds
+        self._tallies = {kind.name: Tally() for kind in kinds}
+
+    def add(self, name: str, number: int) -> None:
+        """The pair of this number is of the kind of this name."""
+        self._tallies[name].add(number)
+
+    def findings(self) -> Iterator[Finding]:
+        """The kinds that were seen."""
+        total = self.report.pairs
+        for kind in self._kinds:
+            if (tally := self._tallies[kind.name]).count:
+                severity = tally.serious(total, above=kind.above)
+                yield Finding(kind.name, severity, kind.what, tally, total, kind.advice, self.report.part)
+
+
 @dataclass
 class Distribution:
     """Whole numbers, counted: exact mean and percentiles in the memory of the different values."""
@@ -140,8 +173,12 @@ class PartReport:
     different: int = 0
     """Usable pairs that differ from one another."""
     different_sources: int = 0
-    ratio: dict[str, float] = field(default_factory=dict)
-    """Percentiles of target characters for each source character."""
+    log_ratios: Distribution = field(default_factory=Distribution)
+    """Of target to source characters, as RATIO_STEPS times the natural logarithm."""
+
+    def ratio(self, percent: float) -> float:
+        """A percentile of the target characters for each source character."""
+        return math.exp(self.log_ratios.percentile(percent) / RATIO_STEPS)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -149,8 +186,9 @@ class PartReport:
         for name, side in (("source", self.source), ("target", self.target)):
             lengths = {"characters": side.characters.to_dict(), "words": side.words.to_dict()}
             sides[name] = {"declared": side.declared, "detected": side.detected} | lengths
-        names = ("part", "name", "pairs", "usable", "different", "different_sources", "ratio")
-        return {name: getattr(self, name) for name in names} | sides
+        ratio = {f"p{percent}": round(self.ratio(percent), 2) for percent in (5, 50, 95)}
+        names = ("part", "name", "pairs", "usable", "different", "different_sources")
+        return {name: getattr(self, name) for name in names} | sides | {"ratio": ratio}
 
 
 @dataclass

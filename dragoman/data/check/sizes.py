@@ -1,87 +1,76 @@
 """Counts, lengths and their ratio; empty, equal, very long and disproportionate sides."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
-from dragoman.data.check.report import Block, Finding, PartReport, Tally
+from dragoman.data.check.report import RATIO_STEPS, Block, Finding, Kind, PartReport, Tallies
 
 LONG = 1_000
 """Characters; about the 256 tokens that `data.max_length` allows."""
 DISPROPORTIONATE = 3.0
-"""Times longer or shorter than usual for these two languages."""
+"""Times longer or shorter than usual for the two languages."""
 TOO_SHORT_TO_COMPARE = 40
 """Characters of the longer side: "Go." may be said in many ways."""
-RATIO_STEPS = 20
-"""Steps of the histogram of ratios for each power of e: a resolution of 5 %."""
+
+KINDS = (
+    Kind("empty source", "pairs with an empty source", 0.01, "`train` leaves them out"),
+    Kind("empty target", "pairs with an empty target", 0.01, "`train` leaves them out"),
+    Kind("empty", "empty lines", 0.05, "`train` leaves them out"),
+    Kind("equal", "pairs with equal sides", 0.02, "translate or remove them: a model learns to copy from them"),
+    Kind(
+        "long",
+        f"pairs with more than {LONG:,} characters on a side",
+        0.01,
+        "split them into sentences; `train` leaves out what exceeds data.max_length",
+    ),
+    Kind(
+        "ratio",
+        f"pairs with a side over {DISPROPORTIONATE:.0f} times longer than is usual beside the other",
+        0.01,
+        "see whether one side holds more than the other, and remove them",
+    ),
+)
 
 
 class Sizes:
-    """Fills in the lengths of `report`."""
+    """Counts into `report`."""
 
     def __init__(self, report: PartReport):
         self.report = report
-        self.ratios: Counter[int] = Counter()
-        self.sums = [1, 1]  # characters of the sources and of the targets; 1: no division by 0
-        self.empty_source, self.empty_target, self.both_empty = Tally(), Tally(), Tally()
-        self.equal, self.long, self.disproportionate = Tally(), Tally(), Tally()
+        self.tallies = Tallies(report, KINDS)
+        self._source_sum = self._target_sum = 0
 
     def add(self, block: Block) -> None:
         """Count a block."""
-        usable = [(n, s, t) for n, s, t in block.numbered() if self._both_sides(n, s, t)]
         self.report.pairs += len(block.sources)
-        self.report.usable += len(usable)
-        for index, side in ((1, self.report.source), (2, self.report.target)):
-            texts = [pair[index] for pair in usable]
-            lengths = list(map(len, texts))
-            side.characters.counts.update(lengths)
+        usable = [(n, s, t) for n, s, t in block.numbered() if self._both_sides(n, s, t)]
+        for side, texts in (
+            (self.report.source, [source for _, source, _ in usable]),
+            (self.report.target, [target for _, _, target in usable]),
+        ):
+            side.characters.counts.update(map(len, texts))
             side.words.counts.update(len(text.split()) for text in texts)
-            self.sums[index - 1] += sum(lengths)
-        usual = self.sums[1] / self.sums[0]
+        self.report.usable += len(usable)
+        self._source_sum += sum(len(source) for _, source, _ in usable)
+        self._target_sum += sum(len(target) for _, _, target in usable)
         for number, source, target in usable:
-            self._compare(number, source, target, usual)
+            self._compare(number, source, target, usual=self._target_sum / self._source_sum)
 
     def _both_sides(self, number: int, source: str, target: str) -> bool:
-        if source and target:
-            return True
-        (self.empty_source if target else self.empty_target if source else self.both_empty).add(number)
-        return False
+        if not source or not target:
+            self.tallies.add("empty source" if target else "empty target" if source else "empty", number)
+        return bool(source and target)
 
-    def _compare(self, number: int, source: str, target: str, usual: float) -> None:
+    def _compare(self, number: int, source: str, target: str, *, usual: float) -> None:
+        ratio, longest = len(target) / len(source), max(len(source), len(target))
+        self.report.log_ratios.counts[round(RATIO_STEPS * math.log(ratio))] += 1
         if source == target and any(map(str.isalpha, source)):
-            self.equal.add(number)
-        ratio = len(target) / len(source)
-        self.ratios[round(RATIO_STEPS * math.log(ratio))] += 1
-        longest = max(len(source), len(target))
+            self.tallies.add("equal", number)
         if longest > LONG:
-            self.long.add(number)
-        off = max(ratio / usual, usual / ratio)
-        if off > DISPROPORTIONATE and longest >= TOO_SHORT_TO_COMPARE:
-            self.disproportionate.add(number)
+            self.tallies.add("long", number)
+        if longest >= TOO_SHORT_TO_COMPARE and max(ratio / usual, usual / ratio) > DISPROPORTIONATE:
+            self.tallies.add("ratio", number)
 
     def findings(self) -> Iterator[Finding]:
         """What is wrong with sizes."""
-        report = self.report
-        report.ratio = {f"p{percent}": round(self._ratio(percent), 2) for percent in (5, 50, 95)}
-        kinds = [
-            ("empty source", "pairs with an empty source", self.empty_source, 0.01, "`train` leaves them out"),
-            ("empty target", "pairs with an empty target", self.empty_target, 0.01, "`train` leaves them out"),
-            ("empty", "empty lines", self.both_empty, 0.05, "`train` leaves them out"),
-            ("equal", "pairs with equal sides", self.equal, 0.02, "a model learns to copy from them; remove or translate"),
-            ("long", f"pairs with more than {LONG:,} characters on a side", self.long, 0.01,
-             "split them into sentences; `train` leaves out what exceeds data.max_length"),
-            ("ratio", f"pairs with a side over {DISPROPORTIONATE:.0f} times longer than usual beside the other",
-             self.disproportionate, 0.01, "see whether one side holds more than the other, and remove them"),
-        ]  # fmt: skip
-        for kind, what, tally, above, advice in kinds:
-            if tally.count:
-                severity = tally.serious(report.pairs, above=above)
-                yield Finding(kind, severity, what, tally, report.pairs, advice, report.part)
-
-    def _ratio(self, percent: float) -> float:
-        left = percent / 100 * self.ratios.total()
-        for step in sorted(self.ratios):
-            left -= self.ratios[step]
-            if left <= 0:
-                return math.exp(step / RATIO_STEPS)
-        return 0.0
+        return self.tallies.findings()
