@@ -1,6 +1,7 @@
 """Commands on data alone: data check."""
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 NUM_BARS = 24
-NOT_BY_LINE = (".tmx", ".xlf", ".xliff", ".po", ".json", ".jsonl")
-"""Ends of names of files in which a pair has no line of its own."""
+NOT_BY_LINE = re.compile(r"(?i)(builtin|hf):|.*\.(tmx|xlf|xliff|po|jsonl?)(\.\w+)?$")
+"""Names of data in which pair N is not in line N of a file."""
 
 data = typer.Typer(help="Look at sentence pairs before training on them.", no_args_is_help=True)
 app.add_typer(data, name="data")
@@ -51,8 +52,7 @@ def check(
     if as_json:
         print(json.dumps(report.to_dict(), ensure_ascii=False))
     else:
-        by_line = not paths[0].lower().removesuffix(".gz").endswith(NOT_BY_LINE)
-        _show(report, unit="lines" if by_line else "pairs", quiet=quiet)
+        _show(report, unit="pair" if NOT_BY_LINE.match(paths[0]) else "line", quiet=quiet)
         if report.trainable and not quiet:
             options = [word for part in bitexts for file in given[part] for word in (f"--{part}", file)]
             print(f"Next:  {command('train', *paths, *options)}")
@@ -61,7 +61,7 @@ def check(
 
 
 def _show(report: "Report", *, unit: str, quiet: bool) -> None:
-    """Print it all; when quiet, problems and the verdict alone. `unit` is what numbers count."""
+    """Print it all; when quiet, problems and the verdict alone. `unit` is what has a number."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -81,9 +81,9 @@ def _show(report: "Report", *, unit: str, quiet: bool) -> None:
 def _sentence(finding: "Finding", unit: str) -> str:
     """What, how many, where, what to do, in one line."""
     where = ", ".join(f"{number:,}" for number in finding.tally.examples)
-    share = f"{100 * finding.share:.2g} %" if finding.share < 0.995 else "100 %"
-    seen = f"{share} of {finding.total:,} looked at, {unit} {where}"
-    return f"{finding.part}: {finding.tally.count:,} {finding.what} ({seen}): {finding.advice}."
+    share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
+    seen = f"{share} % of {finding.total:,} looked at, {unit}{'s' * (finding.tally.count > 1)} {where}"
+    return f"{finding.part}: {finding.what}: {finding.tally.count:,} ({seen}); {finding.advice}."
 
 
 def _sizes(part: "PartReport") -> "Table":

@@ -42,7 +42,7 @@ def signature(text: str) -> int:
         place = _MARKS.get(anchor)
         if place is None:
             # Names are inflected and spelled after the language: Moskau, Moscou.
-            name = str(int(anchor)) if anchor.isdecimal() else anchor.casefold()[:4]
+            name = str(int(anchor[:18])) if anchor.isdecimal() else anchor.casefold()[:4]
             place = _MARK_BITS + zlib.crc32(name.encode()) % (64 - _MARK_BITS)
         bits |= 1 << place
     return bits
@@ -175,7 +175,7 @@ class Alignment:
         distance = abs(stretch.distance)
         where = f"{distance} line{'s' * (distance > 1)} {'later' if stretch.distance > 0 else 'earlier'}"
         until = "the end" if last == self.report.pairs else f"line {last:,}"
-        what = f"pairs out of step, from about line {first:,} to {until}: the fitting target is {where}"
+        what = f"pairs out of step, from about line {first:,} to {until}, their targets {where}"
         # A target that comes later than its source: there is a target too many, or a source is missing.
         more, less = ("target", "source") if stretch.distance > 0 else ("source", "target")
         advice = f"look around line {first:,} for {more} lines too many or {less} lines missing"

@@ -65,7 +65,7 @@ class Finding:
     kind: str
     severity: Severity
     what: str
-    """A phrase that follows a number: "pairs with an empty target"."""
+    """A phrase that a number follows: "pairs with an empty target"."""
     tally: Tally
     total: int
     """The number of pairs that were looked at: all, or a sample."""

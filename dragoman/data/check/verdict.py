@@ -87,18 +87,15 @@ def verdict(train: PartReport, findings: list[Finding], *, held_out: bool) -> tu
     return True, sentences
 
 
-def training_warnings(num_pairs: int, valid: list[str], test: list[str], *, dropped: dict[str, int]) -> list[str]:
-    """What to tell loudly before a training: too few pairs, and tests that leak.
-
-    `valid` and `test` are source sentences, `dropped` the reasons for which pairs were left out of training.
-    """
+def training_warnings(num_pairs: int, valid: list[str], test: list[str]) -> list[str]:
+    """What to say loudly before a training; `valid` and `test` are source sentences."""
     warnings = []
     if num_pairs < FEW:
         warnings.append(f"{num_pairs:,} pairs to train on are {EXPECTATIONS[0].text}")
     held_out = frozenset(map(folded, valid))
     if shared := sum(folded(source) in held_out for source in test):
         warnings.append(
-            f"{shared:,} of the {len(test):,} test sentences are also in the validation data, on which the model is "
-            "chosen: the test scores will come out too high; take them out of one of the two."
+            f"{shared:,} of the {len(test):,} test sentences are also in the validation data, by which the model is "
+            "chosen, so test scores come out too high; take them out of one of the two."
         )
     return warnings
