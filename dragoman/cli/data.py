@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from dragoman.data.check import Finding, PartReport, Report
 
-BARS = "▁▂▃▄▅▆▇█"
-NUM_BARS = 24
+TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
+BARS = " ▁▂▃▄▅▆▇█"
+NUM_BARS = 16
 NOT_BY_LINE = re.compile(r"(?i)(builtin|hf):|.*\.(tmx|xlf|xliff|po|jsonl?)(\.\w+)?$")
 """Names of data in which pair N is not in line N of a file."""
 
@@ -83,30 +84,29 @@ def _sentence(finding: "Finding", unit: str) -> str:
     where = ", ".join(f"{number:,}" for number in finding.tally.examples)
     share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
     seen = f"{share} % of {finding.total:,} looked at, {unit}{'s' * (finding.tally.count > 1)} {where}"
-    return f"{finding.part}: {finding.what}: {finding.tally.count:,} ({seen}); {finding.advice}."
+    part = "" if finding.part == "train" else f"{finding.part}: "
+    return f"{part}{finding.what}: {finding.tally.count:,} ({seen}); {finding.advice}."
 
 
 def _sizes(part: "PartReport") -> "Table":
     """Counts and lengths."""
     from dragoman.terminal import results_table
 
-    different = f"{part.different:,} different, {part.different_sources:,} different sources"
-    rows = [("pairs", f"{part.pairs:,}", f"{part.usable:,} with two sides, {different}")]
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
+    rows = []
     for name, side in (("source", part.source), ("target", part.target)):
         length, longest = side.characters, max(side.characters.counts, default=0)
-        remark = (
-            f"{length.mean:.0f} characters, {side.words.mean:.1f} words on average; half have "
-            f"{length.percentile(25)} to {length.percentile(75)} characters, the longest {longest:,}"
-        )
-        language = side.declared or side.detected
-        rows.append((f"{name} {language or ''}", _bars(length.histogram(NUM_BARS, end)), remark))
-    spread = f"9 of 10 pairs have {part.ratio(5):.2f} to {part.ratio(95):.2f}"
-    rows.append(("ratio", f"{part.ratio(50):.2f}", f"target characters for one of the source; {spread}"))
-    return results_table(f"{part.part}: {part.name} (bars: number of sentences by length, 0 to {end})", rows)
+        half = f"half {length.percentile(25)}-{length.percentile(75)}"
+        remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
+        language = side.declared or side.detected or ""
+        rows.append((f"{name} {language}", _bars(length.histogram(NUM_BARS, end)), remark))
+    spread = f"target characters for one of the source (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
+    rows.append(("ratio", f"{part.ratio(50):.2f}", spread))
+    counts = f"{part.pairs:,} pairs, {part.different:,} different, {part.different_sources:,} different sources"
+    return results_table(f"{TITLES[part.part]} ({part.name}): {counts}", rows)
 
 
 def _bars(heights: list[int]) -> str:
-    """A histogram in one line."""
-    top = max(1, *heights)
-    return "".join(BARS[-(-height * (len(BARS) - 1) // top)] for height in heights)
+    """A histogram in one line; what is not 0 can be seen."""
+    top = max(heights)
+    return "".join(BARS[max(1, round((len(BARS) - 1) * height / top))] if height else BARS[0] for height in heights)

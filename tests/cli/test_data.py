@@ -39,9 +39,9 @@ def files(tmp_path: Path) -> Path:
 def test_a_report_has_sizes_findings_verdict_and_the_next_command(dragoman, files):
     code, out, err = dragoman("data", "check", files / "pairs.tsv")
     assert (code, err) == (0, "")
-    assert "211" in out
-    assert "Note     train: pairs that repeat another: 1 (0.48 % of 210 looked at, line 97); remove them" in out
-    assert "Note     train: pairs with an empty target: 1 (0.47 % of 211 looked at, line 101)" in out
+    assert "To train on (pairs): 211 pairs, 209 different" in out
+    assert "Note     pairs that repeat another: 1 (0.48 % of 210 looked at, line 97); remove them" in out
+    assert "Note     pairs with an empty target: 1 (0.47 % of 211 looked at, line 101)" in out
     assert "209 different pairs are few pairs" in out
     assert out.split("\n")[-2].startswith("Next: ")
     assert out.split("\n")[-2].endswith(f"train {files / 'pairs.tsv'}")
@@ -50,10 +50,8 @@ def test_a_report_has_sizes_findings_verdict_and_the_next_command(dragoman, file
 def test_held_out_files_are_looked_at_and_compared(dragoman, files):
     code, out, _ = dragoman("data", "check", files / "all.en", files / "all.fr", "--test", files / "test.tsv")
     assert code == 0
-    assert (
-        "Problem  train: pairs whose source is also in the test data: 23 (11 % of 210 looked at, lines 8, 9, 10)" in out
-    )
-    assert "test: test" in out
+    assert "Problem  pairs whose source is also in the test data: 23 (11 % of 210 looked at, lines 8, 9, 10)" in out
+    assert "To test on (test): 23 pairs, 23 different" in out
     assert f"--test {files / 'test.tsv'}" in out
 
 

@@ -27,6 +27,8 @@ ALLOWANCE = 0.2
 """Taken off each gain, so that chance does not add up where two distances fit equally well."""
 CERTAIN = 40.0
 """The sum of gains that no aligned corpus reached: the highest was LATER."""
+BLURRED = 20
+"""Lines by which the ends of a stretch may be off: single pairs are uncertain, and the first and last not compared."""
 FEWEST = 500
 """Pairs below which nothing is said on whether the sides belong together at all."""
 
@@ -169,9 +171,8 @@ class Alignment:
         return mean / max(1e-9, (variance / max(1, self._count)) ** 0.5)
 
     def _out_of_step(self, stretch: Stretch) -> Finding:
-        # The first lines have no neighbours in front and are not compared.
-        first = 1 if stretch.first <= FARTHEST + 1 else stretch.first
-        last = self.report.pairs if stretch.last >= self.report.pairs - FARTHEST else stretch.last
+        first = 1 if stretch.first <= BLURRED else stretch.first
+        last = self.report.pairs if stretch.last > self.report.pairs - BLURRED else stretch.last
         distance = abs(stretch.distance)
         where = f"{distance} line{'s' * (distance > 1)} {'later' if stretch.distance > 0 else 'earlier'}"
         until = "the end" if last == self.report.pairs else f"line {last:,}"

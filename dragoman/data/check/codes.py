@@ -15,7 +15,10 @@ tl tgl | tr tur | tt tat | ug uig | uk ukr ua | ur urd | uz uzb uzn | vi vie | v
 zh zho chi cmn cn | zu zul
 """
 _TWO_LETTERS = {name: code for code, *names in map(str.split, _NAMES.split("|")) for name in names}
-_CLOSE = [frozenset(group.split()) for group in ("bs hr sr", "id ms", "no nn da", "zh yue wuu", "ar ary arz")]
+_CLOSE = [
+    frozenset(group.split())
+    for group in ("bs hr sr", "id ms", "no nn da", "zh yue wuu", "ar ary arz", "he hbo", "ku sdh")
+]
 
 
 def known_code(code: str | None, known: frozenset[str]) -> str | None:

@@ -16,9 +16,9 @@ SUSPECT = re.compile(f"\ufffd|{CONTROL}|[\u00c2-\u00f4][{_CONTINUATION}]|{MARKUP
 MISREAD = re.compile(
     f"[\u00c2-\u00df][{_CONTINUATION}]|[\u00e0-\u00ef][{_CONTINUATION}]{{2}}|[\u00f0-\u00f4][{_CONTINUATION}]{{3}}"
 )
-# What bytes that start so stand for occurs in most languages: é, ß, « and ’, “, €. A capital that is followed by a
-# quotation mark is rarely one of these three, but may well be another: É».
-_COMMON_STARTS = "\u00c2\u00c3\u00e2"
+# What bytes that start so stand for occurs in most languages: é, ß, « and ’, “, €; 😀. A letter that is followed by a
+# quotation mark is rarely one of these, but may well be another: É».
+_COMMON_STARTS = "\u00c2\u00c3\u00e2\u00f0"
 
 
 def misread(text: str) -> bool:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.data.check.codes import close, known_code
-from dragoman.data.check.report import Block, Finding, PartReport, Side, Tally
+from dragoman.data.check.report import NUM_EXAMPLES, Block, Finding, PartReport, Side, Tally
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -29,8 +29,8 @@ SURE = 0.95
 NOT_BY_CHANCE = 5
 """Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
 SHARE = 0.02
-WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
-"""A word, or a character of scripts that do not separate words."""
+WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2,}")
+"""A word, or a character of scripts that do not separate words; single letters are lists, not language."""
 TYPICAL = 4.0
 """Logarithm of the odds from which on the words of a text are typical of one side."""
 NO_LANGUAGE = "zxx"
@@ -66,37 +66,38 @@ class Languages:
     def findings(self) -> Iterator[Finding]:
         """Sides that are exchanged, and languages that are not what they say."""
         pairs = sorted(pair for pair in self.sample if pair.source and pair.target)
-        if exchanged := exchanged_pairs(pairs):
-            what, advice = "pairs with source and target exchanged", "exchange their sides"
-            yield self._finding("exchanged", what, exchanged, advice=advice, looked_at=len(pairs))
-            pairs = [pair for pair in pairs if pair.number not in set(exchanged)]
-        source, target = self.report.source, self.report.target
-        lines = [(pair.number, pair.source) for pair in pairs], [(pair.number, pair.target) for pair in pairs]
-        for side, texts in zip((source, target), lines, strict=True):
+        sides = self.report.source, self.report.target
+        for index, side in enumerate(sides, start=1):
             # Of a language that it does not know, the identification gives now this one, now that.
             if side.declared is None or known_code(side.declared, known_languages()):
-                side.detected = main_language([text for _, text in texts])
-        if wrong := self._wrong_names(source, target):
-            yield self._finding("language", *wrong, looked_at=len(pairs))
-        for name, side, texts in zip(("source", "target"), (source, target), lines, strict=True):
-            yield from self._foreign_lines(name, side, texts)
+                side.detected = main_language([pair[index] for pair in pairs])
+        if wrong := self._wrong_names(*sides):
+            what, advice = wrong
+            yield self._finding("language", what, [pair.number for pair in pairs], advice, looked_at=len(pairs))
+        numbers = set()
+        if sides[0].detected is None or sides[0].detected != sides[1].detected:
+            numbers = set(exchanged_pairs(pairs))
+        if numbers:
+            what, advice = "pairs with source and target exchanged", "exchange their sides"
+            yield self._finding("exchanged", what, sorted(numbers), advice, looked_at=len(pairs), above=0.005)
+        for name, index, side in zip(("source", "target"), (1, 2), sides, strict=True):
+            yield from self._foreign_lines(name, side, [(p.number, p[index]) for p in pairs if p.number not in numbers])
 
-    def _wrong_names(self, source: Side, target: Side) -> tuple[str, list[int], str] | None:
-        """What is wrong if a side is not in the language that its file name says, or both are in the same."""
+    def _wrong_names(self, source: Side, target: Side) -> tuple[str, str] | None:
+        """What is wrong, and what to do, if a side is in another language than its file name says, or than expected."""
         said = [known_code(side.declared, known_languages()) for side in (source, target)]
         seen = [source.detected, target.detected]
         wrong = [bool(s and d and not close(s, d)) for s, d in zip(said, seen, strict=True)]
-        everything = [pair.number for pair in self.sample]
         if all(wrong) and close(said[0], seen[1]) and close(said[1], seen[0]):
             what = f"pairs from {seen[0]} to {seen[1]}, not from {source.declared} to {target.declared}"
-            return what, everything, "give the two files in the other order"
+            return what, "give the two files in the other order"
         named = zip(("source", "target"), (source, target), wrong, strict=True)
         if phrases := [f"a {name} in {side.detected}, not {side.declared}" for name, side, bad in named if bad]:
             what = f"pairs with {' and '.join(phrases)}"
-            return what, everything, "see whether these are the right files, under the right names"
+            return what, "see whether these are the right files, under the right names"
         if seen[0] and seen[0] == seen[1] and None in said:
             what = f"pairs with both sides in {seen[0]}"
-            return what, everything, "see whether these are the right files: there is nothing to translate"
+            return what, "see whether these are the right files: there is nothing to translate"
         return None
 
     def _foreign_lines(self, name: str, side: Side, lines: list[Line]) -> Iterator[Finding]:
@@ -112,11 +113,12 @@ class Languages:
                 what, advice = f"{name} lines in {other}, not {main}", "put the right text there, or remove them"
                 yield self._finding("foreign", what, numbers, advice, looked_at=len(long))
 
-    def _finding(self, kind: str, what: str, numbers: list[int], advice: str, *, looked_at: int) -> Finding:
-        tally = Tally()
-        for number in numbers:
-            tally.add(number)
-        return Finding(kind, "problem", what, tally, looked_at, advice, self.report.part)
+    def _finding(
+        self, kind: str, what: str, numbers: list[int], advice: str, *, looked_at: int, above: float = 0.0
+    ) -> Finding:
+        tally = Tally(len(numbers), numbers[:NUM_EXAMPLES])
+        severity = tally.serious(looked_at, above=above)
+        return Finding(kind, severity, what, tally, looked_at, advice, self.report.part)
 
 
 def exchanged_pairs(pairs: list[Sampled]) -> list[int]:
@@ -132,7 +134,7 @@ def exchanged_pairs(pairs: list[Sampled]) -> list[int]:
     return [
         pair.number
         for pair, (source, target) in zip(pairs, words, strict=True)
-        if exchanged(0, source) and exchanged(1, target)
+        if exchanged(0, source - target) and exchanged(1, target - source)
     ]
 
 
@@ -158,9 +160,18 @@ def sure_language(text: str) -> str | None:
 def main_language(texts: list[str]) -> str | None:
     """The language of most texts; None where most are not clear."""
     chunks = [" ".join(texts[start : start + LINES_AT_ONCE]) for start in range(0, len(texts), LINES_AT_ONCE)]
-    votes = Counter(map(sure_language, chunks))
-    language, count = max(votes.items(), key=lambda item: item[1], default=(None, 0))
+    votes = Counter(_most_likely(chunk) for chunk in chunks)
+    language = max(votes, key=votes.__getitem__, default=None)
+    count = sum(n for other, n in votes.items() if other and language and close(other, language))
     return language if 2 * count > len(chunks) else None
+
+
+def _most_likely(text: str) -> str | None:
+    """Like `sure_language`, but languages that are close count together, and the first of them is given."""
+    ranked = _identifier().rank(text)
+    language = ranked[0][0]
+    certainty = sum(probability for other, probability in ranked if close(other, language))
+    return language if certainty > SURE and language != NO_LANGUAGE else None
 
 
 def script(text: str) -> str | None:

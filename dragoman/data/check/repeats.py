@@ -29,11 +29,11 @@ class Repeats:
     @property
     def sources(self) -> Int64[np.ndarray, " pairs"]:
         """Hashes of the folded source sentences."""
-        return np.asarray(self._sources)
+        return np.frombuffer(self._sources, np.int64)
 
     def findings(self) -> Iterator[Finding]:
         """Repeated pairs, and sources with several translations."""
-        report, pairs = self.report, np.asarray(self._pairs)
+        report, pairs = self.report, np.frombuffer(self._pairs, np.int64)
         again = _seen_before(pairs)
         report.different = int((~again).sum())
         if again.any():
@@ -53,7 +53,7 @@ class Repeats:
             yield Finding("translations", "note", what, self._tally(several), report.usable, advice, report.part)
 
     def _tally(self, which: Bool[np.ndarray, " pairs"]) -> Tally:
-        numbers = np.asarray(self._numbers)[which]
+        numbers = np.frombuffer(self._numbers, np.int64)[which]
         return Tally(len(numbers), numbers[:NUM_EXAMPLES].tolist())
 
     def shared(self, held_out: "Repeats") -> Tally:

@@ -54,8 +54,8 @@ class Tally:
             self.examples.append(number)
 
     def serious(self, total: int, *, above: float) -> Severity:
-        """A problem if more than this share of `total` has it."""
-        return "problem" if self.count > above * total else "note"
+        """A problem if more than this share of `total` has it, and more than one or two."""
+        return "problem" if self.count > max(2, above * total) else "note"
 
 
 @dataclass(frozen=True)

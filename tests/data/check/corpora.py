@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from functools import cache
 
 from dragoman.data.bitext import Bitext
 from dragoman.data.check import Finding, Report, check
@@ -11,9 +12,18 @@ Pairs = list[tuple[str, str]]
 ENGLISH_FRENCH = ("en", "fr")
 
 
+MOST = 2_003
+
+
+@cache
+def _grammar() -> Pairs:
+    return list(generate(MOST, seed=5))
+
+
 def clean(count: int) -> Pairs:
-    """English sentences with their French translations."""
-    return list(generate(count, seed=5))
+    """Up to MOST English sentences with their French translations."""
+    assert count <= MOST
+    return _grammar()[:count]
 
 
 def german(count: int) -> list[str]:

@@ -10,7 +10,7 @@ from dragoman.data.check.alignment import CERTAIN, Alignment, Stretch, signature
 from dragoman.data.check.report import Block, PartReport, Side
 from tests.data.check.corpora import Pairs, bitext, clean
 
-COUNT = 3_001
+COUNT = 2_003
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
 
 
 @pytest.mark.parametrize("distance", [-5, -2, -1, 1, 3])
-@pytest.mark.parametrize(("first", "last"), [(1, COUNT), (1_501, COUNT), (701, 1_301)])
+@pytest.mark.parametrize(("first", "last"), [(1, COUNT), (1_001, COUNT), (701, 1_301)])
 def test_a_stretch_out_of_step_is_found_with_distance_and_place(corpus, distance, first, last):
     (finding,) = examined(shifted(corpus, distance, first, last)).findings()
     assert (finding.kind, finding.severity) == ("misaligned", "problem")
@@ -48,9 +48,9 @@ def test_a_stretch_out_of_step_is_found_with_distance_and_place(corpus, distance
 
 
 def test_two_stretches_are_both_found(corpus):
-    pairs = shifted(shifted(corpus, 1, 401, 1_100), -2, 1_901, 2_600)
+    pairs = shifted(shifted(corpus, 1, 401, 900), -2, 1_301, 1_800)
     found = list(examined(pairs).findings())
-    assert [abs(f.tally.examples[0] - first) <= 15 for f, first in zip(found, (401, 1_901), strict=True)] == [True] * 2
+    assert [abs(f.tally.examples[0] - first) <= 15 for f, first in zip(found, (401, 1_301), strict=True)] == [True] * 2
     assert ["1 line later" in found[0].what, "2 lines earlier" in found[1].what] == [True, True]
 
 
@@ -75,9 +75,9 @@ def test_sides_of_different_texts_are_told_from_one(corpus):
 
 
 def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
-    pairs = shifted(corpus, -1, 1_501, COUNT)
+    pairs = shifted(corpus[:1_009], -1, 501, 1_009)
     (whole,) = examined(pairs).findings()
-    for size in (7, 13, 997):
+    for size in (13, 97):
         monkeypatch.setattr(report_module, "PAIRS_PER_BLOCK", size)
         (finding,) = examined(pairs).findings()
         assert finding.what.endswith("to the end, their targets 1 line earlier")
@@ -95,7 +95,7 @@ def test_the_cumulative_sum_is_that_of_the_definition():
             height += gain
         if height > best[0]:
             best = (height, start, place)
-    for size in (1, 13, 997):
+    for size in (7, 13, 997):
         stretch = Stretch(1, start=0)
         for place in range(0, len(gains), size):
             stretch.add(gains[place : place + size], place)

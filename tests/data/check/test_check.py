@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.data.check.corpora import Pairs, clean, german, problems, report
+from tests.data.check.corpora import Pairs, clean, german, only, problems, report
 
 COUNT = 2_003
 
@@ -71,16 +71,28 @@ def planted(name: str, pairs: Pairs) -> Pairs:
 
 
 @pytest.mark.parametrize(
-    ("name", "share"),
+    ("name", "share", "followed_by"),
     [
-        ("misaligned", 0.5), ("unrelated", 1.0), ("exchanged", 0.1), ("duplicates", 0.3), ("foreign", 0.1),
-        ("language", 1.0), ("empty target", 0.1), ("markup", 0.1), ("control", 0.1),
+        # Sides that do not belong together have lengths that do not fit.
+        ("misaligned", 0.5, {"ratio"}), ("unrelated", 1.0, {"ratio"}), ("exchanged", 0.1, set()),
+        ("duplicates", 0.3, set()), ("foreign", 0.12, {"ratio"}), ("language", 1.0, {"unrelated", "ratio"}),
+        ("empty target", 0.1, set()), ("equal", 0.1, set()), ("markup", 0.1, set()), ("control", 0.1, set()),
+        ("ratio", 0.1, set()), ("misread", 0.1, set()), ("replaced", 1.0, set()),
     ],
 )  # fmt: skip
-def test_a_planted_fault_is_found_with_its_share_and_nothing_else_is(corpus, name, share):
+def test_a_planted_fault_is_found_with_its_share_and_nothing_else_is(corpus, name, share, followed_by):
     found = report(planted(name, corpus))
-    (problem,) = problems(found)
-    assert problem.kind == name
-    assert problem.share == pytest.approx(share, abs=0.02)
-    assert problem.tally.examples[:1] > [0]
-    assert "First look at the problem above" in found.verdict[-1]
+    kinds = {problem.kind for problem in problems(found)}
+    assert name in kinds
+    assert kinds <= {name} | followed_by
+    assert only(found.findings, name).share == pytest.approx(share, abs=0.03)
+    assert only(found.findings, name).tally.examples
+    assert "above" in found.verdict[-1]
+
+
+def test_a_held_out_part_is_looked_at_as_well_as_compared(corpus):
+    test = planted("exchanged", corpus[1_501:])
+    found = report(corpus[:1_601], valid=corpus[1_801:], test=test)
+    assert {(problem.kind, problem.part) for problem in problems(found)} == {
+        ("overlap", "train"), ("exchanged", "test"), ("leak", "test"),
+    }  # fmt: skip

@@ -58,10 +58,10 @@ def test_overlaps_are_by_folded_source_as_in_training():
     parts = {
         "train": repeats([("Go.", "Va."), ("Stay.", "x"), ("go. ", "Pars."), ("Else", "y")]),
         "valid": repeats([("GO.", "z"), ("Far", "w")], "valid"),
-        "test": repeats([("far", "v"), ("Near", "u"), ("stay.", "t")], "test"),
+        "test": repeats([("far", "v"), ("Near", "u"), ("stay.", "t"), ("FAR", "v"), ("far ", "w")], "test"),
     }
     in_valid, in_test, leak = overlaps(parts)
     assert [(f.kind, f.tally.examples) for f in (in_valid, in_test)] == [("overlap", [1, 3]), ("overlap", [2])]
     assert "2 pairs remain" in in_valid.advice
-    assert (leak.kind, leak.part, leak.tally.examples, leak.severity) == ("leak", "test", [1], "problem")
+    assert (leak.kind, leak.part, leak.tally.examples, leak.severity) == ("leak", "test", [1, 4, 5], "problem")
     assert list(overlaps({"train": parts["valid"]})) == []
