@@ -63,6 +63,22 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
 
 
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(tmp_path, capsys):
+    pairs = [f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:120")]
+    parts = {"train": pairs[:80], "valid": pairs[80:100], "test": pairs[97:]}
+    for name, lines in parts.items():
+        (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    settings = [f"data.{name}=[{tmp_path / name}.tsv]" for name in ("valid", "test")]
+    settings += ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "tokenizer.vocab_size=300"]
+    settings += ["training.max_steps=2", "training.validate_every=2", "decoding.beam_size=1"]
+    config, bitext = run.configure([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
+    run.start(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    few, leak = capsys.readouterr().err.split("\n")[:-1]
+    assert few.startswith("Warning: 80 pairs to train on are few pairs")
+    assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
+
+
 @pytest.mark.slow
 def test_the_demo_translates_combinations_it_never_saw(tmp_path):
     dragoman, model = [sys.executable, "-m", "dragoman"], str(tmp_path / "demo")

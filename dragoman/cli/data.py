@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 BARS = " ▁▂▃▄▅▆▇█"
-NUM_BARS = 16
+NUM_BARS = 12
 NOT_BY_LINE = re.compile(r"(?i)(builtin|hf):|.*\.(tmx|xlf|xliff|po|jsonl?)(\.\w+)?$")
 """Names of data in which pair N is not in line N of a file."""
 
@@ -100,9 +100,9 @@ def _sizes(part: "PartReport") -> "Table":
         remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""
         rows.append((f"{name} {language}", _bars(length.histogram(NUM_BARS, end)), remark))
-    spread = f"target characters for one of the source (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
+    spread = f"times as many characters in the target (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
     rows.append(("ratio", f"{part.ratio(50):.2f}", spread))
-    counts = f"{part.pairs:,} pairs, {part.different:,} different, {part.different_sources:,} different sources"
+    counts = f"{part.pairs:,} pairs, {part.different:,} different, {part.different_sources:,} sources"
     return results_table(f"{TITLES[part.part]} ({part.name}): {counts}", rows)
 
 

@@ -9,7 +9,7 @@ import random
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 SAMPLE = 10_000
 LINES_AT_ONCE = 20
 """Lines that are identified together, to learn what a side is in: the longer the text, the surer."""
-LETTERS = 30
-"""Letters below which a single line is not identified."""
+ENOUGH_BYTES = 36
+"""Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
 SURE = 0.95
 """Probability from which on a single line counts as another language."""
+MIXED = 0.4
+"""Share of the lines that a language needs to be that of a side without clear majority."""
 NOT_BY_CHANCE = 5
 """Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
 SHARE = 0.02
@@ -36,8 +38,6 @@ TYPICAL = 4.0
 NO_LANGUAGE = "zxx"
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
 
-Line = tuple[int, str]
-
 
 class Sampled(NamedTuple):
     """A pair and its number."""
@@ -45,6 +45,13 @@ class Sampled(NamedTuple):
     number: int
     source: str
     target: str
+
+
+class Labelled(NamedTuple):
+    """The language or script of a line."""
+
+    number: int
+    label: str | None
 
 
 class Languages:
@@ -67,21 +74,30 @@ class Languages:
         """Sides that are exchanged, and languages that are not what they say."""
         pairs = sorted(pair for pair in self.sample if pair.source and pair.target)
         sides = self.report.source, self.report.target
-        for index, side in enumerate(sides, start=1):
-            # Of a language that it does not know, the identification gives now this one, now that.
-            if side.declared is None or known_code(side.declared, known_languages()):
-                side.detected = main_language([pair[index] for pair in pairs])
+        labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
         if wrong := self._wrong_names(*sides):
             what, advice = wrong
             yield self._finding("language", what, [pair.number for pair in pairs], advice, looked_at=len(pairs))
-        numbers = set()
+        exchanged = set()
         if sides[0].detected is None or sides[0].detected != sides[1].detected:
-            numbers = set(exchanged_pairs(pairs))
-        if numbers:
-            what, advice = "pairs with source and target exchanged", "exchange their sides"
-            yield self._finding("exchanged", what, sorted(numbers), advice, looked_at=len(pairs), above=0.005)
-        for name, index, side in zip(("source", "target"), (1, 2), sides, strict=True):
-            yield from self._foreign_lines(name, side, [(p.number, p[index]) for p in pairs if p.number not in numbers])
+            exchanged = set(exchanged_pairs(pairs))
+        if exchanged:
+            what, advice = "pairs with source and target exchanged", "exchange their sides and check again"
+            yield self._finding("exchanged", what, sorted(exchanged), advice, looked_at=len(pairs), above=0.005)
+        for name, side, labelled in zip(("source", "target"), sides, labels, strict=True):
+            yield from self._foreign_lines(name, side, [line for line in labelled if line.number not in exchanged])
+
+    @staticmethod
+    def _label(side: Side, pairs: list[Sampled], index: int) -> list[Labelled]:
+        """Learn the language of a side; returns those of lines that are long enough, or scripts if it is unclear."""
+        long = [pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES]
+        # Of a language that it does not know, the identification gives now this one, now that.
+        if side.declared is None or known_code(side.declared, known_languages()):
+            labels = [sure_language(pair[index]) for pair in long]
+            side.detected = main_language([pair[index] for pair in pairs], labels, expected=side.declared)
+        if side.detected is None:
+            labels = [script(pair[index]) for pair in long]
+        return [Labelled(pair.number, label) for pair, label in zip(long, labels, strict=True)]
 
     def _wrong_names(self, source: Side, target: Side) -> tuple[str, str] | None:
         """What is wrong, and what to do, if a side is in another language than its file name says, or than expected."""
@@ -100,18 +116,15 @@ class Languages:
             return what, "see whether these are the right files: there is nothing to translate"
         return None
 
-    def _foreign_lines(self, name: str, side: Side, lines: list[Line]) -> Iterator[Finding]:
+    def _foreign_lines(self, name: str, side: Side, lines: list[Labelled]) -> Iterator[Finding]:
         """Lines in another language than most of their side; where that is not known, in another script."""
-        label: Callable[[str], str | None] = script if side.detected is None else sure_language
-        long = [(number, text) for number, text in lines if sum(map(str.isalpha, text)) >= LETTERS]
-        labelled = [(number, label(text)) for number, text in long]
-        counts = Counter(found for _, found in labelled if found)
+        counts = Counter(line.label for line in lines if line.label)
         main = side.detected or max(counts, key=counts.__getitem__, default=None)
         for other, count in counts.items():
-            if not close(other, main) and count >= max(NOT_BY_CHANCE, SHARE * len(long)):
-                numbers = [number for number, found in labelled if found == other]
+            if not close(other, main) and count >= max(NOT_BY_CHANCE, SHARE * len(lines)):
+                numbers = [line.number for line in lines if line.label == other]
                 what, advice = f"{name} lines in {other}, not {main}", "put the right text there, or remove them"
-                yield self._finding("foreign", what, numbers, advice, looked_at=len(long))
+                yield self._finding("foreign", what, numbers, advice, looked_at=len(lines))
 
     def _finding(
         self, kind: str, what: str, numbers: list[int], advice: str, *, looked_at: int, above: float = 0.0
@@ -157,13 +170,27 @@ def sure_language(text: str) -> str | None:
     return language if probability > SURE and language != NO_LANGUAGE else None
 
 
-def main_language(texts: list[str]) -> str | None:
-    """The language of most texts; None where most are not clear."""
+def main_language(texts: list[str], votes: list[str | None], *, expected: str | None = None) -> str | None:
+    """The language of most texts; where they are mixed, of a large part; None where it is not clear.
+
+    `votes` are the languages of single lines. The one that the code `expected` means is preferred if many are for it.
+    """
+    code = known_code(expected, known_languages())
+    if code and sum(vote is not None and close(vote, code) for vote in votes) > MIXED * len(votes):
+        return code
     chunks = [" ".join(texts[start : start + LINES_AT_ONCE]) for start in range(0, len(texts), LINES_AT_ONCE)]
-    votes = Counter(_most_likely(chunk) for chunk in chunks)
-    language = max(votes, key=votes.__getitem__, default=None)
-    count = sum(n for other, n in votes.items() if other and language and close(other, language))
-    return language if 2 * count > len(chunks) else None
+    language, share = _most_common([_most_likely(chunk) for chunk in chunks])
+    if share <= 0.5:
+        language, share = _most_common(votes)
+    return language if share > MIXED else None
+
+
+def _most_common(votes: list[str | None]) -> tuple[str | None, float]:
+    """The language that most votes are for, and the share of the votes for it or for one close to it."""
+    counts = Counter(vote for vote in votes if vote)
+    language = max(counts, key=counts.__getitem__, default=None)
+    agreeing = sum(count for other, count in counts.items() if language and close(other, language))
+    return language, agreeing / max(1, len(votes))
 
 
 def _most_likely(text: str) -> str | None:

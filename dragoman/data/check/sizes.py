@@ -16,7 +16,7 @@ KINDS = (
     Kind("empty source", "pairs with an empty source", 0.01, "`train` leaves them out"),
     Kind("empty target", "pairs with an empty target", 0.01, "`train` leaves them out"),
     Kind("empty", "empty lines", 0.05, "`train` leaves them out"),
-    Kind("equal", "pairs with equal sides", 0.02, "translate or remove them: a model learns to copy from them"),
+    Kind("equal", "pairs with equal sides", 0.05, "translate or remove them: a model learns to copy from them"),
     Kind(
         "long",
         f"pairs with more than {LONG:,} characters on a side",
