@@ -31,8 +31,8 @@ MIXED = 0.4
 NOT_BY_CHANCE = 5
 """Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
 SHARE = 0.02
-WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2,}")
-"""A word, or a character of scripts that do not separate words; single letters are lists, not language."""
+WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
+"""A word, or a character of scripts that do not separate words."""
 TYPICAL = 4.0
 """Logarithm of the odds from which on the words of a text are typical of one side."""
 NO_LANGUAGE = "zxx"

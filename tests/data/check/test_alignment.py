@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.check import report as report_module
-from dragoman.data.check.alignment import CERTAIN, Alignment, Stretch, signature
+from dragoman.data.check.alignment import CERTAIN, FARTHEST, Alignment, Stretch, signature
 from dragoman.data.check.report import Block, PartReport, Side
 from tests.data.check.corpora import Pairs, bitext, clean
 
@@ -54,6 +54,12 @@ def test_two_stretches_are_both_found(corpus):
     assert ["1 line later" in found[0].what, "2 lines earlier" in found[1].what] == [True, True]
 
 
+def test_distances_that_fit_less_well_are_not_told_too(corpus):
+    twice = [pair for pair in corpus[:701] for _ in range(2)]
+    (finding,) = examined(shifted(twice, 3, 501, 1_402)).findings()
+    assert "3 lines later" in finding.what
+
+
 def test_aligned_corpora_stay_far_from_the_threshold(corpus):
     by_length = sorted(corpus, key=lambda pair: len(pair[0]))
     by_text = sorted(corpus)
@@ -79,7 +85,9 @@ def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
     (whole,) = examined(pairs).findings()
     for size in (13, 97):
         monkeypatch.setattr(report_module, "PAIRS_PER_BLOCK", size)
-        (finding,) = examined(pairs).findings()
+        alignment = examined(pairs)
+        (finding,) = alignment.findings()
+        assert all(stretch.steps == len(pairs) - 2 * FARTHEST for stretch in alignment.stretches)
         assert finding.what.endswith("to the end, their targets 1 line earlier")
         assert abs(finding.tally.examples[0] - whole.tally.examples[0]) <= 5
 

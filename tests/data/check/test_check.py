@@ -99,9 +99,16 @@ def test_a_held_out_part_is_looked_at_as_well_as_compared(corpus):
 
 
 def test_exchanged_pairs_in_a_sorted_corpus_are_not_called_misaligned(corpus):
-    # Every sentence has two translations, in neighbouring lines, each in one direction.
-    both = sorted(corpus[:1_001])
-    pairs = [pair for source, target in both for pair in ((source, target), (f"{target} !", f"{source} !"))]
-    kinds = {problem.kind for problem in problems(report(pairs, languages=(None, None)))}
-    assert "misaligned" not in kinds
-    assert kinds & {"exchanged", "foreign"}
+    # Every sentence has five translations in neighbouring lines, one of them with its sides exchanged.
+    pairs = []
+    for source, target in sorted(corpus[:401]):
+        translations = [target, f"{target} Oui.", f"Oui, {target}", f"Bon. {target}", f"{target} !"]
+        pairs += [(source, text) if place != 2 else (text, source) for place, text in enumerate(translations)]
+    assert {"exchanged"} <= {problem.kind for problem in problems(report(pairs))} <= {"exchanged", "foreign"}
+
+
+def test_few_pairs_suffice_if_nothing_need_be_split_off(corpus):
+    valid, test = corpus[100:120], corpus[200:220]
+    assert report(corpus[:5], valid=valid, test=test).trainable
+    assert not report(corpus[:5], valid=valid).trainable
+    assert not report(corpus[:5]).trainable

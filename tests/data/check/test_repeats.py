@@ -48,6 +48,12 @@ def test_repeated_pairs_and_further_translations(seed, monkeypatch):
     assert (found.report.different, found.report.different_sources) == (len(seen), len(sources))
 
 
+def test_several_translations_matter_in_training_alone():
+    pairs = [("Go.", "Va."), ("Go.", "Pars.")]
+    assert [finding.kind for finding in repeats(pairs).findings()] == ["translations"]
+    assert list(repeats(pairs, "test").findings()) == []
+
+
 def test_no_pairs_at_all_are_no_repeats():
     found = repeats([("", "")])
     assert list(found.findings()) == []
