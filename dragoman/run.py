@@ -14,6 +14,7 @@ from dragoman.conclusion import conclude
 from dragoman.config import RunConfig, TrainingConfig
 from dragoman.configuration import reconfigure
 from dragoman.data.bitext import CleanedBitext
+from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
@@ -129,6 +130,9 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
         f"{about.train_pairs:,} pairs to train on, {len(data.valid_pairs):,} to validate, "
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
     )
+    held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
+    for warning in training_warnings(about.train_pairs, *held_out):
+        display.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())
     display.note(f"A {config.size} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {machine()}.")

@@ -126,6 +126,7 @@ def test_every_example_of_the_help_is_a_command_that_parses():
 
 def test_the_readme_lists_every_command():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    names |= {group.name for group in app.registered_groups}
     listed = set(re.findall(r"^\| `dragoman (\w+)", README, re.MULTILINE))
     assert listed == names
 

@@ -9,7 +9,8 @@ import pytest
 
 from dragoman import run
 from dragoman.configuration import configure
-from dragoman.errors import UsageError
+from dragoman.data.bitext import Bitext
+from dragoman.errors import Interrupted, UsageError
 from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
@@ -68,6 +69,26 @@ def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_p
         assert text in said
     assert list(directory.tensorboard.iterdir())
     assert json.loads(directory.evaluation.read_bytes())["sentences"] == 7
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(tmp_path, capsys, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_fit", stop)
+    pairs = [f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:120")]
+    parts = {"train": pairs[:80], "valid": pairs[80:100], "test": pairs[97:]}
+    for name, lines in parts.items():
+        (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    settings = [f"data.{name}=[{tmp_path / name}.tsv]" for name in ("valid", "test")]
+    settings += ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "tokenizer.vocab_size=300"]
+    config, bitext = configure([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
+    with pytest.raises(Interrupted):
+        run.start(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    few, leak = capsys.readouterr().err.split("\n")[:-1]
+    assert few.startswith("Warning: 80 pairs to train on are few pairs")
+    assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
 
 
 @pytest.mark.slow
