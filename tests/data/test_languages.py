@@ -30,6 +30,12 @@ def test_of_two_languages_the_first_is_the_source_unless_others_are_wanted():
     assert choose_languages(["fr-FR", "en", "de"], ("de", "fr"), "f") == ("de", "fr-FR")
 
 
+def test_no_more_of_a_file_is_read_than_it_takes_to_find_the_wanted_languages():
+    codes = iter(["fr", "de", "en-GB", "it", "fr"])
+    assert choose_languages(codes, ("en", "fr"), "f") == ("en-GB", "fr")
+    assert list(codes) == ["it", "fr"]
+
+
 @pytest.mark.parametrize(
     ("codes", "wanted", "words"),
     [
