@@ -42,7 +42,7 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
         )
     bitext = open_corpora(data)
     for held_out in filter(None, (data.valid, data.test)):
-        Bitext.open(*held_out, languages=data.languages)
+        Bitext.open(*held_out, languages=bitext.languages)
     num_pairs = sum(1 for _ in bitext)
     if data.source and data.source.startswith(GRAMMAR):
         # The grammar holds out whole combinations of words, which no split by sentence could.

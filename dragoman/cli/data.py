@@ -66,19 +66,19 @@ def _show(report: "Report", *, unit: str, quiet: bool) -> None:
     """Print it all; when quiet, problems and the verdict alone. `unit` is what has a number."""
     from rich.markup import escape
 
-    from dragoman.terminal import console as make_console
+    from dragoman.terminal import console
 
-    console = make_console()
+    screen = console()
     if not quiet:
         for part in report.parts:
-            console.print(_sizes(part))
-        console.print()
+            screen.print(_sizes(part))
+        screen.print()
     for finding in report.findings:
         if finding.severity == "problem":
-            console.print(f"[bold yellow]Problem[/]  {escape(_sentence(finding, unit))}", soft_wrap=True)
+            screen.print(f"[bold yellow]Problem[/]  {escape(_sentence(finding, unit))}", soft_wrap=True)
         elif not quiet:
-            console.print(f"[bold]Note[/]     {escape(_sentence(finding, unit))}", soft_wrap=True)
-    console.print(escape("\n" + "\n".join(report.verdict)), soft_wrap=True)
+            screen.print(f"[bold]Note[/]     {escape(_sentence(finding, unit))}", soft_wrap=True)
+    screen.print(escape("\n" + "\n".join(report.verdict)), soft_wrap=True)
 
 
 def _sentence(finding: "Finding", unit: str) -> str:
