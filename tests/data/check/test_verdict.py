@@ -51,6 +51,11 @@ def test_longer_sentences_than_those_measured_are_said_to_be_harder():
     assert "same kind" in expectation(29_000, words=12.0)[1]
 
 
+def test_fewer_pairs_than_those_measured_are_said_to_give_less():
+    assert "fewer pairs" in expectation(12_000, words=12.0)[1]
+    assert "fewer pairs" not in expectation(29_000, words=12.0)[1]
+
+
 @pytest.mark.parametrize(
     ("pairs", "held_out", "trainable"), [(9, False, False), (10, False, True), (1, True, True), (0, True, False)]
 )
