@@ -18,6 +18,10 @@ PRECISIONS = "auto|float32|bfloat16"
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
 BeamSize = Annotated[int, Option(min=1, max=64, help="Hypotheses kept alive; 1 is greedy search.")]
+Ensemble = Annotated[
+    list[Path] | None,
+    Option(metavar="MODEL", help="Another model of the same vocabulary to translate with; may be repeated."),
+]
 LengthPenalty = Annotated[float, Option(min=0.0, help="Exponent of the length that log-probabilities are divided by.")]
 Precision = Annotated[str, Option(metavar=PRECISIONS, help="Of the products; auto: bfloat16 where there is hardware.")]
 Workers = Annotated[int | None, Option(min=1, help="Processes on a CPU.", show_default="one per core")]
