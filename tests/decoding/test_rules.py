@@ -1,0 +1,120 @@
+"""Rules against enumeration: forced beginnings, and phrases that must not be said again and again."""
+
+import itertools
+import math
+import random
+
+import pytest
+import torch
+
+from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies
+from dragoman.decoding.search import beam_search, greedy_search
+from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
+
+EOS = 3
+
+
+def copies_at_the_end(tokens: list[int], most: int) -> bool:
+    """Whether the tokens end with a phrase said more than `most` times in a row."""
+    for size in range(1, len(tokens) // (most + 1) + 1):
+        phrase = tokens[-size:]
+        if tokens[-size * (most + 1) :] == phrase * (most + 1):
+            return True
+    return False
+
+
+def ruled(table: torch.Tensor, prefixes: list[list[int]], copies: list[int] | None = None) -> RuledStepper:
+    return RuledStepper(Chain(table), bans=[RepetitionGuard(copies)] if copies else [], prefixes=prefixes)
+
+
+def test_a_forced_beginning_leaves_the_hypotheses_that_have_it() -> None:
+    prefixes = [[4], [], [1, 4], [0, 1, 2]]
+    table = chains(7, sentences=4)
+    limits = [3, 3, 3, 3]
+    found = beam_search(ruled(table, prefixes), beam_size=EVERYTHING, max_lengths=limits, bos_id=BOS, eos_id=EOS)
+    for chain, prefix, group in zip(table, prefixes, found, strict=True):
+        everything = all_hypotheses(chain, 3, EOS, 1.0)
+        expected = [h for h in everything if h.tokens[: len(prefix)] == prefix]
+        assert 0 < len(expected) < len(everything) or not prefix
+        agree(group, expected)
+
+
+def test_greedy_search_goes_on_from_a_forced_beginning() -> None:
+    prefixes = [[4, 4, 1], [], [1]]
+    table = chains(11, sentences=3, positions=7, vocab=11)
+    found = greedy_search(ruled(table, prefixes), max_lengths=[7, 7, 7], bos_id=BOS, eos_id=EOS)
+    for chain, prefix, (hypothesis,) in zip(table, prefixes, found, strict=True):
+        path, total = [BOS], 0.0
+        while len(path) <= 7 and (len(path) == 1 or path[-1] != EOS):
+            place = len(path) - 1
+            token = prefix[place] if place < len(prefix) else int(chain[place, path[-1]].argmax())
+            total += float(chain[place, path[-1], token])
+            path.append(token)
+        finished = path[-1] == EOS
+        agree([hypothesis], [scored(path[1:-1] if finished else path[1:], total, 1.0, finished=finished)])
+
+
+def test_a_forced_beginning_may_say_what_is_banned() -> None:
+    table = chains(13, sentences=1, positions=7, vocab=7)
+    stepper = ruled(table, [[5, 5, 5, 5]], [2])
+    ((best, *_),) = beam_search(stepper, beam_size=3, max_lengths=[7], bos_id=BOS, eos_id=EOS)
+    assert best.tokens[:4] == [5, 5, 5, 5]
+    assert best.tokens[4:5] != [5]
+    assert math.isfinite(best.log_prob)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_the_guard_bans_what_would_be_one_copy_too_many(copies: int) -> None:
+    guard = RepetitionGuard([copies])
+    banned_somewhere = 0
+    for length in range(1, 12):
+        # Two letters alone, so that phrases of one to five tokens are often said again; 9 is the begin of sentence.
+        histories = list(itertools.islice(itertools.product((0, 1), repeat=length), 0, None, 3))
+        table = torch.tensor([[9, *tokens] for tokens in histories])
+        rows, tokens = guard(table, torch.zeros(len(table), dtype=torch.long))
+        banned = set(zip(rows.tolist(), tokens.tolist(), strict=True))
+        for row, history in enumerate(histories):
+            for token in (0, 1):
+                assert ((row, token) in banned) == copies_at_the_end([*history, token], copies), (history, token)
+        banned_somewhere += len(banned)
+    assert banned_somewhere > 100
+
+
+def test_sentences_may_repeat_themselves_differently_often() -> None:
+    guard = RepetitionGuard([2, 5, 3])
+    table = torch.tensor([[9, 1, 7, 7, 7], [9, 7, 7, 7, 7], [9, 1, 7, 7, 7], [9, 0, 1, 7, 7]])
+    rows, tokens = guard(table, torch.tensor([2, 1, 1, 0]))
+    assert (rows.tolist(), tokens.tolist()) == ([3, 0], [7, 7])
+
+
+def test_the_guard_follows_a_beam_through_its_reorderings() -> None:
+    # Only tokens 4 and 5 have any probability, so that every hypothesis would repeat itself soon.
+    table = torch.full((3, 17, 7, 7), -9.0)
+    table[..., 4], table[..., 5], table[..., EOS] = -0.1, -0.11, -8.0
+    table = table.log_softmax(-1)
+    limits = [17, 11, 13]
+    free = beam_search(Chain(table), beam_size=5, max_lengths=limits, bos_id=BOS, eos_id=EOS)
+    assert any(copies_at_the_end(h.tokens[:end], 2) for h in free[0] for end in range(18))
+    found = beam_search(ruled(table, [[]] * 3, [2, 2, 2]), beam_size=5, max_lengths=limits, bos_id=BOS, eos_id=EOS)
+    for group in found:
+        assert len(group) == 5
+        for h in group:
+            assert not any(copies_at_the_end(h.tokens[:end], 2) for end in range(len(h.tokens) + 1))
+
+
+def test_no_rules_change_nothing() -> None:
+    table = chains(17, sentences=5, positions=7, vocab=11)
+    options = {"beam_size": 3, "max_lengths": [7, 5, 3, 7, 2], "bos_id": BOS, "eos_id": EOS}
+    for one, other in zip(
+        beam_search(ruled(table, [[]] * 5), **options), beam_search(Chain(table), **options), strict=True
+    ):
+        agree(one, other)
+
+
+def test_most_copies_counts_the_phrase_said_most_often_on_end() -> None:
+    dice = random.Random(19)
+    for _ in range(211):
+        tokens = dice.choices((0, 1, 2), k=dice.randint(0, 13))
+        ends = range(len(tokens) + 1)
+        by_hand = max(n for n in range(1, 15) if n == 1 or any(copies_at_the_end(tokens[:e], n - 1) for e in ends))
+        assert most_copies(tokens) == by_hand, tokens
