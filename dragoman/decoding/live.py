@@ -2,7 +2,7 @@
 
 import select
 from collections.abc import Iterator
-from io import BufferedIOBase, UnsupportedOperation
+from io import BufferedIOBase
 
 from dragoman.lines import read_lines
 
@@ -34,12 +34,11 @@ class _Watched(BufferedIOBase):
 
     def would_wait(self) -> bool:
         """Whether reading the next line would wait for the other end."""
-        if self._ended or self._rest.find(b"\n", self._place) >= 0:
-            return False
-        try:
-            return not select.select([self._stream], [], [], 0)[0]
-        except (OSError, ValueError, UnsupportedOperation):  # no pipe: memory, or a console of Windows
-            return False
+        while not self._ended and self._rest.find(b"\n", self._place) < 0:
+            if not _ready(self._stream):
+                return True
+            self._fill()
+        return False
 
     def peek(self, size: int = 0) -> bytes:
         """What is there, at least a byte before the end."""
@@ -61,3 +60,11 @@ class _Watched(BufferedIOBase):
     def _fill(self) -> None:
         new = self._stream.read1(_AT_ONCE)
         self._rest, self._place, self._ended = self._rest[self._place :] + new, 0, not new
+
+
+def _ready(stream: BufferedIOBase) -> bool:
+    """Whether there is something to read, or the end."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):  # no pipe but memory, or a console of Windows
+        return True

@@ -28,7 +28,9 @@ def test_a_line_is_given_before_the_next_is_written(pipe) -> None:
     assert [next(lines) for _ in range(4)] == ["one", "two", None, None]
     write(b"ee\r\n\n")
     assert [next(lines) for _ in range(3)] == ["three", "", None]
-    write(b"last")
+    write(b"la")
+    assert next(lines) is None  # half a line is none yet
+    write(b"st")
     write(b"")
     assert list(lines) == ["last"]
 
