@@ -152,8 +152,12 @@ class ForbiddenTerms:
         mask = self._masks.get(tail)
         if mask is None:
             search = self._pattern.search
-            mask = torch.tensor([i for i, piece in enumerate(self._pieces) if search(tail + piece)], dtype=torch.long)
-            self._masks[tail] = mask
+            # Within a term, tokens without text could move its beginning out of sight.
+            silent = "" if any(tail[start:] in self._beginnings for start in range(len(tail))) else None
+            banned = [
+                i for i, piece in enumerate(self._pieces) if (piece == silent and i != EOS_ID) or search(tail + piece)
+            ]
+            mask = self._masks[tail] = torch.tensor(banned, dtype=torch.long)
             if len(self._masks) > _KEPT_MASKS:
                 self._masks.popitem(last=False)
         return mask

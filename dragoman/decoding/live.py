@@ -10,7 +10,7 @@ _AT_ONCE = 1 << 16  # bytes, what a pipe holds
 
 
 def live_lines(stream: BufferedIOBase, name: str) -> Iterator[str | None]:
-    """The lines of a stream, as `read_lines` gives them, and None wherever the next is not there yet."""
+    """The lines of a stream, as `read_lines` gives them, and None before each that has to be waited for."""
     watched = _Watched(stream)
     lines = read_lines(watched, name)
     while True:

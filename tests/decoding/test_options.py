@@ -50,7 +50,7 @@ def endless(tokenizer: Tokenizer) -> Translator:
 # ---- alternatives ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"diversity": 0.5, "beam_size": 6}, {"sample": True}])
+@pytest.mark.parametrize("options", [{}, {"diversity": 5.0, "beam_size": 6}, {"sample": True}])
 def test_alternatives_come_best_first(translator: Translator, options: dict) -> None:
     for t in translator.translate([*TEXTS, " "], n_best=3, **options)[:-1]:
         assert len(t.alternatives) == 2
@@ -72,7 +72,7 @@ def test_the_best_is_the_same_with_and_without_alternatives(translator: Translat
 def test_samples_do_not_depend_on_neighbours_order_or_batches(translator: Translator) -> None:
     options = {"sample": True, "n_best": 3, "seed": 11}
     together = translator.translate(TEXTS, **options)
-    assert len({each.text for t in together for each in (t, *t.alternatives)}) > 10
+    assert len({each.text for t in together for each in (t, *t.alternatives)}) > 7
     alone = [translator.translate([text], **options)[0] for text in TEXTS]
     backwards = translator.translate(TEXTS[::-1], max_tokens=13, **options)[::-1]
     for others in (alone, backwards):
@@ -127,7 +127,7 @@ def test_terms_appear_where_their_source_does_and_change_nothing_elsewhere(trans
     for text, t, other in zip(texts, found, plain, strict=True):
         wanted = [target for source, target in GLOSSARY.items() if source in text.split()]
         assert all(term in each.text for term in wanted for each in (t, *t.alternatives))
-        assert wanted or t == other
+        assert wanted or t.tokens == other.tokens
     alone = [translator.translate([text], glossary=GLOSSARY, n_best=3)[0] for text in texts]
     assert [t.tokens for t in alone] == [t.tokens for t in found]
 
@@ -161,12 +161,14 @@ def test_no_phrase_is_repeated_more_often_than_allowed(
     assert repeated(4, max_copies=5) > 0
 
 
-def test_what_the_source_repeats_may_be_repeated(endless: Translator, tokenizer: Tokenizer) -> None:
-    plain, calm = "cat cat cat cat cat cat cat", "the red house is old and a"
-    guarded, free = (endless.search([plain, calm], beam_size=1, max_copies=n) for n in (2, 0))
-    assert most_copies(free[0][0].tokens) > 7
-    assert most_copies(guarded[0][0].tokens) == 7
-    assert most_copies(guarded[1][0].tokens) == 2
+def test_what_the_source_repeats_may_be_repeated(tokenizer: Tokenizer) -> None:
+    model = random_model(tokenizer.vocab_size, end=-1e4)
+    with torch.no_grad():
+        model.projection.bias[101] = 1e3  # says one token, and nothing else if it may
+    repeating, calm = "cat cat cat cat cat cat cat", "the red house is old and a"
+    assert most_copies(tokenizer.encode(repeating)) == 7
+    found = Translator(model, tokenizer, tokenizer).search([repeating, calm], beam_size=1, max_copies=2)
+    assert [most_copies(group[0].tokens) for group in found] == [7, 2]
 
 
 # ---- endless pipes ---------------------------------------------------------------------------
@@ -179,7 +181,7 @@ def test_memory_does_not_grow_with_an_endless_pipe(translator: Translator) -> No
             yield f"{TEXTS[number % 5]} {number}"
             number += 1
 
-    stream = translator.stream(lines(), window=7, beam_size=2, forbid=["cat"], alignments=True)
+    stream = translator.stream(lines(), window=3, beam_size=1, forbid=["cat"], alignments=True)
 
     def held_after(count: int) -> int:
         for _ in range(count):
@@ -189,9 +191,9 @@ def test_memory_does_not_grow_with_an_endless_pipe(translator: Translator) -> No
 
     tracemalloc.start()
     try:
-        before = held_after(70)
-        # 30 windows; holding on to their translations alone would take some 300 kB.
-        assert held_after(210) - before < 50_000
+        before = held_after(30)
+        # 20 windows; holding on to their translations alone would take some 60 kB.
+        assert held_after(60) - before < 20_000
     finally:
         tracemalloc.stop()
 
