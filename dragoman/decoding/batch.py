@@ -17,9 +17,9 @@ from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search
 from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
 from dragoman.decoding.glossary import ForbiddenTerms, joints
-from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies
+from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
 from dragoman.decoding.sampling import Sampler, random_numbers
-from dragoman.decoding.search import Hypothesis, beam_search, follow, greedy_search
+from dragoman.decoding.search import Hypothesis, beam_search, follow, greedy_search, rank
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -105,21 +105,22 @@ class BatchWork:
         options = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id, "length_penalty": config.length_penalty}
         found = greedy_search(stepper, max_lengths=limits, choose=_sampler(sentences, limits, config), **options)
         groups = [found[start : start + config.n_best] for start in range(0, len(found), config.n_best)]
-        return [sorted((h for (h,) in group), key=lambda h: -h.score) for group in groups]
+        return [sorted((h for (h,) in group), key=rank) for group in groups]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> RuledStepper:
         """All models under all rules; each sentence stands `times` times, one after another."""
         sources = padded([s.source for s in sentences], self.config.pad_id, end=self.config.eos_id)
         sources = sources.repeat_interleave(times, dim=0).to(self.device)
         steppers = [ModelStepper(model, sources) for model in self.models]
-        bans = []
-        if config.max_copies:
-            bans.append(RepetitionGuard(_repeated([_copies(s, config.max_copies) for s in sentences], times)))
-        if config.forbid:
-            bans.append(self._forbidding(config.forbid))
-        prefixes = _repeated([s.prefix for s in sentences], times)
+        stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
+        # What must hold a term may not end before it does.
+        end = None if any(s.terms for s in sentences) else self.config.eos_id
         return RuledStepper(
-            steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers), bans=bans, prefixes=prefixes
+            stepper,
+            prefixes=_repeated([s.prefix for s in sentences], times),
+            bans=[self._forbidding(config.forbid)] if config.forbid else [],
+            guard=_guard(sentences, config.max_copies, times) if config.max_copies else None,
+            end=end,
         )
 
     def _forbidding(self, terms: list[str]) -> ForbiddenTerms:
@@ -156,12 +157,17 @@ def _sampler(sentences: list[Sentence], limits: list[int], config: DecodingConfi
     return Sampler(pad_sequence(numbers, batch_first=True), **options)
 
 
-def _copies(sentence: Sentence, least: int) -> int:
-    """How often a phrase may stand in a row: as often as in the source or in a term, and `least` times anyway."""
-    said = [
-        ids for ids in (sentence.source, *(t.spelling for t in sentence.terms)) if len(ids) - len(set(ids)) >= least
-    ]
-    return max([least, *map(most_copies, said)])
+def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
+    """Allows to repeat what the source or a term repeats, and three tokens more often where more is said."""
+    said = [(s.source, *(term.spelling for term in s.terms)) for s in sentences]
+    copies = [max([least, *(most_copies(ids) for ids in each if _repeats(ids, least))]) for each in said]
+    anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
+    return RepetitionGuard(_repeated(copies, times), _repeated(anywhere, times))
+
+
+def _repeats(ids: list[int], least: int) -> bool:
+    """Whether a phrase can stand in these tokens more than `least` times at all."""
+    return len(ids) - len(set(ids)) >= least
 
 
 def _label_log_probs(model: Transformer, source_ids: Tensor, target_ids: Tensor, labels: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.decoding.search import Beams, Hypothesis, Stepper, best_continuations, follow
+from dragoman.decoding.search import Beams, Hypothesis, Stepper, best_continuations, follow, rank
 
 
 @torch.inference_mode()
@@ -66,4 +66,4 @@ def distinct(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
         best = next((h for h in group if tuple(h.tokens) not in found), None)
         if best is not None:
             found[tuple(best.tokens)] = best
-    return sorted(found.values(), key=lambda h: -h.score)
+    return sorted(found.values(), key=rank)

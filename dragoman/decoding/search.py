@@ -38,6 +38,11 @@ class Hypothesis:
     """False if it was cut at the length limit."""
 
 
+def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
+    """Sorts hypotheses, best first."""
+    return not hypothesis.finished, -hypothesis.score
+
+
 Choice = Callable[[Tensor, Tensor, int], Tensor]
 """From log-probabilities (rows, vocab), the sentence of each row and the position: a token for each row."""
 
@@ -100,7 +105,7 @@ def beam_search(
 
     A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the best of
     them, or at its length limit (`max_lengths`: most tokens of each translation, end of sentence included), where its
-    live prefixes count as they are.
+    live prefixes count as they are, after all that have ended.
     """
     return follow(stepper, Beams(beam_size, max_lengths, eos_id, length_penalty), bos_id)
 
@@ -157,8 +162,8 @@ class Beams:
         return rows[kept].flatten(), tokens[kept].flatten()
 
     def results(self) -> list[list[Hypothesis]]:
-        """The best hypotheses of each sentence, best first."""
-        return [sorted(group, key=lambda h: -h.score)[: self.beam_size] for group in self.ended]
+        """The best hypotheses of each sentence, best first; one that was cut is no whole translation and comes last."""
+        return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
     def _end(self, sentence: int, parent: int, total: float) -> None:
         tokens = self.history[sentence, parent].tolist()

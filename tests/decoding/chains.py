@@ -64,7 +64,7 @@ def all_hypotheses(chain: Tensor, limit: int, eos: int, penalty: float) -> list[
             grown += [([*prefix, token], value) for token, value in possible.items()]
         open_prefixes = grown
     found += [scored(prefix, total, penalty, finished=False) for prefix, total in open_prefixes]
-    return sorted(found, key=lambda h: h.score, reverse=True)
+    return sorted(found, key=lambda h: (h.finished, h.score), reverse=True)
 
 
 def agree(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-5) -> None:

@@ -60,7 +60,8 @@ def test_every_hypothesis_of_a_narrow_beam_holds_its_terms(beam_size: int) -> No
         for h in group:
             assert all(holds(h.tokens, term) for term in asked), (h.tokens, asked)
             assert len(h.tokens) + h.finished <= limit
-        assert [h.score for h in group] == sorted((h.score for h in group), reverse=True)
+        keys = [(h.finished, h.score) for h in group]
+        assert keys == sorted(keys, reverse=True)
         assert len({tuple(h.tokens) for h in group}) == len(group)
 
 

@@ -33,7 +33,7 @@ def plain_groups(chain: Tensor, *, groups: int, size: int, limit: int, strength:
                 live[group] = []
             elif position == limit - 1:
                 ended[group] += alive
-    return [sorted(group, key=lambda h: -h.score)[:size] for group in ended]
+    return [sorted(group, key=lambda h: (not h.finished, -h.score))[:size] for group in ended]
 
 
 def search(table: Tensor, limits: list[int], **options) -> list[list[Hypothesis]]:

@@ -7,8 +7,8 @@ import random
 import pytest
 import torch
 
-from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies
-from dragoman.decoding.search import beam_search, greedy_search
+from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
+from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 EOS = 3
@@ -24,7 +24,8 @@ def copies_at_the_end(tokens: list[int], most: int) -> bool:
 
 
 def ruled(table: torch.Tensor, prefixes: list[list[int]], copies: list[int] | None = None) -> RuledStepper:
-    return RuledStepper(Chain(table), bans=[RepetitionGuard(copies)] if copies else [], prefixes=prefixes)
+    guard = RepetitionGuard(copies, [99] * len(copies)) if copies else None
+    return RuledStepper(Chain(table), guard=guard, prefixes=prefixes)
 
 
 def test_a_forced_beginning_leaves_the_hypotheses_that_have_it() -> None:
@@ -65,7 +66,7 @@ def test_a_forced_beginning_may_say_what_is_banned() -> None:
 
 @pytest.mark.parametrize("copies", [2, 3])
 def test_the_guard_bans_what_would_be_one_copy_too_many(copies: int) -> None:
-    guard = RepetitionGuard([copies])
+    guard = RepetitionGuard([copies], [99])
     banned_somewhere = 0
     for length in range(1, 12):
         # Two letters alone, so that phrases of one to five tokens are often said again; 9 is the begin of sentence.
@@ -80,8 +81,44 @@ def test_the_guard_bans_what_would_be_one_copy_too_many(copies: int) -> None:
     assert banned_somewhere > 100
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_the_guard_bans_three_tokens_that_stood_often_enough(times: int) -> None:
+    guard = RepetitionGuard([99, 99], [times, times + 1])
+    dice = random.Random(23)
+    table = torch.tensor([[9, *dice.choices((0, 1, 2), k=19)] for _ in range(101)])
+    sentences = torch.arange(101) % 2
+    rows, tokens = guard(table, sentences)
+    banned = sorted(zip(rows.tolist(), tokens.tolist(), strict=True))
+    expected = []
+    for row, history in enumerate(table.tolist()):
+        threes = list(zip(history, history[1:], history[2:], strict=False))
+        expected += [(row, t) for t in (0, 1, 2) if threes.count((*history[-2:], t)) >= times + row % 2]
+    assert banned == expected
+    assert len(expected) > 5
+
+
+def test_a_hypothesis_that_wants_to_loop_three_times_must_end() -> None:
+    # The most probable is 4, 5, 6 in a circle; where that may not be, 7.
+    table = torch.full((1, 31, 11, 11), -9.0)
+    for last, token in [(BOS, 4), (4, 5), (5, 6), (6, 4), (7, 4)]:
+        table[:, :, last, token] = -0.01
+    table[..., 7] = -3.0
+    table = table.log_softmax(-1)
+
+    def search(end: int | None) -> Hypothesis:
+        guard = RepetitionGuard([2], [99])
+        stepper = RuledStepper(Chain(table), prefixes=[[]], guard=guard, end=end)
+        return greedy_search(stepper, max_lengths=[31], bos_id=BOS, eos_id=EOS)[0][0]
+
+    assert not search(None).finished
+    # 6 may not complete a third circle: 7, and again; the third time it ends.
+    twice = [4, 5, 6, 4, 5, 6, 4, 5]
+    assert search(EOS).tokens == [*twice, 7, *twice, 7, *twice]
+    assert search(EOS).finished
+
+
 def test_sentences_may_repeat_themselves_differently_often() -> None:
-    guard = RepetitionGuard([2, 5, 3])
+    guard = RepetitionGuard([2, 5, 3], [99] * 3)
     table = torch.tensor([[9, 1, 7, 7, 7], [9, 7, 7, 7, 7], [9, 1, 7, 7, 7], [9, 0, 1, 7, 7]])
     rows, tokens = guard(table, torch.tensor([2, 1, 1, 0]))
     assert (rows.tolist(), tokens.tolist()) == ([3, 0], [7, 7])
@@ -118,3 +155,9 @@ def test_most_copies_counts_the_phrase_said_most_often_on_end() -> None:
         ends = range(len(tokens) + 1)
         by_hand = max(n for n in range(1, 15) if n == 1 or any(copies_at_the_end(tokens[:e], n - 1) for e in ends))
         assert most_copies(tokens) == by_hand, tokens
+
+
+def test_most_times_counts_three_tokens_wherever_they_stand() -> None:
+    assert most_times([5, 7, 11, 5, 7, 11, 13, 5, 7, 11]) == 3
+    assert most_times([5, 5, 5, 5]) == 2
+    assert most_times([5, 7]) == 0

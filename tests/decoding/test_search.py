@@ -36,7 +36,7 @@ def plain_beam_search(
             break
     else:
         ended, alive = ended + alive, []
-    results = sorted(ended, key=lambda h: h.score, reverse=True)[:beam_size]
+    results = sorted(ended, key=lambda h: (h.finished, h.score), reverse=True)[:beam_size]
     return results, any(h.score > results[-1].score for h in alive)
 
 
@@ -165,7 +165,8 @@ def test_results_are_sorted_distinct_and_add_up(beam_size: int, penalty: float) 
     groups = beam(table, limits, beam_size=beam_size, length_penalty=penalty)
     for chain, limit, group in zip(table, limits, groups, strict=True):
         assert 1 <= len(group) <= beam_size
-        assert [h.score for h in group] == sorted((h.score for h in group), reverse=True)
+        keys = [(h.finished, h.score) for h in group]
+        assert keys == sorted(keys, reverse=True)
         assert len({(tuple(h.tokens), h.finished) for h in group}) == len(group)
         for h in group:
             assert 3 not in h.tokens
