@@ -35,11 +35,16 @@ def align(
 def word_giving_attention(
     model: Transformer, source_ids: Int[Tensor, "batch src_len"], target_ids: Int[Tensor, "batch tgt_len"]
 ) -> Float[Tensor, "batch tgt_len src_len"]:
-    """How much each target token took from each source token, in the layer that tells most about words."""
+    """How much each token took from each source token while it was predicted: the mean over the middle
+    layers and their heads.
+
+    The first layer hardly knows yet what is to be said; the last one says less about words than the others.
+    """
     with record_attention(model) as maps:
         model.states(source_ids, target_ids)
-    layer = max(0, model.config.num_decoder_layers - 2)
-    return maps[f"decoder.layers.{layer}.cross_attention"].float().mean(1)
+    layers = range(model.config.num_decoder_layers)
+    middle = layers[1:-1] or layers
+    return torch.stack([maps[f"decoder.layers.{i}.cross_attention"].float().mean(1) for i in middle]).mean(0)
 
 
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:

@@ -19,8 +19,8 @@ token may not come next, and that token."""
 
 LONGEST_PHRASE = 32
 """Tokens of a phrase whose copies are counted in a source; longer ones are no figure of speech."""
-PATIENCE = 3
-"""How often a hypothesis may want to repeat itself too often before it may only end."""
+PATIENCE = 2
+"""How often the best hypothesis of a sentence may want to repeat itself too often before all of them must end."""
 
 
 class RuledStepper:
@@ -37,8 +37,9 @@ class RuledStepper:
     ):
         """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them.
 
-        With `end`, the id of the end of sentence, a hypothesis whose most probable token the guard had to ban
-        `PATIENCE` times must end: it would only wander about its loop until the length limit.
+        With `end`, the id of the end of sentence, a sentence must end when the guard had to ban the most probable token
+        of its best hypothesis, its first row, `PATIENCE` times: it would only wander about its loop until the length
+        limit.
         """
         self.stepper, self.bans, self.guard, self.end = stepper, bans, guard, end
         self.loops = torch.zeros(len(prefixes), dtype=torch.long)
@@ -65,16 +66,18 @@ class RuledStepper:
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         self.stepper.reorder(rows)
-        self.sentences, self.history, self.loops = self.sentences[rows], self.history[rows], self.loops[rows]
+        self.sentences, self.history = self.sentences[rows], self.history[rows]
 
     def _end_loops(self, log_probs: Tensor, rows: Tensor, banned: Tensor) -> None:
         if not len(rows):
             return
-        wanted = rows[log_probs[rows].argmax(1).cpu() == banned]
+        best = torch.ones_like(self.sentences, dtype=torch.bool)
+        best[1:] = self.sentences[1:] != self.sentences[:-1]
+        wanted = (log_probs[rows].argmax(1).cpu() == banned) & best[rows]
+        self.loops[self.sentences[rows[wanted]]] += 1
         log_probs[rows, banned] = -torch.inf
-        self.loops[wanted] += 1
         if self.end is not None:
-            hopeless = (self.loops >= PATIENCE).nonzero().flatten()
+            hopeless = (self.loops[self.sentences] >= PATIENCE).nonzero().flatten()
             _allow_only(log_probs, hopeless, torch.full_like(hopeless, self.end))
 
 
