@@ -30,7 +30,8 @@ class DecodingConfig(Section):
     seed: int = Field(1, ge=0)
     """Of sampling: the same sentence and seed give the same samples, whatever the other sentences are."""
     max_copies: int = Field(3, ge=0)
-    """How often a phrase may stand in a row, where the source does not say it more often; 0: any number."""
+    """How often a phrase may stand in a row, and three tokens anywhere, where the source does not repeat itself more
+    often; 0: any number."""
     prefix: str = ""
     """What every translation begins with."""
     glossary: dict[str, str] = Field(default_factory=dict)

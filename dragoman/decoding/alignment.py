@@ -35,10 +35,9 @@ def align(
 def word_giving_attention(
     model: Transformer, source_ids: Int[Tensor, "batch src_len"], target_ids: Int[Tensor, "batch tgt_len"]
 ) -> Float[Tensor, "batch tgt_len src_len"]:
-    """How much each token took from each source token while it was predicted: the mean over the middle
-    layers and their heads.
+    """How much each token took from each source token while it was predicted.
 
-    The first layer hardly knows yet what is to be said; the last one says less about words than the others.
+    That is the mean over the heads of the middle layers. The first layer hardly knows yet what is to be said; the last one says less about words than the others.
     """
     with record_attention(model) as maps:
         model.states(source_ids, target_ids)
