@@ -37,7 +37,8 @@ def word_giving_attention(
 ) -> Float[Tensor, "batch tgt_len src_len"]:
     """How much each token took from each source token while it was predicted.
 
-    That is the mean over the heads of the middle layers. The first layer hardly knows yet what is to be said; the last one says less about words than the others.
+    That is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
+    last one says less about words than the others.
     """
     with record_attention(model) as maps:
         model.states(source_ids, target_ids)

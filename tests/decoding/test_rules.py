@@ -117,6 +117,22 @@ def test_a_hypothesis_that_wants_to_loop_twice_must_end() -> None:
     assert search(EOS).finished
 
 
+@pytest.mark.parametrize("looping", [0, 1])
+def test_only_the_best_hypothesis_ends_its_sentence(looping: int) -> None:
+    table = torch.full((1, 11, 13, 13), -9.0)
+    table[:, :, 4, 4] = -0.01  # what it wants to say after 4
+    stepper = RuledStepper(Chain(table.log_softmax(-1)), prefixes=[[]], guard=RepetitionGuard([2], [99]), end=EOS)
+    stepper.step(torch.tensor([BOS]))
+    stepper.reorder(torch.tensor([0, 0]))
+    ways = [[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]]
+    ways[looping] = [4, 4, 0, 4, 4]
+    for tokens in zip(*ways, strict=True):
+        log_probs = stepper.step(torch.tensor(tokens))
+    assert log_probs[looping, 4] == -math.inf
+    free = torch.isfinite(log_probs).sum(1).tolist()
+    assert free == ([1, 1] if looping == 0 else [13, 12])
+
+
 def test_sentences_may_repeat_themselves_differently_often() -> None:
     guard = RepetitionGuard([2, 5, 3], [99] * 3)
     table = torch.tensor([[9, 1, 7, 7, 7], [9, 7, 7, 7, 7], [9, 1, 7, 7, 7], [9, 0, 1, 7, 7]])
