@@ -1,10 +1,13 @@
-"""A model directory, scored on sentence pairs."""
+"""A model directory, scored on sentence pairs; sentence pairs, scored by a model."""
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from dragoman.checkpoint import ModelDirectory
 from dragoman.config import DecodingConfig
 from dragoman.data.bitext import Bitext
+from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.device import choose_device
 from dragoman.evaluation import Evaluation, evaluate, reference_batches
@@ -28,7 +31,15 @@ def evaluate_pairs(
     with Translator(loaded.model, *tokenizers, precision=precision, workers=workers) as translator:
 
         def translate(sources: list[str]) -> list[str]:
-            options = {"beam_size": search.beam_size, "length_penalty": search.length_penalty}
-            return [translation.text for translation in translator.translate(sources, **options)]
+            return [translation.text for translation in translator.translate(sources, search)]
 
         return evaluate(pairs, translate, model=loaded.model, batches=reference_batches(pairs, *tokenizers))
+
+
+def score_pairs(
+    translator: Translator, bitext: Bitext, *, length_penalty: float, window: int = 2048
+) -> Iterator[TranslationScore]:
+    """How probable the model finds each pair; reads `window` pairs at a time."""
+    rest = iter(bitext)
+    while pairs := list(islice(rest, window)):
+        yield from translator.score(pairs, length_penalty=length_penalty)

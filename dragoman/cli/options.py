@@ -52,6 +52,10 @@ PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
 BeamSize = Annotated[int, Option(metavar="N", min=1, max=64, help="Hypotheses kept alive; 1 is greedy search.")]
+Ensemble = Annotated[
+    list[Path] | None,
+    Option(metavar="MODEL", help="Another model of the same vocabulary to translate with; may be repeated."),
+]
 LengthPenalty = Annotated[
     float,
     Option(metavar="X", min=0.0, callback=finite, help="Exponent of the length that log-probabilities are divided by."),

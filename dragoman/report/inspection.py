@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.checkpoint import ModelDirectory
+from dragoman.config import DecodingConfig
 from dragoman.data.bitext import normalised
 from dragoman.data.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.translator import Translator
+from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
 from dragoman.report.attention import Axis, Maps, WordAttention, by_word, read
 from dragoman.report.beam import SearchRecorder, SearchTree
@@ -151,7 +152,8 @@ def inspect_translation(
     bos, eos = model.model.config.bos_id, model.model.config.eos_id
     text, target = _clean(text, "text"), target if target is None else _clean(target, "target")
     source_ids, given_ids = _token_ids(model, text, target)
-    search = _search(model, text, beam_size=beam_size, length_penalty=length_penalty)
+    config = DecodingConfig.checked({"beam_size": beam_size, "length_penalty": length_penalty})
+    search = _search(model, source_ids[:-1], config)
     best = search.hypotheses[0]
     # A translation that was cut at the length limit has no end to look at.
     target_ids = given_ids or [*best.tokens, eos][: len(best.tokens) + best.finished]
@@ -177,23 +179,19 @@ def inspect_translation(
     )
 
 
-class _WatchedTranslator(Translator):
-    """A translator that remembers its last search."""
+class _WatchedWork(BatchWork):
+    """A search that remembers its steps."""
 
-    def _stepper(self, source_ids: Tensor) -> SearchRecorder:
-        ids = {"bos_id": self.model.config.bos_id, "eos_id": self.model.config.eos_id}
-        self.recorder = SearchRecorder(super()._stepper(source_ids), **ids)
+    def _stepper(self, *sentences_and_options: Any) -> SearchRecorder:
+        ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
+        self.recorder = SearchRecorder(super()._stepper(*sentences_and_options), **ids)
         return self.recorder
 
 
-def _search(model: ModelDirectory, text: str, *, beam_size: int, length_penalty: float) -> SearchTree:
-    translator = _WatchedTranslator(model.model, model.source_tokenizer, model.target_tokenizer)
-    (hypotheses,) = translator.search([text], beam_size=beam_size, length_penalty=length_penalty)
-    if not hypotheses:
-        raise DataError(
-            "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
-        )
-    return translator.recorder.tree(hypotheses)
+def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
+    work = _WatchedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
+    (hypotheses,) = work.search([Sentence(source_ids)], config)
+    return work.recorder.tree(hypotheses)
 
 
 def _clean(text: str, what: str) -> str:
