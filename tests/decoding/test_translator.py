@@ -234,7 +234,7 @@ def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) 
         model.projection.bias[EOS_ID] = -1e4
     asked = sentences(7)
     for beam_size in (1, 2):
-        found = Translator(model, tokenizer, tokenizer).translate(asked, beam_size=beam_size)
+        found = Translator(model, tokenizer, tokenizer).translate(asked, beam_size=beam_size, max_copies=0)
         limits = [2 * len(ids) + 20 for ids in tokenizer.encode_batch(asked)]
         assert [len(t.tokens) for t in found] == limits
         for t, limit in zip(found, limits, strict=True):
