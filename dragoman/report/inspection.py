@@ -149,7 +149,7 @@ def inspect_translation(
 
     Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
     """
-    bos, eos = model.model.config.bos_id, model.model.config.eos_id
+    bos, eos, tokenizer = model.model.config.bos_id, model.model.config.eos_id, model.target_tokenizer
     text, target = _clean(text, "text"), target if target is None else _clean(target, "target")
     source_ids, given_ids = _token_ids(model, text, target)
     config = DecodingConfig.checked({"beam_size": beam_size, "length_penalty": length_penalty})
@@ -158,7 +158,6 @@ def inspect_translation(
     # A translation that was cut at the length limit has no end to look at.
     target_ids = given_ids or [*best.tokens, eos][: len(best.tokens) + best.finished]
     reading = read(model.model, source_ids, target_ids)
-    tokenizer = model.target_tokenizer
     return Inspection(
         languages=(model.source_language, model.target_language),
         source_text=text,
