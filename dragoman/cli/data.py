@@ -85,7 +85,7 @@ def _sentence(finding: "Finding", unit: str) -> str:
     """What, how many, where, what to do, in one line."""
     where = ", ".join(f"{number:,}" for number in finding.tally.examples)
     share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
-    seen = f"{share} % of {finding.total:,} looked at, {unit}{'s' * (finding.tally.count > 1)} {where}"
+    seen = f"{share} % of {finding.total:,} looked at, {unit}{'s' * (len(finding.tally.examples) > 1)} {where}"
     part = "" if finding.part == "train" else f"{finding.part}: "
     return f"{part}{finding.what}: {finding.tally.count:,} ({seen}); {finding.advice}."
 

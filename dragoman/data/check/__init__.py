@@ -6,7 +6,7 @@ from dragoman.data.bitext import Bitext
 from dragoman.data.check.alignment import Alignment
 from dragoman.data.check.damage import Damage
 from dragoman.data.check.languages import Languages
-from dragoman.data.check.repeats import Repeats, overlaps
+from dragoman.data.check.repeats import Repeats, overlaps, remaining
 from dragoman.data.check.report import Block, Finding, Part, PartReport, Report, Side
 from dragoman.data.check.sizes import Sizes
 from dragoman.data.check.verdict import training_warnings, verdict
@@ -39,7 +39,8 @@ def check(
         parts.append(report)
     findings += overlaps(repeats)
     findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
-    trainable, sentences = verdict(parts[0], findings, held_out=bool(held_out and len(held_out) == 2))
+    num_pairs, split_off = remaining(repeats), len(repeats) < 3
+    trainable, sentences = verdict(num_pairs, findings, words=parts[0].source.words.mean, split_off=split_off)
     return Report(parts, findings, trainable, sentences)
 
 

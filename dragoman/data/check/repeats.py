@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from dragoman.data.bitext import folded
-from dragoman.data.check.report import NUM_EXAMPLES, Block, Finding, PartReport, Tally
+from dragoman.data.check.report import NUM_EXAMPLES, Block, Finding, Part, PartReport, Tally
 
 # Of two million sentences, two have the same 64-bit hash once in ten million runs.
 
@@ -31,9 +31,14 @@ class Repeats:
         """Hashes of the folded source sentences."""
         return np.frombuffer(self._sources, np.int64)
 
+    @property
+    def pairs(self) -> Int64[np.ndarray, " pairs"]:
+        """Hashes of the pairs."""
+        return np.frombuffer(self._pairs, np.int64)
+
     def findings(self) -> Iterator[Finding]:
         """Repeated pairs, and sources with several translations."""
-        report, pairs = self.report, np.frombuffer(self._pairs, np.int64)
+        report, pairs = self.report, self.pairs
         again = _seen_before(pairs)
         report.different = int((~again).sum())
         if again.any():
@@ -61,6 +66,15 @@ class Repeats:
         return self._tally(np.isin(self.sources, held_out.sources))
 
 
+def remaining(parts: dict[Part, Repeats]) -> int:
+    """How many different pairs to train on are left without those whose source is in another part."""
+    train, *held_out = parts.values()
+    free = ~_seen_before(train.pairs)
+    for part in held_out:
+        free &= ~np.isin(train.sources, part.sources)
+    return int(free.sum())
+
+
 def _seen_before(hashes: Int64[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
     """For each, whether it occurs further in front."""
     order = np.argsort(hashes, kind="stable")
@@ -69,7 +83,7 @@ def _seen_before(hashes: Int64[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
     return again
 
 
-def overlaps(parts: dict[str, Repeats]) -> Iterator[Finding]:
+def overlaps(parts: dict[Part, Repeats]) -> Iterator[Finding]:
     """Sentences that two of the parts `train`, `valid` and `test` share."""
     for name in ("valid", "test"):
         if name in parts and (tally := parts["train"].shared(parts[name])).count:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dragoman.data.bitext import MIN_PAIRS, folded
-from dragoman.data.check.report import Finding, PartReport
+from dragoman.data.check.report import Finding
 
 FEW = 10_000
 """Pairs below which training is possible but nothing was ever measured."""
@@ -76,15 +76,19 @@ def expectation(num_pairs: int, *, words: float) -> list[str]:
     return sentences
 
 
-def verdict(train: PartReport, findings: list[Finding], *, held_out: bool) -> tuple[bool, list[str]]:
-    """Whether training is possible (with validation and test data of its own or not), and what to say on it."""
-    needed = 1 if held_out else MIN_PAIRS
-    if train.different < needed:
+def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off: bool) -> tuple[bool, list[str]]:
+    """Whether training is possible, and what to say on it.
+
+    `num_pairs` are different and in no other part; `words` are in a source sentence, on average; with `split_off`,
+    validation or test pairs must be taken from them.
+    """
+    needed = MIN_PAIRS if split_off else 1
+    if num_pairs < needed:
         return False, [
-            f"Cannot be trained on: {train.different:,} different pairs with two sides; at least {needed} are needed, "
-            "and tens of thousands for a translator."
+            f"Cannot be trained on: {num_pairs:,} different pairs with two sides that are not held out; at least "
+            f"{needed} are needed, and tens of thousands for a translator."
         ]
-    sentences = expectation(train.different, words=train.source.words.mean)
+    sentences = expectation(num_pairs, words=words)
     problems = sum(finding.severity == "problem" for finding in findings)
     if problems:
         them = f"the {problems} problems" if problems > 1 else "the problem"

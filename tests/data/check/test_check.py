@@ -112,3 +112,5 @@ def test_few_pairs_suffice_if_nothing_need_be_split_off(corpus):
     assert report(corpus[:5], valid=valid, test=test).trainable
     assert not report(corpus[:5], valid=valid).trainable
     assert not report(corpus[:5]).trainable
+    # Nothing is left of pairs that are all held out.
+    assert not report(corpus[:500], valid=corpus[:250], test=corpus[250:500]).trainable

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.data.bitext import folded
 from dragoman.data.check import report as report_module
-from dragoman.data.check.repeats import Repeats, overlaps
+from dragoman.data.check.repeats import Repeats, overlaps, remaining
 from dragoman.data.check.report import Block, PartReport, Side
 from tests.data.check.corpora import Pairs, bitext, only
 
@@ -71,3 +71,6 @@ def test_overlaps_are_by_folded_source_as_in_training():
     assert "2 pairs remain" in in_valid.advice
     assert (leak.kind, leak.part, leak.tally.examples, leak.severity) == ("leak", "test", [1, 4, 5], "problem")
     assert list(overlaps({"train": parts["valid"]})) == []
+    assert remaining(parts) == 1
+    assert remaining({"train": parts["train"], "test": parts["test"]}) == 3
+    assert remaining({"train": repeats([("a", "b"), ("a", "b"), ("a", "c")])}) == 2

@@ -6,16 +6,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.check import training_warnings
-from dragoman.data.check.report import Finding, PartReport, Side, Tally
+from dragoman.data.check.report import Finding, Tally
 from dragoman.data.check.verdict import EXPECTATIONS, expectation, verdict
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-
-
-def part(different: int, *, words: int = 12) -> PartReport:
-    report = PartReport("train", "list", Side("en"), Side("fr"), pairs=different, usable=different, different=different)
-    report.source.words.counts.update([words])
-    return report
 
 
 def test_figures_are_those_of_the_readme():
@@ -38,7 +32,7 @@ def test_figures_are_those_of_the_readme():
     ],
 )
 def test_what_to_expect_follows_from_the_number_of_different_pairs(pairs, words):
-    trainable, sentences = verdict(part(pairs), [], held_out=False)
+    trainable, sentences = verdict(pairs, [], words=12.0, split_off=True)
     assert trainable
     assert f"{pairs:,} different pairs" in sentences[0]
     assert words in sentences[0]
@@ -60,7 +54,7 @@ def test_fewer_pairs_than_those_measured_are_said_to_give_less():
     ("pairs", "held_out", "trainable"), [(9, False, False), (10, False, True), (1, True, True), (0, True, False)]
 )
 def test_too_few_pairs_cannot_be_trained_on(pairs, held_out, trainable):
-    found, sentences = verdict(part(pairs), [], held_out=held_out)
+    found, sentences = verdict(pairs, [], words=12.0, split_off=not held_out)
     assert found == trainable
     assert ("Cannot" in sentences[0]) == (not trainable)
 
@@ -69,9 +63,9 @@ def test_problems_come_first_and_notes_do_not_count():
     def finding(severity: str) -> Finding:
         return Finding("x", severity, "pairs", Tally(1, [1]), 10, "do")
 
-    assert "the 2 problems" in verdict(part(50_000), [finding("problem")] * 2, held_out=False)[1][-1]
-    assert "the problem above" in verdict(part(50_000), [finding("problem")], held_out=False)[1][-1]
-    assert "Nothing speaks against" in verdict(part(50_000), [finding("note")], held_out=False)[1][-1]
+    assert "the 2 problems" in verdict(50_000, [finding("problem")] * 2, words=12.0, split_off=True)[1][-1]
+    assert "the problem above" in verdict(50_000, [finding("problem")], words=12.0, split_off=True)[1][-1]
+    assert "Nothing speaks against" in verdict(50_000, [finding("note")], words=12.0, split_off=True)[1][-1]
 
 
 def test_training_is_warned_of_few_pairs_and_of_a_test_that_leaks():
