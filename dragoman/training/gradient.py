@@ -3,6 +3,7 @@
 A micro-batch that does not fit in memory is halved, and halved again; a pair that does not fit alone is left out.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,10 +13,12 @@ from torch import Tensor
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.training.loss import cross_entropy
-from dragoman.training.r_drop import divergence
 
-# A GPU, the CPU, cuBLAS; only the first has an exception of its own.
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+# A GPU, cuBLAS, the CPU, and oneDNN, which finds no room for a compiled kernel. (Of an operation that it does not
+# know, oneDNN says "could not create a primitive descriptor".)
+OUT_OF_MEMORY = re.compile(
+    "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory|could not create a (primitive|memory object)$"
+)
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,19 @@ def batch_loss(
 ) -> tuple[Tensor, Tensor]:
     """The loss of a batch, as a sum over its target tokens, and their number.
 
-    With `r_drop`, the paper's alpha, the batch passes twice. The result is half of the paper's loss, which adds up
-    two cross-entropies, so that it compares with that of a run without.
+    With `r_drop`, alpha of R-Drop, the batch passes twice. The result is half of its paper's loss, which adds up two
+    cross-entropies, so that it compares with that of a run without.
     """
-    if r_drop:
-        batch = Batch(*(ids.repeat(2, 1) for ids in (batch.source_ids, batch.target_ids, batch.labels)))
-    states = model.projection_dropout(model.states(batch.source_ids, batch.target_ids))
     projection = {"weight": model.projection.weight, "bias": model.projection.bias}
-    loss, count = cross_entropy(states, batch.labels, **projection, pad_id=pad_id, smoothing=smoothing)
+    options = {"pad_id": pad_id, "smoothing": smoothing, "r_drop": r_drop}
     if not r_drop:
-        return loss, count
-    first, second = states[batch.labels != pad_id].chunk(2)
-    return (loss + r_drop * divergence(first, second, **projection)) / 2, count // 2
+        states = model.projection_dropout(model.states(batch.source_ids, batch.target_ids))
+        return cross_entropy(states, batch.labels, **projection, **options)
+    both = model.states(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
+    # From (2 batches, length, width) to (batch, length, 2, width).
+    states = model.projection_dropout(both).unflatten(0, (2, -1)).movedim(0, 2)
+    loss, count = cross_entropy(states, batch.labels.unsqueeze(2).expand(-1, -1, 2), **projection, **options)
+    return loss / 2, count // 2
 
 
 def sum_gradients(
@@ -87,7 +91,7 @@ def sum_gradients(
 
 def out_of_memory(error: Exception) -> bool:
     """Whether memory ran out, and not something else went wrong."""
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
 
 
 def seed_random_numbers(seed: int, step: int, micro_batch: int) -> None:

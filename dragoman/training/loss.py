@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy (section 5.4 of the paper) as a sum and a count.
+"""Label-smoothed cross-entropy (section 5.4 of the paper) as a sum and a count, and R-Drop.
 
 The logits of a batch, (tokens, vocabulary), are by far its largest tensor. They are computed here in slices
 that fit in the cache, and each slice turns into its gradient at once, so the whole tensor never exists.
@@ -20,28 +20,27 @@ def cross_entropy(
     bias: Float[Tensor, " vocab"] | None = None,
     pad_id: int,
     smoothing: float = 0.0,
+    r_drop: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
 
     Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary,
     as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision.
+
+    With `r_drop` the last axis of `targets` has two predictions P and Q of one target, which differ by dropout, and
+    the sum has `r_drop` times (KL(P || Q) + KL(Q || P)) / 2 more (Liang et al. 2021, arXiv 2106.14448).
     """
     counted = (targets != pad_id).flatten()
     states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
     # Inside a Function gradients are always off; whether they are wanted has to be asked here.
-    options = smoothing, torch.is_grad_enabled()
+    options = smoothing, r_drop, torch.is_grad_enabled()
     return _ProjectedCrossEntropy.apply(states, weight, bias, targets, options), counted.sum()
-
-
-def rows_in_slice(weight: Float[Tensor, "vocab d_model"]) -> int:
-    """Of how many tokens the logits are computed at a time."""
-    return max(16, _SLICE_ELEMENTS.get(weight.device.type, 2**24) // weight.size(0))
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, states, weight, bias, targets, options):
-        smoothing, grad_enabled = options
+        smoothing, r_drop, grad_enabled = options
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
@@ -51,14 +50,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         states_grad = torch.empty_like(hidden) if with_gradient else None
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
         bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
-        rows = rows_in_slice(weight)
+        rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
+        rows -= rows % 2 if r_drop else 0  # both predictions of a target are in one slice
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(hidden), rows):
                 part = hidden[start : start + rows]
                 logits = part @ matrix.T
                 if bias is not None:
                     logits += bias.to(dtype)
-                loss, grad = _slice_loss(logits, targets[start : start + rows], smoothing, with_gradient)
+                target = targets[start : start + rows]
+                loss, grad = _slice_loss(logits, target, smoothing, r_drop, with_gradient=with_gradient)
                 total += loss
                 if with_gradient:
                     rounded = grad.to(dtype)
@@ -79,7 +80,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return (states_grad * scale).to(states_dtype), (weight_grad * scale).to(weight_dtype), bias_grad, None, None
 
 
-def _slice_loss(logits: Tensor, target: Tensor, smoothing: float, with_gradient: bool) -> tuple[Tensor, Tensor | None]:
+def _slice_loss(
+    logits: Tensor, target: Tensor, smoothing: float, r_drop: float, *, with_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
     """The summed loss of some rows, and its gradient with respect to their logits (float32).
 
     With p = softmax(z): loss = log sum exp z - (1 - smoothing) z_target - smoothing mean(z), and the gradient is
@@ -89,12 +92,27 @@ def _slice_loss(logits: Tensor, target: Tensor, smoothing: float, with_gradient:
     vocab = logits.size(1)
     chosen = logits.gather(1, index).float()
     mean = logits.mean(1, keepdim=True, dtype=torch.float32) if smoothing else 0.0
+    apart, towards = _divergence(logits) if r_drop else (0.0, 0.0)
     if not with_gradient:
         normaliser = logits.float().logsumexp(1, keepdim=True)
-        return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum(), None
+        return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum() + r_drop * apart, None
     probabilities = logits.softmax(1, dtype=torch.float32)
     # Below the smallest float the loss of a token is cut at 87 nats; its gradient stays right.
     log_chosen = probabilities.gather(1, index).clamp_min(torch.finfo(torch.float32).tiny).log()
-    loss = (smoothing * (chosen - mean) - log_chosen).sum()
+    loss = (smoothing * (chosen - mean) - log_chosen).sum() + r_drop * apart
     grad = probabilities.sub_(smoothing / vocab) if smoothing else probabilities
-    return loss, grad.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1))
+    grad = grad.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1))
+    return loss, grad.add_(towards, alpha=r_drop) if r_drop else grad
+
+
+def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """(KL(P || Q) + KL(Q || P)) / 2, summed over tokens, and its gradient; P and Q are rows 2i and 2i + 1.
+
+    With d = log P - log Q, that of KL(P || Q) with respect to P's logits is P (d - KL(P || Q)), that of KL(Q || P)
+    is P - Q.
+    """
+    log_p, log_q = logits.unflatten(0, (-1, 2)).float().log_softmax(2).unbind(1)
+    p, q, d = log_p.exp(), log_q.exp(), log_p - log_q
+    p_from_q, q_from_p = (p * d).sum(1, keepdim=True), -(q * d).sum(1, keepdim=True)
+    grads = p * (d - p_from_q) + (p - q), q * (-d - q_from_p) + (q - p)
+    return (p_from_q + q_from_p).sum() / 2, torch.stack(grads, 1).flatten(0, 1) / 2

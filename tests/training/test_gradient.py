@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.errors import ResourceError
+from dragoman.training.gradient import out_of_memory
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, equal, random_pairs, small_model, weights_of
 from tests.training.test_trainer import Fixed, step_with_gradients
@@ -182,6 +183,20 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(runs: Runs):
     with pytest.raises(RuntimeError, match="mat1"):
         trainer.train_step()
     assert len(attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "memory"),
+    [
+        ("CUDA out of memory. Tried to allocate 2.00 GiB.", True),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("could not create a primitive", True),
+        ("could not create a primitive descriptor for a matmul primitive", False),
+        ("CUDA error: device-side assert triggered", False),
+    ],
+)
+def test_what_torch_says_when_memory_runs_out(message: str, memory: bool):
+    assert out_of_memory(RuntimeError(message)) is memory
 
 
 def test_parts_are_dropped_differently(runs: Runs):

@@ -9,36 +9,36 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.training import loss as loss_module
-from dragoman.training import r_drop as module
+from dragoman.training import loss as module
 from dragoman.training.gradient import batch_loss, seed_random_numbers
-from dragoman.training.r_drop import divergence
+from dragoman.training.loss import cross_entropy
 from tests.training.runs import small_model
 
-VOCAB, WIDTH, TOKENS = 29, 7, 67
+VOCAB, WIDTH, PAD = 29, 7, 0
 
 
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Forces the smallest slices, and tells of each its tokens."""
-    seen, compute = [], module._slice_divergence
+    """Forces the smallest slices, and tells of each how many rows of logits it has."""
+    seen, divergence = [], module._divergence
 
-    def spy(first: Tensor, *rest: Tensor | None) -> Tensor:
-        seen.append(len(first))
-        return compute(first, *rest)
+    def spy(logits: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append(len(logits))
+        return divergence(logits)
 
-    monkeypatch.setattr(loss_module, "_SLICE_ELEMENTS", {"cpu": 1})
-    monkeypatch.setattr(module, "_slice_divergence", spy)
+    monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 1})
+    monkeypatch.setattr(module, "_divergence", spy)
     return seen
 
 
 def test_the_divergence_by_hand():
-    p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.75, 0.25]])
+    p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.75, 0.25])
     one = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
     other = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
-    found = divergence(p.log(), q.log(), weight=torch.eye(2))
-    assert found.item() == pytest.approx((one + other) / 2, rel=1e-6)
-    assert divergence(p.log(), p.log(), weight=torch.eye(2)).item() == 0
+    states, targets = torch.stack([p, q]).log().unsqueeze(0), torch.tensor([[1, 1]])
+    found, count = cross_entropy(states, targets, weight=torch.eye(2), pad_id=-1, r_drop=3.0)
+    assert found.item() == pytest.approx(3 * (one + other) / 2 - math.log(0.5) - math.log(0.25), rel=1e-6)
+    assert int(count) == 2
 
 
 def torchs(first: Tensor, second: Tensor) -> Tensor:
@@ -47,19 +47,39 @@ def torchs(first: Tensor, second: Tensor) -> Tensor:
     return (F.kl_div(log_q, log_p.exp(), reduction="sum") + F.kl_div(log_p, log_q.exp(), reduction="sum")) / 2
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [False, True])
-def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool):
+def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, smoothing: float):
     torch.manual_seed(53)
-    tensors = [torch.randn(TOKENS, WIDTH), torch.randn(TOKENS, WIDTH), torch.randn(VOCAB, WIDTH)]
-    tensors += [torch.randn(VOCAB)] * bias
-    first, second, weight, *rest = [t.requires_grad_() for t in tensors]
-    expected = torchs(F.linear(first, weight, *rest), F.linear(second, weight, *rest))
-    found = divergence(first, second, weight=weight, bias=rest[0] if bias else None)
-    assert slices == [16, 16, 16, 16, 3]
+    tensors = [torch.randn(5, 11, 2, WIDTH), torch.randn(VOCAB, WIDTH)] + [torch.randn(VOCAB)] * bias
+    targets = torch.randint(1, VOCAB, (5, 11))
+    targets[torch.rand(5, 11) < 0.2] = PAD
+    counted = targets != PAD
+    states, weight, *rest = [t.requires_grad_() for t in tensors]
+    both = targets.unsqueeze(2).expand(-1, -1, 2)
+    bias_or_none = rest[0] if bias else None
+    options = {"weight": weight, "bias": bias_or_none, "pad_id": PAD, "smoothing": smoothing}
+    found, count = cross_entropy(states, both, **options, r_drop=3.0)
+    logits = F.linear(states, weight, bias_or_none)
+    labels = {"ignore_index": PAD, "label_smoothing": smoothing, "reduction": "sum"}
+    expected = F.cross_entropy(logits.flatten(0, 2), both.flatten(), **labels)
+    expected = expected + 3 * torchs(*logits[counted].unbind(1))
+    assert int(count) == 2 * int(counted.sum())
+    assert slices == [16] * (int(count) // 16) + [int(count) % 16] * (int(count) % 16 > 0)
+    assert len(slices) > 2
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
     for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
-    assert sorted(slices[5:]) == [3, 16, 16, 16, 16]  # again for the gradient, and never all at once
+    with torch.no_grad():
+        torch.testing.assert_close(cross_entropy(states, both, **options, r_drop=3.0)[0], found.detach())
+
+
+def test_an_odd_number_of_rows_does_not_part_a_pair(slices: list[int], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 17 * VOCAB})
+    torch.manual_seed(59)
+    states, targets = torch.randn(23, 2, WIDTH), torch.full((23, 2), 5)
+    cross_entropy(states, targets, weight=torch.randn(VOCAB, WIDTH), pad_id=PAD, r_drop=1.0)
+    assert slices == [16, 16, 14]
 
 
 def a_batch() -> Batch:
