@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.training.loss import cross_entropy
+from dragoman.training.loss import cross_entropy, r_drop
 
 # A GPU, cuBLAS, the CPU, and oneDNN, which finds no room for a compiled kernel. (Of an operation that it does not
 # know, oneDNN says "could not create a primitive descriptor".)
@@ -36,23 +36,22 @@ class GradientSum:
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, *, pad_id: int, smoothing: float = 0.0, r_drop: float = 0.0
+    model: Transformer, batch: Batch, *, pad_id: int, smoothing: float = 0.0, alpha: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """The loss of a batch, as a sum over its target tokens, and their number.
 
-    With `r_drop`, alpha of R-Drop, the batch passes twice. The result is half of its paper's loss, which adds up two
+    With `alpha`, that of R-Drop, the batch passes twice. The result is half of its paper's loss, which adds up two
     cross-entropies, so that it compares with that of a run without.
     """
-    projection = {"weight": model.projection.weight, "bias": model.projection.bias}
-    options = {"pad_id": pad_id, "smoothing": smoothing, "r_drop": r_drop}
-    if not r_drop:
+    options = {"weight": model.projection.weight, "bias": model.projection.bias, "smoothing": smoothing}
+    if not alpha:
         states = model.projection_dropout(model.states(batch.source_ids, batch.target_ids))
-        return cross_entropy(states, batch.labels, **projection, **options)
-    both = model.states(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
+        return cross_entropy(states, batch.labels, **options, pad_id=pad_id)
+    states = model.states(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
     # From (2 batches, length, width) to (batch, length, 2, width).
-    states = model.projection_dropout(both).unflatten(0, (2, -1)).movedim(0, 2)
-    loss, count = cross_entropy(states, batch.labels.unsqueeze(2).expand(-1, -1, 2), **projection, **options)
-    return loss / 2, count // 2
+    states = model.projection_dropout(states).unflatten(0, (2, -1)).movedim(0, 2)
+    counted = batch.labels != pad_id
+    return r_drop(states[counted], batch.labels[counted], alpha=alpha, **options) / 2, counted.sum()
 
 
 def sum_gradients(

@@ -20,27 +20,41 @@ def cross_entropy(
     bias: Float[Tensor, " vocab"] | None = None,
     pad_id: int,
     smoothing: float = 0.0,
-    r_drop: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
 
     Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary,
     as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision.
-
-    With `r_drop` the last axis of `targets` has two predictions P and Q of one target, which differ by dropout, and
-    the sum has `r_drop` times (KL(P || Q) + KL(Q || P)) / 2 more (Liang et al. 2021, arXiv 2106.14448).
     """
     counted = (targets != pad_id).flatten()
     states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
     # Inside a Function gradients are always off; whether they are wanted has to be asked here.
-    options = smoothing, r_drop, torch.is_grad_enabled()
+    options = smoothing, 0.0, torch.is_grad_enabled()
     return _ProjectedCrossEntropy.apply(states, weight, bias, targets, options), counted.sum()
+
+
+def r_drop(
+    states: Float[Tensor, "tokens 2 d_model"],
+    targets: Int[Tensor, " tokens"],
+    *,
+    alpha: float,
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None = None,
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The loss of R-Drop (Liang et al. 2021, arXiv 2106.14448), summed over tokens, none of them padding.
+
+    Each target is predicted twice, by P and Q, which differ by dropout: to the two cross-entropies comes `alpha` times
+    (KL(P || Q) + KL(Q || P)) / 2.
+    """
+    options = smoothing, alpha, torch.is_grad_enabled()
+    return _ProjectedCrossEntropy.apply(states.flatten(0, 1), weight, bias, targets.repeat_interleave(2), options)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, states, weight, bias, targets, options):
-        smoothing, r_drop, grad_enabled = options
+        smoothing, alpha, grad_enabled = options
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
@@ -51,7 +65,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
         bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
         rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
-        rows -= rows % 2 if r_drop else 0  # both predictions of a target are in one slice
+        rows -= rows % 2 if alpha else 0  # both predictions of a target are in one slice
         with torch.autocast(kind, enabled=False):
             for start in range(0, len(hidden), rows):
                 part = hidden[start : start + rows]
@@ -59,7 +73,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 if bias is not None:
                     logits += bias.to(dtype)
                 target = targets[start : start + rows]
-                loss, grad = _slice_loss(logits, target, smoothing, r_drop, with_gradient=with_gradient)
+                loss, grad = _slice_loss(logits, target, smoothing, alpha, with_gradient=with_gradient)
                 total += loss
                 if with_gradient:
                     rounded = grad.to(dtype)
@@ -81,7 +95,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def _slice_loss(
-    logits: Tensor, target: Tensor, smoothing: float, r_drop: float, *, with_gradient: bool
+    logits: Tensor, target: Tensor, smoothing: float, alpha: float, *, with_gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
     """The summed loss of some rows, and its gradient with respect to their logits (float32).
 
@@ -92,17 +106,17 @@ def _slice_loss(
     vocab = logits.size(1)
     chosen = logits.gather(1, index).float()
     mean = logits.mean(1, keepdim=True, dtype=torch.float32) if smoothing else 0.0
-    apart, towards = _divergence(logits) if r_drop else (0.0, 0.0)
+    apart, towards = _divergence(logits) if alpha else (0.0, 0.0)
     if not with_gradient:
         normaliser = logits.float().logsumexp(1, keepdim=True)
-        return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum() + r_drop * apart, None
+        return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart, None
     probabilities = logits.softmax(1, dtype=torch.float32)
     # Below the smallest float the loss of a token is cut at 87 nats; its gradient stays right.
     log_chosen = probabilities.gather(1, index).clamp_min(torch.finfo(torch.float32).tiny).log()
-    loss = (smoothing * (chosen - mean) - log_chosen).sum() + r_drop * apart
+    loss = (smoothing * (chosen - mean) - log_chosen).sum() + alpha * apart
     grad = probabilities.sub_(smoothing / vocab) if smoothing else probabilities
     grad = grad.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1))
-    return loss, grad.add_(towards, alpha=r_drop) if r_drop else grad
+    return loss, grad.add_(towards, alpha=alpha) if alpha else grad
 
 
 def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:

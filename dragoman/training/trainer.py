@@ -165,7 +165,7 @@ class Trainer:
 
         def add_gradient(batch: Batch, index: int, target_tokens: int) -> float:
             seed_random_numbers(self.seed, progress.step, index)
-            loss, _ = self._loss(batch.to(self.device), smoothing=config.label_smoothing, r_drop=config.r_drop)
+            loss, _ = self._loss(batch.to(self.device), smoothing=config.label_smoothing, alpha=config.r_drop)
             (loss / target_tokens).backward()
             return loss.item()
 
@@ -179,9 +179,9 @@ class Trainer:
         self._warn(*count_memory(progress, gradient, config))
         return gradient
 
-    def _loss(self, batch: Batch, *, smoothing: float = 0.0, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
+    def _loss(self, batch: Batch, *, smoothing: float = 0.0, alpha: float = 0.0) -> tuple[Tensor, Tensor]:
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
-            return batch_loss(self.model, batch, pad_id=self.batches.pad_id, smoothing=smoothing, r_drop=r_drop)
+            return batch_loss(self.model, batch, pad_id=self.batches.pad_id, smoothing=smoothing, alpha=alpha)
 
     def _set_learning_rate(self) -> float:
         config = self.config

@@ -11,10 +11,10 @@ from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.training import loss as module
 from dragoman.training.gradient import batch_loss, seed_random_numbers
-from dragoman.training.loss import cross_entropy
+from dragoman.training.loss import r_drop
 from tests.training.runs import small_model
 
-VOCAB, WIDTH, PAD = 29, 7, 0
+VOCAB, WIDTH, TOKENS = 29, 7, 67
 
 
 @pytest.fixture
@@ -35,10 +35,9 @@ def test_the_divergence_by_hand():
     p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.75, 0.25])
     one = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
     other = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
-    states, targets = torch.stack([p, q]).log().unsqueeze(0), torch.tensor([[1, 1]])
-    found, count = cross_entropy(states, targets, weight=torch.eye(2), pad_id=-1, r_drop=3.0)
+    states = torch.stack([p, q]).log().unsqueeze(0)
+    found = r_drop(states, torch.tensor([1]), alpha=3.0, weight=torch.eye(2))
     assert found.item() == pytest.approx(3 * (one + other) / 2 - math.log(0.5) - math.log(0.25), rel=1e-6)
-    assert int(count) == 2
 
 
 def torchs(first: Tensor, second: Tensor) -> Tensor:
@@ -51,34 +50,26 @@ def torchs(first: Tensor, second: Tensor) -> Tensor:
 @pytest.mark.parametrize("bias", [False, True])
 def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, smoothing: float):
     torch.manual_seed(53)
-    tensors = [torch.randn(5, 11, 2, WIDTH), torch.randn(VOCAB, WIDTH)] + [torch.randn(VOCAB)] * bias
-    targets = torch.randint(1, VOCAB, (5, 11))
-    targets[torch.rand(5, 11) < 0.2] = PAD
-    counted = targets != PAD
+    tensors = [torch.randn(TOKENS, 2, WIDTH), torch.randn(VOCAB, WIDTH)] + [torch.randn(VOCAB)] * bias
     states, weight, *rest = [t.requires_grad_() for t in tensors]
-    both = targets.unsqueeze(2).expand(-1, -1, 2)
-    bias_or_none = rest[0] if bias else None
-    options = {"weight": weight, "bias": bias_or_none, "pad_id": PAD, "smoothing": smoothing}
-    found, count = cross_entropy(states, both, **options, r_drop=3.0)
-    logits = F.linear(states, weight, bias_or_none)
-    labels = {"ignore_index": PAD, "label_smoothing": smoothing, "reduction": "sum"}
-    expected = F.cross_entropy(logits.flatten(0, 2), both.flatten(), **labels)
-    expected = expected + 3 * torchs(*logits[counted].unbind(1))
-    assert int(count) == 2 * int(counted.sum())
-    assert slices == [16] * (int(count) // 16) + [int(count) % 16] * (int(count) % 16 > 0)
-    assert len(slices) > 2
+    targets = torch.randint(0, VOCAB, (TOKENS,))
+    options = {"weight": weight, "bias": rest[0] if bias else None, "smoothing": smoothing, "alpha": 3.0}
+    found = r_drop(states, targets, **options)
+    logits = F.linear(states, weight, *rest)
+    labels = targets.repeat_interleave(2)
+    expected = F.cross_entropy(logits.flatten(0, 1), labels, label_smoothing=smoothing, reduction="sum")
+    expected = expected + 3 * torchs(*logits.unbind(1))
+    assert slices == [16] * 8 + [6]  # of two rows a token, and never all at once
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
     for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
     with torch.no_grad():
-        torch.testing.assert_close(cross_entropy(states, both, **options, r_drop=3.0)[0], found.detach())
+        torch.testing.assert_close(r_drop(states, targets, **options), found.detach())
 
 
 def test_an_odd_number_of_rows_does_not_part_a_pair(slices: list[int], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 17 * VOCAB})
-    torch.manual_seed(59)
-    states, targets = torch.randn(23, 2, WIDTH), torch.full((23, 2), 5)
-    cross_entropy(states, targets, weight=torch.randn(VOCAB, WIDTH), pad_id=PAD, r_drop=1.0)
+    r_drop(torch.randn(23, 2, WIDTH), torch.full((23,), 5), alpha=1.0, weight=torch.randn(VOCAB, WIDTH))
     assert slices == [16, 16, 14]
 
 
@@ -104,7 +95,7 @@ def test_loss_and_gradient_of_a_batch_are_those_of_the_paper(slices: list[int], 
     model, batch = small_model(dropout=0.4, projection_dropout=0.3).train(), a_batch()
     results = []
     for compute in (
-        lambda: batch_loss(model, batch, pad_id=0, smoothing=smoothing, r_drop=3.0)[0],
+        lambda: batch_loss(model, batch, pad_id=0, smoothing=smoothing, alpha=3.0)[0],
         lambda: plain(model, batch, 3.0, smoothing),
     ):
         seed_random_numbers(1, 2, 3)  # the same dropout
@@ -118,14 +109,14 @@ def test_loss_and_gradient_of_a_batch_are_those_of_the_paper(slices: list[int], 
 
 def test_tokens_are_counted_once():
     batch = a_batch()
-    count = batch_loss(small_model(), batch, pad_id=0, r_drop=1.0)[1]
+    count = batch_loss(small_model(), batch, pad_id=0, alpha=1.0)[1]
     assert int(count) == int((batch.labels != 0).sum()) == 5 * 7 - 5 - 2
 
 
 def test_without_dropout_both_passes_agree_and_the_loss_is_that_of_one():
     model, batch = small_model(dropout=0.0), a_batch()
     torch.testing.assert_close(
-        batch_loss(model, batch, pad_id=0, r_drop=5.0)[0], batch_loss(model, batch, pad_id=0)[0], rtol=1e-6, atol=0
+        batch_loss(model, batch, pad_id=0, alpha=5.0)[0], batch_loss(model, batch, pad_id=0)[0], rtol=1e-6, atol=0
     )
 
 
@@ -134,5 +125,5 @@ def test_the_two_passes_differ_in_their_dropout():
     losses = []
     for alpha in (1e-9, 1.0):
         seed_random_numbers(1, 2, 3)
-        losses.append(batch_loss(model, batch, pad_id=0, r_drop=alpha)[0].item())
+        losses.append(batch_loss(model, batch, pad_id=0, alpha=alpha)[0].item())
     assert losses[1] > losses[0] + 0.01
