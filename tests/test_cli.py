@@ -124,6 +124,13 @@ def test_runs_are_compared(model, dragoman, tmp_path):
     assert all(name in out for name in ("Weights", "Validation BLEU", "Test BLEU", first["test_signature"]))
 
 
+def test_without_tensorboard_nothing_is_begun(pairs, dragoman, tmp_path, monkeypatch):
+    monkeypatch.setattr("dragoman.training.tensorboard.find_spec", lambda name: None)
+    code, out, err = dragoman("train", pairs, "--tensorboard", "-o", tmp_path / "run")
+    assert (code, out, (tmp_path / "run").exists()) == (2, "", False)
+    assert "dragoman[tensorboard]" in err
+
+
 def test_no_socket_is_opened(model, dragoman, monkeypatch):
     def refuse(*_):
         raise AssertionError("a socket was opened")

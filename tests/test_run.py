@@ -93,6 +93,7 @@ def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_p
     assert [e["step"] for e in events if e["event"] == "step"] == [1, 10]
     assert [(e["step"], e["bad_step"]) for e in events if e["event"] == "roll_back"] == [(7, 11)]
     assert [e["step"] for e in events if e["event"] == "validation"] == [7, 14]
+    assert [e["step"] for e in events if e["event"] == "warning"] == [7]  # those of steps 9 to 11 are undone
     said = " ".join(capsys.readouterr().err.split())
     for text in ("Step 9 was skipped", "Going back to step 7", "3 steps skipped"):
         assert text in said

@@ -90,6 +90,10 @@ def test_a_validation_loss_that_only_fluctuates_is_no_learning_by_heart(target: 
     assert advice([(0.9, 0.6), (0.8, 0.7), (0.7, 0.7), (0.6, 0.6), (0.5, 0.7), (0.4, 0.7)], target) == []
 
 
+def test_a_validation_loss_that_rises_with_the_training_loss_is_no_learning_by_heart(target: TokenStore):
+    assert advice([(0.9, 0.6), (0.9, 0.7), (0.91, 0.7), (0.92, 0.7), (0.93, 0.7)], target) == []
+
+
 def test_a_run_that_learns_nothing_is_warned_of_and_a_resumed_one_not_again(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(module, "FEWEST_STEPS", 3)
     monkeypatch.setattr(module, "NOVICE", 6)
