@@ -176,7 +176,6 @@ def test_what_the_source_repeats_may_be_repeated(tokenizer: Tokenizer) -> None:
 # ---- endless pipes ---------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("annotations_unchecked")  # checking them remembers what it has seen
 def test_memory_does_not_grow_with_an_endless_pipe(translator: Translator) -> None:
     def lines() -> Iterator[str]:
         number = 0
@@ -184,7 +183,7 @@ def test_memory_does_not_grow_with_an_endless_pipe(translator: Translator) -> No
             yield f"{TEXTS[number % 5]} {number}"
             number += 1
 
-    stream = translator.stream(lines(), window=3, beam_size=1, alignments=True)
+    stream = translator.stream(lines(), window=3, beam_size=1)
 
     def held_after(count: int) -> int:
         for _ in range(count):
