@@ -1,6 +1,7 @@
 """Weights of the notebooks that taught this model, read into a `Transformer` (see `dragoman.interop.styles`)."""
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ def read_weights(path: Path) -> dict[str, Any]:
     if hdf5:
         return _read_hdf5(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of pickles that another version wrote: they are read or refused
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         reason = str(error).strip().split("\n")[0]
         raise DataError(
