@@ -50,7 +50,7 @@ def read_weights(path: Path) -> dict[str, Any]:
     if hdf5:
         return _read_hdf5(path)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of pickles that another version wrote: they are read or refused
+        with warnings.catch_warnings(action="ignore"):  # of pickles written otherwise: read or refused all the same
             content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         reason = str(error).strip().split("\n")[0]
