@@ -1,22 +1,87 @@
-"""Which source words each target word attended to."""
+"""Which tokens each token attended to, and which words each word."""
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.data.bitext import normalised
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.evaluation import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import record_attention
 
 Weights = Float[np.ndarray, "target_words source_words"]
+Maps = Float[np.ndarray, "layers heads queries keys"]
 
-MOST_PIECES_PER_WORD = 4  # on average, end of sentence included
+KINDS = {
+    "encoder": "encoder.layers.{}.self_attention",
+    "decoder": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+"""The three attentions of the paper (section 3.2.3), and what their modules are called."""
+
+UNSPACED = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
+"""Scripts that put no spaces between words, as the Unicode names of their characters begin."""
 WIDEST = 16
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Tokens in their order, and the words that they form."""
+
+    ids: list[int]
+    pieces: list[str]
+    """A readable piece for each token; a space is "▁"."""
+    words: list[list[int]]
+    """For each word the places of its tokens."""
+    labels: list[str]
+    """For each word how to write it."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, ids: list[int]) -> Self:
+        """Words are what white space separates; in scripts without spaces, the characters of the pieces."""
+        words = _words(tokenizer, ids)
+        labels = [_label(tokenizer, [ids[place] for place in word]) for word in words]
+        return cls(ids, tokenizer.pieces(ids), words, labels)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a model did while it predicted a given target."""
+
+    log_probs: Float[Tensor, "target vocab"]
+    """Row i is of the position that predicts token i, whose input is the token before."""
+    maps: dict[str, Maps]
+    """The weights of each of `KINDS`; a row sums to 1."""
+
+
+@torch.inference_mode()
+def read(model: Transformer, source_ids: list[int], target_ids: list[int]) -> Reading:
+    """Let `model` predict `target_ids`, and see what it attends to; both end with the end of sentence."""
+    config, device = model.config, next(model.parameters()).device
+    inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
+    with evaluating(model), record_attention(model) as recorded:
+        logits = model(torch.tensor([source_ids], device=device), inputs)[0]
+    depths = {"encoder": config.num_encoder_layers}
+    maps = {
+        kind: torch.cat([recorded[name.format(i)] for i in range(depths.get(kind, config.num_decoder_layers))])
+        for kind, name in KINDS.items()
+    }
+    return Reading(logits.float().log_softmax(-1).cpu(), {kind: maps[kind].float().cpu().numpy() for kind in maps})
+
+
+def by_word(
+    weights: Float[np.ndarray, "*maps queries keys"], rows: Axis, columns: Axis
+) -> Float[np.ndarray, "*maps query_words key_words"]:
+    """A word that is looked at is given the sum over its pieces, a word that looks has the mean over its pieces."""
+    seen = np.stack([weights[..., word].sum(-1) for word in columns.words], axis=-1)
+    return np.stack([seen[..., word, :].mean(-2) for word in rows.words], axis=-2)
 
 
 @dataclass(frozen=True)
@@ -50,7 +115,6 @@ class WordAttention:
         return float(sureness[places[1:] < places[:-1]].sum() / len(weights))
 
 
-@torch.inference_mode()
 def word_attention(
     model: Transformer,
     source_tokenizer: Tokenizer,
@@ -58,25 +122,12 @@ def word_attention(
     source_text: str,
     target_text: str,
 ) -> WordAttention:
-    """What `model` attends to, in its cross-attention, while it predicts a given translation.
-
-    Words are what white space separates. A source word is given the sum over its pieces, a target
-    word has the mean over its pieces.
-    """
-    config, device = model.config, next(model.parameters()).device
-    source_ids = [*source_tokenizer.encode(source_text.strip()), config.eos_id]
-    target_ids = [*target_tokenizer.encode(target_text.strip()), config.eos_id]
-    # A token's row is that of the position that predicts it, whose input is the token before.
-    inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
-    with evaluating(model), record_attention(model) as maps:
-        model(torch.tensor([source_ids], device=device), inputs)
-    sources, targets = _words(source_tokenizer, source_ids), _words(target_tokenizer, target_ids)
-    names = [f"decoder.layers.{i}.cross_attention" for i in range(config.num_decoder_layers)]
-    return WordAttention(
-        [_label(source_tokenizer, [source_ids[i] for i in word]) for word in sources],
-        [_label(target_tokenizer, [target_ids[i] for i in word]) for word in targets],
-        [_by_word(maps[name][0].mean(0), sources, targets) for name in names],
-    )
+    """What `model` attends to, in its cross-attention, while it predicts a given translation."""
+    eos = model.config.eos_id
+    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(normalised(source_text)), eos])
+    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(normalised(target_text)), eos])
+    cross = read(model, source.ids, target.ids).maps["cross"].mean(1)
+    return WordAttention(source.labels, target.labels, list(by_word(cross, target, source)))
 
 
 def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
@@ -91,17 +142,24 @@ def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
     )
 
 
-def _by_word(weights: Tensor, sources: list[list[int]], targets: list[list[int]]) -> Weights:
-    pieces = weights.float().cpu().numpy()
-    columns = np.stack([pieces[:, word].sum(1) for word in sources], axis=1)
-    return np.stack([columns[word].mean(0) for word in targets])
-
-
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
-    words = tokenizer.words(ids)
-    # Scripts without spaces have no such words: there each piece stands for itself.
-    spaced = len(words) > 2 and len(ids) <= MOST_PIECES_PER_WORD * len(words)
-    return words if spaced else [[i] for i in range(len(ids))]
+    words = []
+    for word in tokenizer.words(ids):
+        text = tokenizer.decode([ids[place] for place in word])
+        unspaced = any(unicodedata.name(each, "").partition(" ")[0] in UNSPACED for each in text)
+        words += _whole_characters(tokenizer, ids, word) if unspaced else [word]
+    return words
+
+
+def _whole_characters(tokenizer: Tokenizer, ids: list[int], places: list[int]) -> list[list[int]]:
+    """Groups of as few pieces as form characters: a piece may hold several, or some bytes of one."""
+    groups: list[list[int]] = [[]]
+    for place in places:
+        groups[-1].append(place)
+        text = tokenizer.decode([ids[each] for each in groups[-1]])
+        if text.strip() and "\N{REPLACEMENT CHARACTER}" not in text:
+            groups.append([])
+    return [group for group in groups if group]
 
 
 def _label(tokenizer: Tokenizer, ids: list[int]) -> str:

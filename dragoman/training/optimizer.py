@@ -6,30 +6,74 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+MOMENTS = {"adam": "exp_avg", "adamw": "exp_avg", "rmsprop": "square_avg", "sgd": "momentum_buffer"}
+"""For each optimizer what torch calls the state by which it can be told from others."""
+
 
 def build_optimizer(
-    model: nn.Module, name: str, *, betas: tuple[float, float], eps: float, weight_decay: float
+    model: nn.Module,
+    name: str,
+    *,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float,
+    momentum: float = 0.0,
 ) -> torch.optim.Optimizer:
-    """Adam or AdamW over all weights of `model`; weight decay spares norms and biases.
+    """The optimizer `name`, a key of `MOMENTS`, over all weights of `model`; weight decay spares norms and biases.
 
-    The learning rate is set before every step by `learning_rate`.
+    RMSprop takes the second of `betas`, `momentum` is SGD's. The learning rate is set before every step by
+    `learning_rate`.
     """
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() <= 1]
     groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
     ]
+    if name == "rmsprop":
+        return torch.optim.RMSprop(groups, lr=0.0, alpha=betas[1], eps=eps)
+    if name == "sgd":
+        return torch.optim.SGD(groups, lr=0.0, momentum=momentum, fused=True)
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
     return optimizer(groups, lr=0.0, betas=betas, eps=eps, fused=True)
 
 
-def inverse_sqrt(step: int, *, warmup: int) -> float:
-    """Rises linearly to 1 at step `warmup`, then falls with 1/sqrt(step): equation 3 up to its constant."""
-    return min(step / warmup, math.sqrt(warmup / step))
+def learning_rate(step: int, *, schedule: str, peak: float, warmup: int, last_step: int | None = None) -> float:
+    """The learning rate of optimizer step `step`, counted from 1.
+
+    It rises linearly to `peak` at step `warmup` and goes on as a key of `DECAYS` says. `cosine` and `linear` need
+    to know the `last_step` of the run, the one before they reach 0.
+    """
+    return peak * min(step / warmup, DECAYS[schedule](step, warmup, last_step))
 
 
-def learning_rate(step: int, *, schedule: str, peak: float, warmup: int) -> float:
-    """The learning rate of optimizer step `step`, counted from 1."""
-    factor: Callable[..., float] = {"inverse_sqrt": inverse_sqrt}[schedule]
-    return peak * factor(step, warmup=warmup)
+def inverse_sqrt(step: int, warmup: int, last_step: int | None) -> float:
+    """Falls with 1/sqrt(step): equation 3 of the paper up to its constant."""
+    return math.sqrt(warmup / step)
+
+
+def cosine(step: int, warmup: int, last_step: int | None) -> float:
+    """Half a wave of the cosine, from 1 to 0."""
+    return (1 + math.cos(math.pi * _covered(step, warmup, last_step))) / 2
+
+
+def linear(step: int, warmup: int, last_step: int | None) -> float:
+    """A straight line from 1 to 0."""
+    return 1 - _covered(step, warmup, last_step)
+
+
+def constant(step: int, warmup: int, last_step: int | None) -> float:
+    """Always 1."""
+    return 1.0
+
+
+def _covered(step: int, warmup: int, last_step: int) -> float:
+    """The share, from 0 to 1, of the way from the end of the warm-up to the step after the last."""
+    return min(max(step - warmup, 0) / (last_step + 1 - warmup), 1.0)
+
+
+DECAYS: dict[str, Callable[[int, int, int | None], float]] = {
+    "inverse_sqrt": inverse_sqrt,
+    "cosine": cosine,
+    "linear": linear,
+    "constant": constant,
+    "plateau": constant,  # the trainer lowers it by a factor when validations get no better
+}

@@ -7,6 +7,7 @@ import torch
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import WordAttention, most_reordered, word_attention
+from dragoman.report.attention import Axis
 from tests.report.runs import attention_of, words
 
 
@@ -67,10 +68,26 @@ def test_recording_leaves_the_model_as_it_was(model, tokenizer):
     np.testing.assert_array_equal(first.layers[0], second.layers[0])
 
 
-def test_a_script_without_spaces_is_shown_piece_by_piece(model, tokenizer):
-    result = word_attention(model, tokenizer, tokenizer, "我们喜欢猫", "the black cat sleeps")
-    assert len(result.source_words) == len(tokenizer.encode("我们喜欢猫")) + 1 > 5
+def test_a_script_without_spaces_is_shown_character_by_character(model, tokenizer):
+    source = "the cat 我们喜欢猫。"
+    assert len(tokenizer.encode(source)) > 3 * 6  # a piece is a byte here
+    result = word_attention(model, tokenizer, tokenizer, source, "the black cat sleeps")
+    assert result.source_words == ["the", "cat", *"我们喜欢猫。", "</s>"]
     assert result.target_words == ["the", "black", "cat", "sleeps", "</s>"]
+
+
+def test_a_long_word_stays_one_word(model, tokenizer):
+    assert len(tokenizer.encode("Donaudampfschiff")) > 8
+    assert word_attention(model, tokenizer, tokenizer, "Donaudampfschiff", "le chat").source_words == [
+        "Donaudampfschiff",
+        "</s>",
+    ]
+
+
+def test_bytes_that_form_no_character_keep_their_pieces(model, tokenizer):
+    ids = tokenizer.encode("猫")[:-1]  # what a model may write
+    axis = Axis.of(tokenizer, [*ids, EOS_ID])
+    assert axis.labels == ["".join(tokenizer.pieces(ids)), "</s>"]
 
 
 def test_a_control_character_has_a_legible_label(model, tokenizer):

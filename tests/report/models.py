@@ -1,0 +1,26 @@
+"""A small untrained model with everything around it."""
+
+import torch
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.model import Transformer, TransformerConfig
+
+HEADS = 3
+LAYERS = {"num_encoder_layers": 2, "num_decoder_layers": 3}
+
+
+def small_model(**choices) -> ModelDirectory:
+    """Its tokenizer knows the grammar's commonest words; others are in several pieces."""
+    pairs = Bitext.open("builtin:grammar:211")
+    tokenizer = Tokenizer.train([text for pair in pairs for text in pair], vocab_size=401)
+    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
+    torch.manual_seed(11)
+    config = TransformerConfig(
+        **sizes, **LAYERS, **choices, d_model=7 * 2 * HEADS, d_ff=29, num_heads=HEADS, dropout=0.5, projection_bias=True
+    )
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        model.projection.bias[EOS_ID] = 2.0  # translations of several lengths, not all up to the limit
+    return ModelDirectory(model, tokenizer, tokenizer, "en", "fr")
