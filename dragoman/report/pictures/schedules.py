@@ -1,0 +1,70 @@
+"""Learning-rate schedules (section 5.3 of the paper)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+from jaxtyping import Int
+
+from dragoman.config import TrainingConfig
+from dragoman.report.pictures.style import add_grid, add_legend, draw_line, dress, line_style, new_figure, start_at_zero
+from dragoman.training.optimizer import learning_rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Curves = Mapping[str, TrainingConfig]
+"""What a line is called, and the settings it follows."""
+
+SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
+POINTS = 500  # of a line
+
+
+def paper_peak(d_model: int, warmup: int) -> float:
+    """The highest learning rate of equation 3, reached at step `warmup`."""
+    return (d_model * warmup) ** -0.5
+
+
+def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
+    """Learning rates over `steps` steps, in a panel for each title.
+
+    A schedule that ends does so at its `max_steps`, or else at the last step shown.
+    """
+    figure = new_figure(4.8 * len(panels), 3.4)
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (title, curves) in zip(grid, panels.items(), strict=True):
+        for number, (label, config) in enumerate(curves.items()):
+            shown = _shown_steps(steps, config.warmup)
+            shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
+            last = config.max_steps or steps
+            rates = [learning_rate(int(step), **shape, last_step=last) for step in shown]
+            draw_line(axes, shown, np.array(rates), label=label, **line_style(number))
+        dress(axes, title=title, xlabel="step", ylabel="learning rate")
+        add_grid(axes)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.ticklabel_format(axis="y", scilimits=(-3, 3), useMathText=True)
+        axes.set_xlim(0, 1.03 * steps)
+        start_at_zero(axes)
+        add_legend(axes)
+    return figure
+
+
+def example_schedules(steps: int) -> dict[str, Curves]:
+    """The paper's schedule for several models and warm-ups, and all schedules with the same peak."""
+    models = ((512, 4000), (512, 8000), (256, 4000))  # d_model, warmup
+    paper = {
+        f"d_model {d_model}, {warmup:,} steps of warm-up": TrainingConfig(
+            learning_rate=paper_peak(d_model, warmup), warmup=warmup
+        )
+        for d_model, warmup in models
+    }
+    every = {
+        name: TrainingConfig(schedule=name, warmup=max(1, steps // 10), max_steps=steps) for name in SCHEDULES
+    }
+    return {"The paper's, equation 3": paper, "All, with the same peak and warm-up": every}
+
+
+def _shown_steps(steps: int, warmup: int) -> Int[np.ndarray, " shown"]:
+    """Some steps from 1 to the last, the one with the peak among them."""
+    some = np.linspace(1, steps, min(steps, POINTS)).round().astype(int)
+    return np.unique([*some, min(warmup, steps)])
