@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Self
 
 import torch
+from torch import Tensor
 
 from dragoman.checkpoint import ModelDirectory
 from dragoman.data.batching import cut, padded
 from dragoman.data.bitext import normalised
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
+from dragoman.decoding.search import Hypothesis, Stepper, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.workers import Workers
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches
@@ -168,7 +169,11 @@ class Translator:
             "length_penalty": length_penalty,
         }
         source_ids = padded(sources, config.pad_id, end=config.eos_id)
-        stepper = ModelStepper(self.model, source_ids.to(self.device))
+        stepper = self._stepper(source_ids.to(self.device))
         if beam_size == 1:
             return greedy_search(stepper, **options)
         return beam_search(stepper, beam_size=beam_size, **options)
+
+    def _stepper(self, source_ids: Tensor) -> Stepper:
+        """What search asks for probabilities; whoever wants to watch a search can override it."""
+        return ModelStepper(self.model, source_ids)

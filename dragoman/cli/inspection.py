@@ -1,0 +1,47 @@
+"""Commands that look inside a model: inspect.
+
+Budget: a command takes more parameters than a function may, since they are its options.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from dragoman.cli.options import Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, app
+
+
+@app.command()
+def inspect(
+    model: Model,
+    text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
+    target: Annotated[
+        str | None, Option(help="A translation to look at.", show_default="the model's own translation")
+    ] = None,
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="The page to write.", show_default="inspection.html, without --json")
+    ] = None,
+    beam_size: BeamSize = 5,
+    length_penalty: LengthPenalty = 1.0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Look inside a translation, on one HTML page: how sure each word is, all attention, the beam as a tree."""
+    from dragoman.checkpoint import ModelDirectory
+    from dragoman.device import choose_device
+    from dragoman.lines import open_output
+    from dragoman.report import inspect_translation, render_inspection
+    from dragoman.terminal import Display
+
+    loaded = ModelDirectory.load(model, device=choose_device())
+    options = {"target": target, "beam_size": beam_size, "length_penalty": length_penalty}
+    inspection = inspect_translation(loaded, text, **options)
+    path = output if as_json else output or Path("inspection.html")
+    if path:
+        with open_output(path) as page:
+            page.write(render_inspection(inspection))
+    display = Display(quiet=quiet)
+    if as_json:
+        print(json.dumps(inspection.to_dict() | {"attention": inspection.attention_dict()}, ensure_ascii=False))
+    else:
+        display.note(f"{inspection.target_text}  (score {inspection.score:.2f})")
+        print(path)

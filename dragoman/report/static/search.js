@@ -1,0 +1,165 @@
+// The search as a tree: a column for each step; the best translation runs straight along the top.
+
+const COLUMN = 146, LANE = 34, NODE_WIDTH = 122, NODE_HEIGHT = 26; // pixels; the style of .node has its size too
+const { nodes, hypotheses } = data.search;
+const children = nodes.map(() => []);
+nodes.forEach((node, place) => {
+  node.depth = place ? nodes[node.parent].depth + 1 : 0;
+  if (place) children[node.parent].push(place);
+});
+
+/** The places of the nodes from the first one to this one. */
+function trail(place) {
+  return place < 0 ? [] : [...trail(nodes[place].parent), place];
+}
+
+const best = new Set(trail(hypotheses[0].node));
+
+/** Give each node a lane, so that a prefix and what goes on longest from it stand in one. */
+function layOut() {
+  const reach = nodes.map((node) => node.depth); // the deepest step that goes on from each node
+  for (let place = nodes.length - 1; place > 0; place--) {
+    const parent = nodes[place].parent;
+    reach[parent] = Math.max(reach[parent], reach[place]);
+  }
+  const heirs = children.map((own) =>
+    own.reduce((one, other) => {
+      if (one === undefined || best.has(other)) return other;
+      return best.has(one) || reach[one] >= reach[other] ? one : other;
+    }, undefined),
+  );
+  const heads = nodes.map((_, place) => place).filter((place) => !place || heirs[nodes[place].parent] !== place);
+  const chains = heads.map((head) => {
+    const chain = [head];
+    while (heirs[chain.at(-1)] !== undefined) chain.push(heirs[chain.at(-1)]);
+    return chain;
+  });
+  // The best one first, then the longest, so that only short ones have to make way.
+  chains.sort((one, other) => best.has(other[0]) - best.has(one[0]) || other.length - one.length);
+  const lanes = [];
+  for (const chain of chains) {
+    const [from, to] = [nodes[chain[0]].depth, nodes[chain.at(-1)].depth];
+    const free = (taken) => taken.every(([start, end]) => to < start || from > end);
+    let lane = lanes.findIndex(free);
+    if (lane < 0) lane = lanes.push([]) - 1;
+    lanes[lane].push([from, to]);
+    for (const place of chain) nodes[place].lane = lane;
+  }
+  return lanes.length;
+}
+
+const lanes = layOut();
+const steps = Math.max(...nodes.map((node) => node.depth));
+const rankOf = new Map(hypotheses.map((hypothesis, rank) => [hypothesis.node, rank]));
+
+const boxes = nodes.map((node, place) => {
+  const hypothesis = hypotheses[rankOf.get(place)];
+  const figure = hypothesis ? signed(hypothesis.score) : place ? percent(node.probability) : "";
+  const label = make("bdi", { textContent: node.text, lang: target });
+  const box = make("div", { className: `node ${node.state}` }, label, make("small", { textContent: figure }));
+  box.classList.toggle("best", best.has(place));
+  box.dataset.node = place;
+  Object.assign(box.style, { left: `${node.depth * COLUMN + 3}px`, top: `${node.lane * LANE + 4}px` });
+  return box;
+});
+
+/** The line to a node from the one before it. */
+function branch(place) {
+  const node = nodes[place], parent = nodes[node.parent];
+  const at = ({ depth, lane }, side) => [depth * COLUMN + 3 + side, lane * LANE + 4 + NODE_HEIGHT / 2];
+  const [[x, y], [toX, toY]] = [at(parent, NODE_WIDTH), at(node, 0)];
+  return `M${x} ${y}C${x + 14} ${y} ${toX - 14} ${toY} ${toX} ${toY}`;
+}
+
+const branches = (wanted) => nodes.map((_, place) => place).filter((place) => place && wanted(place)).map(branch).join("");
+const chosenPath = path("chosen", "");
+const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+const size = { width: (steps + 1) * COLUMN, height: lanes * LANE + 8 };
+for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
+svg.append(
+  path("dropped", branches((place) => nodes[place].state === "dropped")),
+  path("kept", branches((place) => nodes[place].state !== "dropped" && !best.has(place))),
+  path("best", branches((place) => best.has(place))),
+  chosenPath,
+);
+const canvas = make("div", { className: "canvas" }, svg, ...boxes);
+Object.assign(canvas.style, { width: `${size.width}px`, height: `${size.height}px` });
+find("tree").append(canvas);
+
+let current = 0;
+let marked = [];
+const rows = hypotheses.map((hypothesis, rank) =>
+  make(
+    "tr",
+    {},
+    make("td", { className: "number", textContent: rank + 1 }),
+    make("td", { className: "number", textContent: signed(hypothesis.score) }),
+    make("td", { className: "number", textContent: signed(hypothesis.log_prob) }),
+    make("td", { lang: target, dir: "auto", textContent: hypothesis.text || "(empty)" }),
+    make("td", { className: "soft", textContent: hypothesis.finished ? "" : "cut at the length limit" }),
+  ),
+);
+
+/** Highlight the way to a node, and say in words what became of it. */
+function follow(place) {
+  for (const box of marked) box.classList.remove("chosen", "cursor");
+  current = place;
+  const way = trail(place);
+  marked = way.map((each) => boxes[each]);
+  for (const box of marked) box.classList.add("chosen");
+  boxes[place].classList.add("cursor");
+  chosenPath.setAttribute("d", way.slice(1).map(branch).join(""));
+  const node = nodes[place], rank = rankOf.get(place);
+  rows.forEach((row, each) => row.classList.toggle("chosen", each === rank));
+  const prefix = way.slice(1).map((each) => nodes[each].text).join("").replaceAll("▁", " ").trim();
+  const fates = { kept: "kept", dropped: "dropped" };
+  const fate = fates[node.state] ?? `translation ${rank + 1}, score ${signed(hypotheses[rank].score)}`;
+  find("prefix").textContent = place
+    ? `“${prefix}”: ${fate}. Last piece ${percent(node.probability)}, all together ${percent(Math.exp(node.log_prob))} ` +
+      `(log-probability ${signed(node.log_prob)}).`
+    : "The beginning of every translation.";
+}
+
+canvas.addEventListener("pointerover", (event) => {
+  const box = event.target.closest(".node");
+  if (box) follow(Number(box.dataset.node));
+});
+find("tree").addEventListener("keydown", (event) => {
+  const column = nodes.map((_, place) => place).filter((place) => nodes[place].depth === nodes[current].depth);
+  column.sort((one, other) => nodes[one].lane - nodes[other].lane);
+  const at = column.indexOf(current);
+  const next = {
+    ArrowLeft: nodes[current].parent,
+    ArrowRight: children[current].find((place) => nodes[place].lane === nodes[current].lane) ?? children[current][0],
+    ArrowUp: column[at - 1],
+    ArrowDown: column[at + 1],
+  };
+  if (!(event.key in next)) return;
+  event.preventDefault();
+  if (!(next[event.key] >= 0)) return;
+  follow(next[event.key]);
+  boxes[current].scrollIntoView({ block: "nearest", inline: "nearest" });
+});
+
+const head = ["", "score", "log-probability", "translation", ""].map((text) => make("th", { textContent: text }));
+find("hypotheses").append(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
+rows.forEach((row, rank) => {
+  row.addEventListener("pointerenter", () => follow(hypotheses[rank].node));
+  row.addEventListener("focus", () => follow(hypotheses[rank].node));
+});
+rove(find("hypotheses"), rows, 1);
+find("search-note").textContent =
+  `Beam search kept the ${data.search.beam_size} best beginnings at each step and dropped the others, of which the best are ` +
+  "drawn dashed. Each box is a piece (▁ is a space) with its probability after the pieces before it; a round box ends a " +
+  "translation and has its score, the log-probability divided by the length to the power of " +
+  `${data.search.length_penalty}. The thick line is the best translation.` +
+  (data.target.given ? " It is the model's own search, not the given translation." : "");
+find("prefix").textContent = "Point at a box or a translation.";
+
+// Two frames later all of it has been painted.
+requestAnimationFrame(() =>
+  requestAnimationFrame(() => {
+    performance.mark("drawn");
+    document.documentElement.dataset.drawn = Math.round(performance.now());
+  }),
+);

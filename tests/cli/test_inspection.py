@@ -1,0 +1,83 @@
+"""`inspect` as a user meets it: a page, or JSON; one sentence for a mistake."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman import cli
+from tests.report.models import HEADS, LAYERS, small_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "random"
+    small_model().save(path)
+    return path
+
+
+@pytest.fixture
+def dragoman(capfd, monkeypatch, tmp_path):
+    """A function that runs a command in an empty folder: exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return exit_.value.code, *capfd.readouterr()
+
+    return run
+
+
+def test_it_writes_a_page_and_prints_where(model, dragoman, tmp_path):
+    code, out, err = dragoman("inspect", model, "The red house.", "--beam-size", 2)
+    assert (code, out) == (0, "inspection.html\n")
+    assert "score" in err
+    page = (tmp_path / "inspection.html").read_text(encoding="utf-8")
+    assert "<title>Inspection: The red house.</title>" in page
+    code, out, err = dragoman("inspect", model, "The red house.", "--target", "La maison.", "-o", "given.html", "-q")
+    assert (code, out, err) == (0, "given.html\n", "")
+    assert "La maison." in (tmp_path / "given.html").read_text(encoding="utf-8")
+
+
+def test_json_goes_to_stdout_and_no_page_is_written_unless_asked_for(model, dragoman, tmp_path):
+    arguments = ["inspect", model, "The red house.", "--target", "La maison.", "--json"]
+    code, out, _ = dragoman(*arguments, "--beam-size", 3, "--length-penalty", 0.5)
+    told = json.loads(out)
+    assert code == 0
+    assert not list(tmp_path.glob("*.html"))
+    assert set(told) == {"source_language", "target_language", "source", "target", "search", "attention"}
+    assert (told["search"]["beam_size"], told["search"]["length_penalty"]) == (3, 0.5)
+    assert len(told["search"]["hypotheses"]) == 3
+    cross = told["attention"]["cross"]
+    words = [len(told[side]["words"]) for side in ("target", "source")]
+    assert [len(cross), len(cross[0]), len(cross[0][0]), len(cross[0][0][0])] == [
+        *(LAYERS["num_decoder_layers"], HEADS),
+        *words,
+    ]
+    dragoman(*arguments, "--output", "page.html")
+    assert [path.name for path in tmp_path.glob("*.html")] == ["page.html"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere", "old"], 3, ["nowhere"]),
+        (["MODEL", " "], 2, ["empty", "quotes"]),
+        (["MODEL", "old", "--target", ""], 2, ["target", "empty"]),
+        (["MODEL", "old", "-o", "no/such/folder/page.html"], 2, ["no/such/folder", "--output"]),
+        (["MODEL", "old " * 600], 3, ["512", "one sentence"]),
+        (["MODEL", "old", "--beam-size", 0], 2, ["beam-size"]),
+        (["MODEL"], 2, ["TEXT"]),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, model, dragoman, tmp_path):
+    arguments = [{"MODEL": model}.get(argument, argument) for argument in arguments]
+    found, out, err = dragoman("inspect", *arguments)
+    assert (found, out) == (code, "")
+    assert "Traceback" not in err
+    flat = " ".join(err.replace("│", " ").split())
+    assert all(word in flat for word in words), flat
+    assert not list(tmp_path.glob("*.html"))

@@ -1,0 +1,162 @@
+"""What `inspect` says about a translation, against the model asked directly."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.data.tokenizer import BOS_ID, EOS_ID
+from dragoman.decoding.translator import Translator
+from dragoman.errors import DataError, UsageError
+from dragoman.model.attention import record_attention
+from dragoman.report import inspect_translation
+from dragoman.report.inspection import AXES, MOST_TOKENS, SHOWN_ALTERNATIVES
+from tests.report.models import HEADS, LAYERS, small_model
+
+SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
+
+
+@pytest.fixture(scope="module")
+def model() -> ModelDirectory:
+    return small_model()
+
+
+@pytest.fixture(scope="module")
+def given(model):
+    return inspect_translation(model, SOURCE, target=TARGET, beam_size=3)
+
+
+def ids(model: ModelDirectory) -> tuple[list[int], list[int]]:
+    return tuple([*model.source_tokenizer.encode(text), EOS_ID] for text in (SOURCE, TARGET))
+
+
+def test_the_attention_is_what_the_model_records(model, given):
+    source, target = (torch.tensor([each]) for each in ids(model))
+    with torch.inference_mode(), record_attention(model.model) as maps:
+        model.model(source, torch.cat([torch.tensor([[BOS_ID]]), target[:, :-1]], dim=1))
+    assert {kind: weights.shape[:2] for kind, weights in given.attention.items()} == {
+        "encoder": (LAYERS["num_encoder_layers"], HEADS),
+        "decoder": (LAYERS["num_decoder_layers"], HEADS),
+        "cross": (LAYERS["num_decoder_layers"], HEADS),
+    }
+    for name, expected in maps.items():
+        side, _, layer, which = name.split(".")
+        kind = "cross" if which == "cross_attention" else side
+        np.testing.assert_allclose(given.attention[kind][int(layer)], expected[0], atol=1e-6)
+
+
+def test_words_are_looked_at_with_all_their_pieces_and_look_with_the_mean_of_them(given):
+    assert max(map(len, given.source.words)) > 1 < max(map(len, given.target.words))
+    for kind in AXES:
+        rows, columns = given.axes(kind)
+        pieces, words = given.attention[kind], given.word_maps(kind)
+        assert words.shape == (*pieces.shape[:2], len(rows.labels), len(columns.labels))
+        np.testing.assert_allclose(words.sum(-1), 1, atol=1e-5)
+        for r, c in ((0, 0), (2, 1), (len(rows.words) - 1, len(columns.words) - 1)):
+            expected = sum(pieces[:, :, i, j] for i in rows.words[r] for j in columns.words[c]) / len(rows.words[r])
+            np.testing.assert_allclose(words[:, :, r, c], expected, atol=1e-6)
+
+
+def test_the_decoder_looks_at_what_it_has_read_and_not_ahead(given):
+    assert given.inputs.labels == ["<s>", *given.target.labels[:-1]]
+    assert given.target.labels == [*TARGET.split(), "</s>"]
+    pieces, words = given.attention["decoder"], given.word_maps("decoder")
+    assert not np.triu(pieces, 1).any()
+    assert np.diagonal(pieces, axis1=2, axis2=3).all()
+    assert not np.triu(words, 2).any()  # of its own pieces a word may see the first ones
+
+
+def test_probabilities_are_those_of_the_model_given_the_words_before(model, given):
+    source, target = ids(model)
+    total = 0.0
+    for place, token in enumerate(target):
+        # One position after another, instead of all at once.
+        with torch.inference_mode():
+            logits = model.model(torch.tensor([source]), torch.tensor([[BOS_ID, *target[:place]]]))[0, -1]
+        probabilities = logits.softmax(-1)
+        total += float(probabilities[token].log())
+        assert given.log_probs[place] == pytest.approx(float(probabilities[token].log()), abs=1e-4)
+        best = [float(p) for p in probabilities.sort(descending=True).values[:SHOWN_ALTERNATIVES]]
+        assert [value for _, value in given.alternatives[place]] == pytest.approx(best, abs=1e-5)
+    assert given.log_prob == pytest.approx(total, abs=1e-3)
+    assert given.score == pytest.approx(total / len(target), abs=1e-4)
+
+
+def test_without_a_target_it_looks_at_what_translate_gives(model):
+    own = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
+    translator = Translator(model.model, model.source_tokenizer, model.target_tokenizer)
+    (expected,) = translator.translate([SOURCE], beam_size=3, length_penalty=0.6)
+    assert own.target_text == expected.text
+    assert not own.given
+    best = own.search.hypotheses[0]
+    assert own.score == pytest.approx(best.score, abs=1e-4)
+    assert own.score == pytest.approx(expected.score, abs=1e-4)
+    assert own.target.ids == [*best.tokens, EOS_ID][: len(own.log_probs)]
+    assert len(own.search.hypotheses) == 3
+
+
+def test_a_translation_that_was_cut_has_no_end(model):
+    endless = dataclasses.replace(model, model=small_model().model)
+    with torch.no_grad():
+        endless.model.projection.bias[EOS_ID] = -1e4
+    inspection = inspect_translation(endless, "old", beam_size=2)
+    assert not inspection.search.hypotheses[0].finished
+    assert EOS_ID not in inspection.target.ids
+    assert len(inspection.target.ids) == 2 * (len(inspection.source.ids) - 1) + 20
+
+
+def test_json_holds_words_probabilities_attention_and_the_search(given):
+    told = given.to_dict()
+    assert [word["text"] for word in told["source"]["words"]] == [*SOURCE.split(), "</s>"]
+    words = told["target"]["words"]
+    assert np.prod([word["probability"] for word in words]) == pytest.approx(np.exp(given.log_prob), rel=1e-3)
+    for word in words:
+        assert word["probability"] == pytest.approx(np.prod([p["probability"] for p in word["pieces"]]), rel=1e-3)
+        assert all(len(piece["alternatives"]) == SHOWN_ALTERNATIVES for piece in word["pieces"])
+    assert [piece["text"] for word in words for piece in word["pieces"]] == given.target.pieces
+    attention = given.attention_dict()
+    assert attention["cross"][1][2][3][4] == pytest.approx(given.word_maps("cross")[1, 2, 3, 4], abs=5e-5)
+    search = told["search"]
+    assert [each["score"] for each in search["hypotheses"]] == sorted(
+        (each["score"] for each in search["hypotheses"]), reverse=True
+    )
+    assert [search["nodes"][each["node"]]["state"] for each in search["hypotheses"]] == ["result"] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "error", "words"),
+    [
+        ("", None, UsageError, "text to inspect is empty"),
+        (" \n\t", None, UsageError, "text to inspect is empty"),
+        ("old", "  ", UsageError, "target to inspect is empty"),
+        ("x " * MOST_TOKENS, None, DataError, f"at most {MOST_TOKENS}"),
+        ("old", "x " * MOST_TOKENS, DataError, f"at most {MOST_TOKENS}"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(model, text, target, error, words):
+    with pytest.raises(error, match=words):
+        inspect_translation(model, text, target=target)
+
+
+def test_a_text_longer_than_the_positions_a_model_learned_is_refused():
+    model = small_model(positions="learned", max_positions=23)
+    with pytest.raises(DataError, match="at most 23"):
+        inspect_translation(model, "x " * 23)
+    with pytest.raises(DataError, match="at most 23"):
+        inspect_translation(model, "old", target="x " * 23)
+
+
+def test_a_model_without_probabilities_is_refused():
+    model = small_model()
+    with torch.no_grad():
+        model.model.projection.bias[:] = float("nan")
+    with pytest.raises(DataError, match="NaN"):
+        inspect_translation(model, "old")
+
+
+def test_bytes_that_are_no_text_become_a_mark(model):
+    assert (
+        inspect_translation(model, "old \udcff house", beam_size=1).source_text == "old \N{REPLACEMENT CHARACTER} house"
+    )

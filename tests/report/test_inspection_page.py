@@ -1,0 +1,193 @@
+"""The page of an inspection: it holds the right numbers, loads nothing, and no text gets out of its place."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.report import inspect_translation, render_inspection
+from dragoman.report.inspection import AXES
+from tests.report.models import HEADS, LAYERS, small_model
+
+EVIL = "</script><script>alert(1)</script><img src=x> \"'&amp;<!--"
+SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Page(HTMLParser):
+    """The text of each element that has an id, the names of all elements, and the scripts."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags, self.scripts, self.styles, self.policy, self.links = [], [], [], "", []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.links += [given[name] for name in ("src", "href", "srcset", "action") if name in given]
+        if given.get("http-equiv") == "Content-Security-Policy":
+            self.policy = given["content"]
+        if tag in ("script", "style"):
+            (self.scripts if tag == "script" else self.styles).append("")
+
+    def handle_data(self, data):
+        last = self.tags[-1] if self.tags else ""
+        if last == "script":
+            self.scripts[-1] += data
+        elif last == "style":
+            self.styles[-1] += data
+
+    def handle_endtag(self, tag):
+        self.tags.append("/" + tag)
+
+    @property
+    def data(self) -> dict:
+        return json.loads(self.scripts[0])
+
+
+@pytest.fixture(scope="module")
+def model() -> ModelDirectory:
+    return small_model()
+
+
+@pytest.fixture(scope="module")
+def inspection(model):
+    return inspect_translation(model, SOURCE, target=TARGET, beam_size=3)
+
+
+def test_the_page_holds_every_weight_to_half_a_percent(inspection):
+    data = Page(render_inspection(inspection)).data
+    for kind, weights in inspection.attention.items():
+        packed = data["attention"][kind]
+        stored = np.frombuffer(zlib.decompress(base64.b64decode(packed["weights"])), np.uint8).reshape(weights.shape)
+        roots = stored.astype(float) / 255
+        assert np.abs(roots - np.sqrt(weights)).max() <= 0.5 / 255 + 1e-6
+        assert np.abs(roots**2 - weights).max() < 0.005
+        assert (packed["layers"], packed["heads"]) == weights.shape[:2]
+        axes = [data["axes"][packed[name]] for name in ("rows", "columns")]
+        assert [sum(len(word["pieces"]) for word in axis) for axis in axes] == list(weights.shape[2:])
+        assert [[word["text"] for word in axis] for axis in axes] == [axis.labels for axis in inspection.axes(kind)]
+
+
+def test_the_page_loads_nothing_and_runs_its_own_script_only(inspection):
+    html = render_inspection(inspection)
+    page = Page(html)
+    assert page.links == []
+    assert not re.search(r"@import|url\(|fetch|XMLHttp|innerHTML|document\.write|eval", html)
+    assert set(re.findall(r"https?://[^\"' ]+", html)) <= {"http://www.w3.org/2000/svg"}
+    allowed = {
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (*page.scripts[1:], *page.styles)
+    }
+    assert len(allowed) == 2
+    assert set(re.findall(r"'[^']+'", page.policy)) == {"'none'", *allowed}
+    assert page.policy.startswith("default-src 'none'; ")
+
+
+@pytest.mark.parametrize("side", ["text", "target", "both"])
+def test_a_text_stays_in_its_place(model, inspection, side):
+    texts = {"text": (EVIL, "old"), "target": ("old", EVIL), "both": (EVIL, EVIL)}[side]
+    html = render_inspection(inspect_translation(model, texts[0], target=texts[1], beam_size=1))
+    assert Page(html).tags == Page(render_inspection(inspection)).tags
+    data = Page(html).data
+    assert (data["source"]["text"], data["target"]["text"]) == texts
+
+
+# ---- in a browser -----------------------------------------------------------------------------
+
+DRIVER = """
+<script type="module">
+while (!document.documentElement.dataset.drawn) await new Promise((done) => setTimeout(done, 5));
+const told = [];
+const press = (id, key) => document.getElementById(id).dispatchEvent(new KeyboardEvent("keydown", { key }));
+for (const [place, grid] of document.querySelectorAll(".grid").entries()) {
+  const button = grid.querySelectorAll("button")[GRID_PLACES[place]];
+  button.click();
+  for (const key of ["ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight"]) press("matrix", key);
+  told.push([button.title, document.getElementById("readout").textContent]);
+}
+const grids = [...document.querySelectorAll("canvas")].map((c) => [c.width, c.height]);
+const labels = (side) => [...document.querySelectorAll(`#matrix .${side} bdi`)].map((each) => each.textContent);
+const words = labels("left");
+document.getElementById("pieces").click();
+press("tree", "ArrowRight");
+const result = { told, grids, words, pieces: labels("left"), prefix: document.getElementById("prefix").textContent };
+const holder = document.createElement("pre");
+holder.id = "result";
+holder.textContent = JSON.stringify(result);
+document.body.append(holder);
+</script>
+"""
+
+
+def browse(page: str, folder: Path) -> str:
+    """The page as a real browser has it after its scripts have run."""
+    path = folder / "page.html"
+    path.write_text(page, encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+    command += ["--virtual-time-budget=20000", "--dump-dom", path.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
+    heads = 1 + HEADS  # and their mean
+    # Layer 2 head 3, layer 2 mean, layer 3 head 1, as places among the buttons of a grid.
+    places = {"encoder": 1 * heads + 2, "decoder": 1 * heads + HEADS, "cross": 2 * heads}
+    expected = {
+        "encoder": inspection.word_maps("encoder")[1, 2],
+        "decoder": inspection.word_maps("decoder")[1].mean(0),
+        "cross": inspection.word_maps("cross")[2, 0],
+    }
+    driver = DRIVER.replace("GRID_PLACES", json.dumps(list(places.values())))
+    page = re.sub(r"<meta http-equiv[^>]*>", "", render_inspection(inspection)).replace("</body>", driver + "</body>")
+    found = re.search(r'<pre id="result">(.*?)</pre>', browse(page, tmp_path), re.DOTALL)
+    result = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    titles = [title for title, _ in result["told"]]
+    assert titles == [
+        "Encoder self-attention, layer 2, head 3",
+        f"Decoder self-attention, layer 2, mean of {HEADS} heads",
+        "Cross-attention, layer 3, head 1",
+    ]
+    for kind, (_, sentence) in zip(AXES, result["told"], strict=True):
+        rows, columns = inspection.axes(kind)
+        sentence = sentence.replace("\u2068", "").replace("\u2069", "")
+        assert f"“{rows.labels[2]}”" in sentence  # the first key shows where the cursor is
+        assert f"“{columns.labels[1]}”" in sentence
+        assert float(sentence.split()[-2]) == pytest.approx(100 * expected[kind][2, 1], abs=0.6)
+    assert result["words"] == inspection.target.labels
+    assert result["pieces"] == inspection.target.pieces
+    # A picture for each layer and head and mean, the legend, and the large one.
+    count = heads * (LAYERS["num_encoder_layers"] + 2 * LAYERS["num_decoder_layers"])
+    assert len(result["grids"]) == count + 2
+    assert result["grids"][0] == [len(inspection.source.labels)] * 2
+    # One step to the right of the beginning is how the best translation begins.
+    nodes = inspection.to_dict()["search"]["nodes"]
+    place = inspection.search.leaves[0]
+    while nodes[place]["parent"]:
+        place = nodes[place]["parent"]
+    assert result["prefix"].startswith(f"“{nodes[place]['text'].replace('▁', ' ').strip()}”: ")
+    assert result["prefix"].endswith(f"(log-probability −{-nodes[place]['log_prob']:.2f}).")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_a_browser_shows_any_text_as_text(model, tmp_path):
+    inspection = inspect_translation(model, EVIL, target="x", beam_size=2)
+    dom = browse(render_inspection(inspection), tmp_path)
+    assert re.search(r'<html[^>]* data-drawn="\d+"', dom)  # its own script has run to the end
+    assert "<title>Inspection: &lt;/script&gt;" in dom
+    assert dom.count("<script") == 2
+    assert "<img" not in dom
+    shown = re.search(r'<p id="source-text"[^>]*>(.*?)</p>', dom)[1]
+    assert shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == EVIL
+    assert dom.count('class="node ') == len(inspection.search.nodes)
