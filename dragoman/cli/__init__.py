@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from dragoman import __version__
-from dragoman.cli import inspection, training, translation  # noqa: F401  (registers their commands)
+from dragoman.cli import inspection, plot, training, translation  # noqa: F401  (registers their commands)
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError
 

@@ -7,16 +7,17 @@ import numpy as np
 from jaxtyping import Bool
 
 from dragoman.data.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
+from dragoman.errors import UsageError
 from dragoman.model.attention import causal_mask
 from dragoman.report.pictures.style import (
     FAINT,
     FIRST,
-    INK,
-    LABEL,
+    add_colors_below,
     dress,
     frameless,
     name_rows_and_columns,
     new_figure,
+    short,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Mask = Bool[np.ndarray, "queries keys"]
 LOOKS, LOOKED_AT = "position that looks", "position that is looked at"
+MEANINGS = {"True: may be attended to": FIRST, "False: hidden": FAINT}
+MOST_WORDS = 40
 MOST_NUMBERED = 24  # positions that all have room for their number
 
 
@@ -40,29 +43,35 @@ def plot_causal_mask(length: int) -> "Figure":
         axes.set(xticks=range(length), yticks=range(length))
     else:
         axes.locator_params(integer=True)
-    _explain(figure)
+    add_colors_below(figure, MEANINGS)
     return figure
 
 
-def plot_example_mask(words: Sequence[str], *, length: int) -> "Figure":
+def plot_example_mask(words: Sequence[str], *, length: int | None = None) -> "Figure":
     """What the decoder may attend to in a batch: no future, no padding, and neither.
 
-    The row of `words` begins with the begin of sentence and is filled with padding to `length` positions.
+    The row of `words` begins with the begin of sentence and is filled with padding to `length` positions, three more
+    than it has if none is given. Raises `UsageError` if it does not fit.
     """
     tokens = [SPECIAL_TOKENS[BOS_ID], *words]
+    length = len(tokens) + 3 if length is None else length
+    if not len(tokens) <= length <= MOST_WORDS:
+        raise UsageError(
+            f"The sentence has {len(tokens)} positions with its begin, and {length} are to be drawn; "
+            f"give a --length from {len(tokens)} to {MOST_WORDS}, or a shorter sentence."
+        )
     tokens += [SPECIAL_TOKENS[PAD_ID]] * (length - len(tokens))
     ahead = causal_mask(len(tokens)).numpy()
     padding = np.tile([token != SPECIAL_TOKENS[PAD_ID] for token in tokens], (len(tokens), 1))
     masks = {"Look-ahead": ahead, "Padding": padding, "Both: look-ahead and padding": ahead & padding}
-    side, margin = max(0.27 * len(tokens), 2.2), 0.075 * max(map(len, tokens)) + 0.3
-    figure = new_figure(3 * side + 1.2 + margin, side + 1.0 + margin)
+    side, words_side = max(0.27 * len(tokens), 2.2), 0.085 * max(map(len, map(short, tokens)))
+    figure = new_figure(3 * side + words_side + 1.1, side + words_side + 1.3)
     for axes, (title, mask) in zip(figure.subplots(1, 3, sharey=True), masks.items(), strict=True):
         _draw(axes, mask)
-        dress(axes, title=title, xlabel="", ylabel=LOOKS if mask is ahead else "")
+        dress(axes, title=title, xlabel=LOOKED_AT, ylabel=LOOKS if mask is ahead else "")
         frameless(axes)
-        name_rows_and_columns(axes, tokens, tokens)
-    figure.supxlabel(LOOKED_AT, color=INK, fontsize=LABEL)
-    _explain(figure)
+        name_rows_and_columns(axes, tokens, tokens, upright=True)
+    add_colors_below(figure, MEANINGS)
     return figure
 
 
@@ -70,15 +79,8 @@ def _draw(axes: "Axes", mask: Mask) -> None:
     from matplotlib.colors import ListedColormap
 
     cells = ListedColormap([FAINT, FIRST])
-    edge = min(1.0, 40 / len(mask))  # points; many cells leave no room between them
+    edge = min(1.0, 20 / len(mask))  # points; many cells leave no room between them
     rows, columns = map(np.arange, mask.shape)
     axes.pcolormesh(columns, rows, mask, cmap=cells, vmin=0, vmax=1, edgecolors="white", linewidth=edge)
     axes.set_aspect("equal")
     axes.invert_yaxis()  # row 0 is on top, as in a printed matrix
-
-
-def _explain(figure: "Figure") -> None:
-    from matplotlib.patches import Patch
-
-    meanings = [Patch(color=FIRST, label="True: may be attended to"), Patch(color=FAINT, label="False: hidden")]
-    figure.legend(handles=meanings, loc="outside lower left", ncols=2, frameon=False, labelcolor=INK, fontsize=LABEL)

@@ -1,6 +1,6 @@
 """Positional encodings (section 3.5 of the paper): the table itself, and what dot products see of it."""
 
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -55,13 +55,14 @@ def plot_position_products(*, length: int = 100, d_model: int = 128) -> "Figure"
     products = table @ table.T
     figure = new_figure(9.6, 4.2)
     matrix, lines = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    figure.get_layout_engine().set(wspace=0.05)
     image = matrix.imshow(products, WEIGHTS, interpolation="none")
     dress(matrix, title="PE(p) · PE(q)", xlabel="position q", ylabel="position p")
     matrix.locator_params(integer=True)
     add_colorbar(image, matrix, label="dot product")
     # Thick below thin: the lines lie on each other.
-    for number, (p, width) in enumerate(((0, 7.0), (length // 2, 3.5), (length - 1, 1.2))):
-        style = line_style(number) | {"linewidth": width, "marker": "", "label": f"p = {p}"}
+    for number, (p, width) in enumerate(((0, 5.0), (length // 2, 2.5), (length - 1, 1.0))):
+        style = line_style(number) | {"linewidth": width, "marker": "", "solid_joinstyle": "round", "label": f"p = {p}"}
         draw_line(lines, np.arange(length) - p, products[p], **style)
     dress(lines, title="PE(p) · PE(p + k): the same for every p", xlabel="distance k", ylabel="dot product")
     add_grid(lines)

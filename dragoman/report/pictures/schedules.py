@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.config import TrainingConfig
+from dragoman.config import TrainingConfig, resolve
+from dragoman.errors import UsageError
 from dragoman.report.pictures.style import add_grid, add_legend, draw_line, dress, line_style, new_figure, start_at_zero
 from dragoman.training.optimizer import learning_rate
 
@@ -17,6 +18,7 @@ Curves = Mapping[str, TrainingConfig]
 """What a line is called, and the settings it follows."""
 
 SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
+KEYS = ("schedule", "learning_rate", "d_model", "warmup", "max_steps")
 POINTS = 500  # of a line
 
 
@@ -39,10 +41,10 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
             last = config.max_steps or steps
             rates = [learning_rate(int(step), **shape, last_step=last) for step in shown]
             draw_line(axes, shown, np.array(rates), label=label, **line_style(number))
-        dress(axes, title=title, xlabel="step", ylabel="learning rate")
+        dress(axes, title=title, xlabel="step", ylabel="rate")
         add_grid(axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.ticklabel_format(axis="y", scilimits=(-3, 3), useMathText=True)
+        axes.locator_params("x", nbins=5, integer=True)
         axes.set_xlim(0, 1.03 * steps)
         start_at_zero(axes)
         add_legend(axes)
@@ -58,10 +60,30 @@ def example_schedules(steps: int) -> dict[str, Curves]:
         )
         for d_model, warmup in models
     }
-    every = {
-        name: TrainingConfig(schedule=name, warmup=max(1, steps // 10), max_steps=steps) for name in SCHEDULES
-    }
+    every = {name: TrainingConfig(schedule=name, warmup=max(1, steps // 10), max_steps=steps) for name in SCHEDULES}
     return {"The paper's, equation 3": paper, "All, with the same peak and warm-up": every}
+
+
+def read_curve(text: str, *, steps: int) -> TrainingConfig:
+    """The schedule that a text such as "schedule=inverse_sqrt,warmup=4000,d_model=512" describes, over `steps` steps.
+
+    With `d_model` instead of `learning_rate` the peak is that of the paper. Raises `UsageError`.
+    """
+    settings = {"max_steps": str(steps)}
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        if key.strip() not in KEYS or not value:
+            raise UsageError(f"`{part}` in `{text}` is no setting of a schedule; give KEY=VALUE of {', '.join(KEYS)}.")
+        settings[key.strip()] = value
+    d_model = settings.pop("d_model", None)
+    config = resolve({}, [f"training.{key}={value}" for key, value in settings.items()]).training
+    if d_model is None:
+        return config
+    if "learning_rate" in settings or not d_model.isdecimal() or not int(d_model):
+        raise UsageError(
+            f"`{text}`: `d_model` is a whole number from 1 and stands for `learning_rate`; give one of them."
+        )
+    return config.model_copy(update={"learning_rate": paper_peak(int(d_model), config.warmup)})
 
 
 def _shown_steps(steps: int, warmup: int) -> Int[np.ndarray, " shown"]:

@@ -3,12 +3,13 @@
 A figure is an object of its own, without pyplot: drawing one changes nothing else in the process. Sizes are in inches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -33,7 +34,9 @@ def new_figure(width: float, height: float) -> "Figure":
     """An empty figure that leaves its labels the room they need."""
     from dragoman.report.pictures.picture import Picture
 
-    return Picture(figsize=(width, height), layout="constrained")
+    figure = Picture(figsize=(width, height), layout="compressed")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    return figure
 
 
 def dress(axes: "Axes", *, title: str, xlabel: str, ylabel: str) -> None:
@@ -51,15 +54,30 @@ def add_grid(axes: "Axes") -> None:
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)
 
 
-def add_legend(axes: "Axes", **options: object) -> None:
-    """What the lines are."""
-    axes.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
+def add_legend(place: "Axes | Figure", **options: object) -> None:
+    """What the lines or colours are, in some axes or for a whole figure."""
+    place.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
+
+
+def add_legend_below(figure: "Figure", handles: "Sequence[Artist]", **options: object) -> None:
+    """One legend for all axes, with as many entries side by side as have room."""
+    width = 0.066 * max(len(handle.get_label()) for handle in handles) + 0.65  # inches of an entry
+    columns = max(1, int(figure.get_figwidth() / width))
+    add_legend(figure, handles=handles, loc="outside lower left", ncols=columns, **options)
+
+
+def add_colors_below(figure: "Figure", meanings: Mapping[str, str]) -> None:
+    """A legend of colours: a square for each text."""
+    from matplotlib.patches import Patch
+
+    patches = [Patch(color=color, label=text) for text, color in meanings.items()]
+    add_legend_below(figure, patches, handlelength=1, handleheight=1)
 
 
 def add_colorbar(image: object, axes: "Axes | Sequence[Axes]", *, label: str, shrink: float = 1.0) -> None:
     """What the colours of `image` mean."""
     figure = (axes[0] if isinstance(axes, Sequence) else axes).figure
-    bar = figure.colorbar(image, ax=axes, aspect=30, shrink=shrink)
+    bar = figure.colorbar(image, ax=axes, aspect=30, shrink=shrink, pad=0.02)
     bar.outline.set_visible(False)
     dress(bar.ax, title="", xlabel="", ylabel=label)
 
@@ -71,12 +89,13 @@ def frameless(axes: "Axes") -> None:
     axes.spines[:].set_visible(False)
 
 
-def name_rows_and_columns(axes: "Axes", rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Words beside each row and above each column, which are slanted unless they are short."""
+def name_rows_and_columns(axes: "Axes", rows: Sequence[str], columns: Sequence[str], *, upright: bool = False) -> None:
+    """Words beside each row and above each column: upright over narrow columns, else slanted unless they are short."""
     rows, columns = [short(word) for word in rows], [short(word) for word in columns]
     # "$" in a word is no formula.
     text = {"parse_math": False, "fontfamily": font_families(), "fontsize": TITLE - 1}
     turned = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if is_slanted(columns) else {}
+    turned = {"rotation": 90} if upright else turned
     axes.set_xticks(range(len(columns)), columns, **text, **turned)
     axes.set_yticks(range(len(rows)), rows, **text)
 
