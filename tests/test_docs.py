@@ -55,7 +55,7 @@ def test_the_python_of_the_readme_runs(folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/pictures.md", "CHANGELOG.md"])
 def test_links_lead_to_files_that_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
@@ -64,6 +64,7 @@ def test_links_lead_to_files_that_exist(page):
 
 def test_the_readme_lists_every_command():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    names |= {group.name for group in app.registered_groups}
     listed = set(re.findall(r"^\| `dragoman (\w+)", README, re.MULTILINE))
     assert listed == names
 
