@@ -65,8 +65,11 @@ def plot_heads(
         raise UsageError(f"The picture has room for {MOST_WORDS} words of a text; give a shorter one.")
     width, height = _size(columns, rows)
     width = max(width, 5.4)  # for the title
-    beside = max(0.7 * maps.shape[1], 2) + 0.8
-    figure = new_figure(width + beside, max(height, 0.45 * len(maps) + 1))
+    height = max(height, 0.45 * len(maps) + 1)
+    # Small pictures of the same proportions, together at most as wide as the large one.
+    proportional = 0.6 * (height - 1) / len(maps) * (COLUMN * len(columns)) / (ROW * len(rows))
+    beside = min(maps.shape[1] * max(0.6, proportional), max(width, 0.4 * maps.shape[1])) + 0.8
+    figure = new_figure(width + beside, height)
     large, small = figure.subfigures(1, 2, width_ratios=(width, beside))
     which = "mean of its heads" if head is None else f"head {head} of {maps.shape[1]}"
     title = f"{NAMES[kind]}, layer {layer} of {len(maps)}, {which}"
