@@ -8,6 +8,7 @@ from jaxtyping import Float
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import SinusoidalPositions
 from dragoman.report.pictures.style import (
+    COLORS,
     SIGNED,
     WEIGHTS,
     add_colorbar,
@@ -15,7 +16,6 @@ from dragoman.report.pictures.style import (
     add_legend,
     draw_line,
     dress,
-    line_style,
     new_figure,
 )
 
@@ -62,7 +62,13 @@ def plot_position_products(*, length: int = 100, d_model: int = 128) -> "Figure"
     add_colorbar(image, matrix, label="dot product")
     # Thick below thin: the lines lie on each other.
     for number, (p, width) in enumerate(((0, 5.0), (length // 2, 2.5), (length - 1, 1.0))):
-        style = line_style(number) | {"linewidth": width, "marker": "", "solid_joinstyle": "round", "label": f"p = {p}"}
+        style = {
+            "color": COLORS[number],
+            "linewidth": width,
+            "marker": "",
+            "solid_joinstyle": "round",
+            "label": f"p = {p}",
+        }
         draw_line(lines, np.arange(length) - p, products[p], **style)
     dress(lines, title="PE(p) · PE(p + k): the same for every p", xlabel="distance k", ylabel="dot product")
     add_grid(lines)

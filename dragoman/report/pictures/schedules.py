@@ -8,7 +8,15 @@ from jaxtyping import Int
 
 from dragoman.config import TrainingConfig, resolve
 from dragoman.errors import UsageError
-from dragoman.report.pictures.style import add_grid, add_legend, draw_line, dress, line_style, new_figure, start_at_zero
+from dragoman.report.pictures.style import (
+    add_grid,
+    add_legend_below,
+    draw_line,
+    dress,
+    line_style,
+    new_figure,
+    start_at_zero,
+)
 from dragoman.training.optimizer import learning_rate
 
 if TYPE_CHECKING:
@@ -32,9 +40,10 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
 
     A schedule that ends does so at its `max_steps`, or else at the last step shown.
     """
-    figure = new_figure(4.8 * len(panels), 3.4)
-    grid = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axes, (title, curves) in zip(grid, panels.items(), strict=True):
+    figure = new_figure(4.8 * len(panels), 3.6)
+    parts = figure.subfigures(1, len(panels), squeeze=False)[0]
+    for part, (title, curves) in zip(parts, panels.items(), strict=True):
+        axes = part.subplots()
         for number, (label, config) in enumerate(curves.items()):
             shown = _shown_steps(steps, config.warmup)
             shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
@@ -47,7 +56,7 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
         axes.locator_params("x", nbins=5, integer=True)
         axes.set_xlim(0, 1.03 * steps)
         start_at_zero(axes)
-        add_legend(axes)
+        add_legend_below(part, axes.lines)
     return figure
 
 
@@ -55,7 +64,7 @@ def example_schedules(steps: int) -> dict[str, Curves]:
     """The paper's schedule for several models and warm-ups, and all schedules with the same peak."""
     models = ((512, 4000), (512, 8000), (256, 4000))  # d_model, warmup
     paper = {
-        f"d_model {d_model}, {warmup:,} steps of warm-up": TrainingConfig(
+        f"d_model {d_model}, warm-up {warmup:,}": TrainingConfig(
             learning_rate=paper_peak(d_model, warmup), warmup=warmup
         )
         for d_model, warmup in models

@@ -4,20 +4,19 @@ A figure is an object of its own, without pyplot: drawing one changes nothing el
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, FigureBase
 
 # Of Okabe and Ito, whose colours all eyes tell apart, on white and on black: blue, vermilion, and four more.
 FIRST, SECOND = "#0072b2", "#d55e00"
 OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 COLORS = (FIRST, SECOND, *OTHERS)
-DASHES = ("-", "--", ":")
 INK = "#2b2b2c"  # of text and axes; a colour of no other use, as a page puts its own in its place
 FAINT = "#e4e4e6"  # of what is hidden or behind
 WEIGHTS = "viridis"  # for numbers from 0 up: its lightness rises evenly, so that it can be printed in grey
@@ -54,15 +53,15 @@ def add_grid(axes: "Axes") -> None:
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)
 
 
-def add_legend(place: "Axes | Figure", **options: object) -> None:
+def add_legend(place: "Axes | FigureBase", **options: object) -> None:
     """What the lines or colours are, in some axes or for a whole figure."""
     place.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
 
 
-def add_legend_below(figure: "Figure", handles: "Sequence[Artist]", **options: object) -> None:
-    """One legend for all axes, with as many entries side by side as have room."""
+def add_legend_below(figure: "FigureBase", handles: "Sequence[Artist]", **options: object) -> None:
+    """One legend for all axes of a figure or a part of one, with as many entries side by side as have room."""
     width = 0.066 * max(len(handle.get_label()) for handle in handles) + 0.65  # inches of an entry
-    columns = max(1, int(figure.get_figwidth() / width))
+    columns = max(1, int(figure.bbox.width / figure.dpi / width))
     add_legend(figure, handles=handles, loc="outside lower left", ncols=columns, **options)
 
 
@@ -110,9 +109,13 @@ def short(word: str) -> str:
     return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
 
 
-def line_style(number: int) -> dict[str, str]:
-    """Of line `number`, counted from 0, among several: another colour each, then other dashes."""
-    return {"color": COLORS[number % len(COLORS)], "linestyle": DASHES[number // len(COLORS) % len(DASHES)]}
+def line_style(number: int) -> dict[str, Any]:
+    """Of line `number`, counted from 0, among several: another colour each, every other one dashed.
+
+    A dashed line lies above the others, so that of two that are the same both are seen.
+    """
+    dashed = (number + number // len(COLORS)) % 2
+    return {"color": COLORS[number % len(COLORS)], "linestyle": (0, (4, 2)) if dashed else "-", "zorder": 2 + dashed}
 
 
 def draw_line(axes: "Axes", x: np.ndarray, y: np.ndarray, **style: object) -> None:

@@ -4,7 +4,6 @@ import itertools
 import math
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,15 +17,11 @@ def drawn(figure: Figure) -> Figure:
     return figure
 
 
-def axes_of(figure: Figure) -> list[Axes]:
-    return [axes for each in (figure, *figure.subfigs) for axes in each.axes]
-
-
 def shown_texts(figure: Figure) -> list[Text]:
     """All that is written in the picture."""
     found = [text for each in (figure, *figure.subfigs) for text in each.texts]
     found += [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
-    for axes in axes_of(figure):
+    for axes in figure.axes:
         found += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
         for axis in (axes.xaxis, axes.yaxis):
             found += [axis.get_offset_text(), *tick_labels(axis)]
@@ -62,7 +57,7 @@ def clipped_texts(figure: Figure) -> list[str]:
 def overlapping_tick_labels(figure: Figure) -> list[tuple[str, str]]:
     """Neighbours along an axis without room between them."""
     found = []
-    for axis in (axis for axes in axes_of(figure) for axis in (axes.xaxis, axes.yaxis)):
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         for one, other in itertools.pairwise(tick_labels(axis)):
             if one.get_rotation() % 90:
                 # The boxes of slanted words overlap, their lines need the height of a letter between them.

@@ -38,7 +38,7 @@ def test_without_curves_the_paper_stands_beside_all_schedules():
     assert [line.get_label() for line in every.lines] == list(SCHEDULES)
     # Equation 3 of the paper, for the three lines that "The Annotated Transformer" draws.
     for line, (d_model, warmup) in zip(paper.lines, ((512, 4000), (512, 8000), (256, 4000)), strict=True):
-        assert line.get_label() == f"d_model {d_model}, {warmup:,} steps of warm-up"
+        assert line.get_label() == f"d_model {d_model}, warm-up {warmup:,}"
         for step, rate in line.get_xydata()[::50]:
             assert rate == pytest.approx(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
 

@@ -11,7 +11,6 @@ from dragoman.report.pictures.picture import CSS_DPI
 from dragoman.report.pictures.style import COLORS, INK, line_style
 from tests.report.pictures.examples import EXAMPLES
 from tests.report.pictures.legibility import (
-    axes_of,
     clipped_texts,
     drawn,
     overlapping_tick_labels,
@@ -28,17 +27,21 @@ def test_every_text_is_whole_large_enough_and_apart_from_its_neighbours(name):
     assert overlapping_tick_labels(figure) == []
     assert small_texts(figure) == []
     assert {to_hex(text.get_color()) for text in shown_texts(figure)} == {INK}
-    for axes in axes_of(figure):
+    for axes in figure.axes:
         # A colour bar has no second axis, and rows that stand side by side are named once.
         first = axes.get_subplotspec() is None or axes.get_subplotspec().is_first_col()
         assert axes.get_xlabel() or not tick_labels(axes.xaxis)
         assert axes.get_ylabel() or not tick_labels(axes.yaxis) or not first
 
 
-def test_lines_differ_in_colour_and_then_in_dashes():
-    styles = [tuple(line_style(number).values()) for number in range(2 * len(COLORS))]
-    assert len(set(styles)) == len(styles)
-    assert len({color for color, _ in styles[: len(COLORS)]}) == len(COLORS)
+def test_lines_differ_in_colour_and_every_other_one_is_dashed_above_the_rest():
+    styles = [line_style(number) for number in range(2 * len(COLORS))]
+    assert len({(style["color"], style["linestyle"]) for style in styles}) == len(styles)
+    assert len({style["color"] for style in styles[: len(COLORS)]}) == len(COLORS)
+    for number in range(len(COLORS) - 1):
+        solid, dashed = sorted(styles[number : number + 2], key=lambda style: style["linestyle"] != "-")
+        assert (solid["linestyle"], dashed["linestyle"] != "-") == ("-", True)
+        assert dashed["zorder"] > solid["zorder"]
 
 
 def test_a_notebook_is_given_a_sharp_picture_of_its_natural_size():
