@@ -7,8 +7,9 @@ import pytest
 
 from dragoman.errors import UsageError
 from dragoman.report import Inspection
+from dragoman.report.pictures import attention as pictures
 from dragoman.report.pictures import plot_attention, plot_heads, to_svg
-from dragoman.report.pictures.attention import AXES, MOST_WORDS
+from dragoman.report.pictures.attention import AXES
 from dragoman.report.pictures.style import SECOND
 from tests.report.models import HEADS, LAYERS
 from tests.report.pictures.examples import inspected
@@ -77,9 +78,13 @@ def test_what_the_model_has_not_is_refused(inspection, options, problem):
     assert problem in str(caught.value)
 
 
-def test_a_text_beyond_the_edge_of_any_picture_is_refused():
-    with pytest.raises(UsageError, match=f"{MOST_WORDS} words"):
-        plot_heads(inspected("a " * MOST_WORDS))
+def test_a_text_beyond_the_edge_of_any_picture_is_refused(inspection, monkeypatch):
+    count = len(inspection.source.labels)
+    monkeypatch.setattr(pictures, "MOST_WORDS", count)
+    plot_heads(inspection)
+    monkeypatch.setattr(pictures, "MOST_WORDS", count - 1)
+    with pytest.raises(UsageError, match=f"{count - 1} words"):
+        plot_heads(inspection)
 
 
 def test_words_are_drawn_as_they_are_and_not_as_formulas():
