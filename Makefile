@@ -17,10 +17,13 @@ slow:  ## set up, then run the tests that take minutes
 lint:  ## set up, then check the style only
 	@$(PYTHON) tools/bootstrap.py lint $(ARGS)
 
+docs:  ## set up, then write the pages of docs/ that follow from the code
+	@$(PYTHON) tools/bootstrap.py docs $(ARGS)
+
 install:  ## set up only; extras by name: make install ARGS=bench
 	@$(PYTHON) tools/bootstrap.py install $(ARGS)
 
 clean:  ## remove .venv, build results and caches; keeps runs/
 	@$(PYTHON) tools/bootstrap.py clean
 
-.PHONY: help demo test slow lint install clean
+.PHONY: help demo test slow lint docs install clean

@@ -20,11 +20,8 @@ from torch import Tensor
 
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import DataError, ResourceError
-from dragoman.model import Transformer, TransformerConfig
-
-FORMAT = 1
-"""Counts up when a model directory changes in a way that older versions cannot read."""
-LANGUAGES = ("source_language", "target_language")
+from dragoman.model import Transformer
+from dragoman.model_files import FORMAT, LANGUAGES, TOKENIZERS, read_architecture, read_config
 
 
 @dataclass
@@ -58,18 +55,9 @@ class ModelDirectory:
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
         """Read a model directory; raises `DataError` for one that is missing, damaged or of another version."""
-        config = _read_config(path)
-        try:
-            model_config = TransformerConfig.from_dict(config["model"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
-        texts = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer", *LANGUAGES)}
-        for key, text in texts.items():
-            is_file = key not in LANGUAGES
-            if not isinstance(text, str if is_file else str | None) or (is_file and Path(text).name != text):
-                what = "a file in the same folder" if is_file else "a language"
-                raise DataError(f"{path / 'config.json'}: `{key}` is {text!r}, not {what}; copy the model again.")
-        source, target = texts["source_tokenizer"], texts["target_tokenizer"]
+        config = read_config(path)
+        model_config = read_architecture(path, config)
+        source, target = (config[key] for key in TOKENIZERS)
         source_tokenizer = Tokenizer.load(path / source)
         target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
         for side, tokenizer, size in (
@@ -87,7 +75,7 @@ class ModelDirectory:
             check_weights(weights, Transformer(model_config), origin=path / "model.safetensors")
         model = Transformer(model_config)
         copy_weights(weights, model, origin=path / "model.safetensors")
-        languages = (texts[key] for key in LANGUAGES)
+        languages = (config[key] for key in LANGUAGES)
         return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages)
 
 
@@ -175,7 +163,8 @@ class Checkpoints:
             # What was verified is what is read: not the folder again, and no file beside the manifest's.
             return {name.removesuffix(".safetensors"): load(data) for name, data in files.items()}, state
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
-            raise DataError(f"The checkpoint {path} is damaged ({name} is not what was written).") from None
+            what = f"{path} is damaged ({name} is not what was written)"
+            raise DataError(f"The checkpoint {what}; delete its folder to do without it.") from None
 
     def load_latest(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The newest checkpoint that is whole, or None; says so when it has to skip one."""
@@ -249,26 +238,3 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as weights ({error}); copy the model again.") from None
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    # os.path answers False where pathlib raises, for a name that is too long.
-    if not os.path.isdir(path):
-        what = "is a file, not a model directory" if os.path.exists(path) else "does not exist"
-        raise DataError(f"{path} {what}; give the folder that `dragoman train` wrote.")
-    file = path / "config.json"
-    try:
-        config = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        raise DataError(
-            f"{path} is not a model directory: it has no config.json; give the folder that `dragoman train` wrote."
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{file} cannot be read as JSON ({error}); copy the model again.") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else None
-        raise DataError(
-            f"{file} is of format {found!r}, but this version of Dragoman reads format {FORMAT}; "
-            "use the version that wrote it, or train again."
-        )
-    return config

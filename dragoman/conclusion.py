@@ -1,5 +1,7 @@
 """The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
 
+import json
+
 from dragoman.checkpoint import ModelDirectory, write_file
 from dragoman.config import RunConfig
 from dragoman.data.preparation import PreparedData
@@ -24,6 +26,7 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
             precision=config.training.precision,
             workers=available_workers(),
         )
+    write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
         kept = ModelDirectory.load(directory.path)
         summary = _summary(directory, config, data, kept, evaluation)

@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.table import Table
 
 from dragoman import run
+from dragoman.configuration import configure
 from dragoman.evaluation import Evaluation
 from dragoman.run_directory import RunDirectory
 from dragoman.terminal import Display, command, results_table
@@ -19,17 +20,21 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
         "A translator from English to French, trained on sentences that a small grammar makes up.\n"
         "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
     )
-    config, bitext = run.configure(["builtin:grammar"], recipe="demo", settings=[])
+    config, bitext = configure(["builtin:grammar"], recipe="demo", settings=[])
     evaluation = run.start(bitext, config, directory, display=display)
     display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
-    display.note(
-        f"\nThe model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
+    return evaluation
+
+
+def next_steps(directory: Path) -> str:
+    """Where the model is, and what can be done with it."""
+    return (
+        f"The model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
         "What to type next:\n"
         f"  {command('translate', str(directory), 'The little girl does not like the old green umbrella.')}\n"
         f"  {command('evaluate', str(directory), 'builtin:grammar:500:test')}\n"
         f"  {command('train', 'YOUR-PAIRS.tsv')}"
     )
-    return evaluation
 
 
 def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:
@@ -38,13 +43,4 @@ def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:
         for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
         if 6 <= len(source.split()) <= 12
     ]
-    return results_table("Sentences it has never seen", rows[:SENTENCES])
-
-
-def unused(path: Path) -> Path:
-    """`path`, or path-2, path-3 ... if there is something already."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.name}-{number}")
-    return free
+    return results_table("Sentences it has never seen", rows[:SENTENCES], text=True)

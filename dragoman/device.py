@@ -4,6 +4,7 @@ import os
 
 import torch
 
+from dragoman import resources
 from dragoman.errors import UsageError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -43,3 +44,10 @@ def limit_kernel_caches(kept: int) -> None:
     """
     for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(variable, str(kept))
+
+
+def memory_in_use() -> dict[str, int]:
+    """Bytes in use: `memory` of all processes of this command, and on a GPU what torch has taken there."""
+    ram = resources.memory_in_use()
+    used = {} if ram is None else {"memory": ram}
+    return used | {"GPU": torch.cuda.memory_reserved()} if torch.cuda.is_initialized() else used

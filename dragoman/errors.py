@@ -3,6 +3,9 @@
 The message of every error here is what the user reads: what happened, where, why, what to type next.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class DragomanError(Exception):
     """The command failed for a reason that the message explains."""
@@ -34,3 +37,9 @@ class Interrupted(DragomanError):
     def __init__(self, signal_number: int, message: str):
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """' (did you mean ...?)' if something known is spelled like `word`, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

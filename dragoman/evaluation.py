@@ -15,6 +15,7 @@ from torch import nn
 
 from dragoman.data.batching import Batch, cut, padded
 from dragoman.data.bitext import normalised
+from dragoman.data.placeholders import MaskedPairs
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -156,6 +157,8 @@ def reference_batches(
 
     A batch has at most `max_tokens` tokens with padding on either side, or is a single pair.
     """
+    if source_tokenizer.placeholders:
+        pairs = list(MaskedPairs(pairs, source_tokenizer.symbols))
     sources = source_tokenizer.encode_batch(normalised(source) for source, _ in pairs)
     targets = target_tokenizer.encode_batch(normalised(target) for _, target in pairs)
     for rows in cut([max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens):

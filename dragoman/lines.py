@@ -1,40 +1,84 @@
-"""Lines of text in and out: UTF-8, split at LF only, plain or gzipped, from a file or stdin, to a file or stdout."""
+"""Lines of text in and out: UTF-8, split at LF only, plain or packed, from a file or stdin, to a file or stdout."""
 
 import codecs
 import gzip
+import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase
 from pathlib import Path
+from types import ModuleType
 from typing import TextIO
 
 from dragoman.errors import DataError, UsageError
+from dragoman.extras import load
+
+PACKED = (".gz", ".xz", ".zst")
+MAX_LINE = 1 << 24
+"""Bytes; a longer line is no line of text, and would fill the memory."""
 
 
 def open_input(path: Path | None) -> BufferedIOBase:
-    """A file, unpacked if its name ends in `.gz`, or stdin for None. Raises `DataError`."""
+    """A file, unpacked if its name ends in `.gz`, `.xz` or `.zst`, or stdin for None. Raises `DataError`."""
     if path is None:
         if sys.stdin.isatty():
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
         return sys.stdin.buffer
     try:
-        return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+        return _open_unpacked(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
+
+
+def _open_unpacked(path: Path) -> BufferedIOBase:
+    if path.suffix == ".gz":
+        return gzip.open(path)
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    return _zstd().open(path) if path.suffix == ".zst" else path.open("rb")
+
+
+def unpacked_name(path: Path) -> str:
+    """The name of a file without `.gz`, `.xz` or `.zst`."""
+    return path.stem if path.suffix in PACKED else path.name
 
 
 def open_output(path: Path | None, *, source: Path | None = None) -> TextIO:
     """A file to write, which must not be `source`, or stdout for None; closing it is the caller's."""
     if path is None:
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    if source is not None and path.exists() and path.samefile(source):
-        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    check_output(path, source=source)
     try:
         return open(path, "w", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+
+
+def check_input(path: Path | None) -> None:
+    """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
+    if path is not None:
+        with open_input(path) as stream:
+            next(read_lines(stream, str(path)), None)
+    elif sys.stdin is None:
+        raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
+
+
+def check_output(path: Path, *, source: Path | None = None) -> None:
+    """Raise `UsageError` for a file that cannot be written, or is `source`."""
+    if source is not None and path.exists() and path.samefile(source):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    why = None
+    if path.is_dir():
+        why = "it is a folder"
+    elif not path.parent.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = "you may not write there"
+    if why:
+        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
 def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
@@ -42,7 +86,13 @@ def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
     number = 0
     try:
         _refuse_utf16(stream.peek(1024), name)
-        for number, raw in enumerate(stream, start=1):
+        while raw := stream.readline(MAX_LINE):
+            number += 1
+            if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+                raise DataError(
+                    f"{name}, line {number} is longer than {MAX_LINE >> 20} MiB; give text with one sentence or pair "
+                    "on each line."
+                )
             content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -50,16 +100,42 @@ def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
             f"{name}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
             f"position {error.start + 1}); save or convert the file as UTF-8."
         ) from None
-    except (OSError, EOFError, zlib.error) as error:
+    except unpacking_errors() as error:
         raise DataError(
             f"{name} cannot be read after line {number}: {error}; check that the file is whole "
             "and that you may read it."
         ) from None
 
 
+def read_file(path: Path) -> Iterator[str]:
+    """The lines of a file that must have some."""
+    line = None
+    with open_input(path) as stream:
+        for line in read_lines(stream, str(path)):
+            yield line
+    if line is None:
+        raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")
+
+
+def unpacking_errors() -> tuple[type[Exception], ...]:
+    """What reading a file may raise that is damaged or cut short."""
+    zstd = [_zstd().ZstdError] if {"backports.zstd", "compression.zstd"} & sys.modules.keys() else []
+    return OSError, EOFError, zlib.error, lzma.LZMAError, *zstd
+
+
 def one_line(text: str) -> str:
-    """A model may invent a line break; N lines in must stay N lines out."""
-    return text.replace("\n", " ")
+    """Text with each line break, and the spaces around it, as one space: N lines in must stay N lines out."""
+    return _LINE_BREAK.sub(" ", text) if "\n" in text else text
+
+
+_LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+
+
+def _zstd() -> ModuleType:
+    if sys.version_info >= (3, 14):
+        return load("compression.zstd", extra="formats", purpose="Reading .zst files")
+    # The same code for older Pythons. The package `zstandard` takes a file that breaks off for a whole one.
+    return load("backports.zstd", extra="formats", purpose="Reading .zst files")
 
 
 def _refuse_utf16(head: bytes, name: str) -> None:
@@ -67,5 +143,5 @@ def _refuse_utf16(head: bytes, name: str) -> None:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
         raise DataError(
             f"{name}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
-            "for example with: iconv -f UTF-16 -t UTF-8"
+            "for example with `iconv -f UTF-16 -t UTF-8`."
         )

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 # From the ground up; a unit is a file or folder directly under dragoman/.
 LAYERS = (
-    {"errors", "recipes"},
+    {"errors", "extras", "recipes"},
     {"model"},
-    {"checkpoint", "data", "config", "device", "run_directory", "lines", "terminal"},
+    {"checkpoint", "model_files", "data", "config", "device", "resources", "run_directory", "lines", "terminal"},
     {"decoding", "training", "evaluation"},
-    {"run", "conclusion", "scoring", "serving", "report", "interop"},
+    {"run", "configuration", "conclusion", "scoring", "doctor", "serving", "report", "interop"},
     {"cli", "demo", "__init__", "__main__"},
 )
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from dragoman import cli
+from dragoman.cli.app import Command, Group
 from dragoman.data.bitext import Bitext
+from tools import make_docs
+
+PATHS = [context.command_path for _, context in make_docs.commands()]
 
 SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
@@ -105,10 +110,33 @@ def test_evaluate_prints_all_figures_with_signatures(model, pairs, dragoman, tmp
 
 
 def test_average_of_snapshots_is_a_model(model, dragoman, tmp_path):
-    code, _, err = dragoman("average", model, "--output", tmp_path / "average", "--last", 2)
-    assert (code, "14, 21" in err) == (0, True)
+    code, out, err = dragoman("average", model, "--output", tmp_path / "average", "--last", 2)
+    assert (code, out, "14, 21" in err) == (0, "", True)
+    code, out, err = dragoman("average", model, "--output", tmp_path / "again", "--json", "--quiet")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"model": str(tmp_path / "again"), "steps": [7, 14, 21]}
     code, out, _ = dragoman("translate", tmp_path / "average", "I see a cat.")
     assert (code, out.count("\n")) == (0, 1)
+
+
+def test_runs_are_compared(model, dragoman, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, err = dragoman("compare", model, model, "--json", "-o", page)
+    first, second = json.loads(out)
+    assert (code, first) == (0, second)
+    assert (first["steps"], first["best_step"] in (7, 14, 21), first["settings"]) == (20, True, {})
+    assert str(page) in err
+    assert "<svg" in page.read_text(encoding="utf-8")
+    code, out, err = dragoman("compare", model, model, "--quiet")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("Weights", "Validation BLEU", "Test BLEU", first["test_signature"]))
+
+
+def test_without_tensorboard_nothing_is_begun(pairs, dragoman, tmp_path, monkeypatch):
+    monkeypatch.setattr("dragoman.training.tensorboard.find_spec", lambda name: None)
+    code, out, err = dragoman("train", pairs, "--tensorboard", "-o", tmp_path / "run")
+    assert (code, out, (tmp_path / "run").exists()) == (2, "", False)
+    assert "dragoman[tensorboard]" in err
 
 
 def test_no_socket_is_opened(model, dragoman, monkeypatch):
@@ -118,49 +146,6 @@ def test_no_socket_is_opened(model, dragoman, monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     assert dragoman("translate", model, "I see a cat.")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["train"], 2, ["file of pairs", "0 files"]),
-        (["train", "a.tsv", "b.txt", "c.txt"], 2, ["3 files"]),
-        (["train", "nowhere.tsv"], 3, ["nowhere.tsv"]),
-        (["train", "PAIRS", "training.lerning_rate=1"], 2, ["training.lerning_rate", "training.learning_rate"]),
-        (["train", "PAIRS", "training.learning_rate=fast"], 2, ["training.learning_rate", "fast"]),
-        (["train", "PAIRS", "model.d_model=25"], 2, ["d_model", "25"]),
-        (["train", "PAIRS", "--size", "huge"], 2, ["huge", "tiny"]),
-        (["train", "PAIRS", "--size", "demo"], 2, ["demo", "--recipe"]),
-        (["train", "PAIRS", "model.positions=learned", "model.max_positions=99"], 2, ["max_positions", "99", "256"]),
-        (["train", "PAIRS", "model.pad_id=5"], 2, ["pad_id", "tokenizer"]),
-        (["train", "PAIRS", "--valid", "a", "--valid", "b", "--valid", "c"], 2, ["data.valid"]),
-        (["train", "PAIRS", "--recipe", "bsae"], 2, ["bsae", "base"]),
-        (["train", "PAIRS", "--size", "tiny", "--recipe", "base"], 2, ["--size", "--recipe"]),
-        (["train", "--resume", "nowhere"], 2, ["nowhere", "--output"]),
-        (["train", "PAIRS", "--resume", "nowhere"], 2, ["--resume"]),
-        (["train", "PAIRS", "-o", "MODEL"], 2, ["holds a run", "--resume"]),
-        (["train", "--resume", "MODEL", "seed=3"], 2, ["seed=3", "--output"]),
-        (["translate", "nowhere", "Hello."], 3, ["nowhere", "dragoman train"]),
-        (["translate", "PAIRS", "Hello."], 3, ["is a file"]),
-        (["translate", "MODEL", "Hello.", "--input", "PAIRS"], 2, ["not both"]),
-        (["translate", "MODEL", "--input", "nowhere.txt"], 3, ["nowhere.txt"]),
-        (["translate", "MODEL", "Hello.", "-o", "no/such/folder/out.txt"], 2, ["no/such/folder", "--output"]),
-        (["translate", "MODEL", "Hello.", "--beam-size", "0"], 2, ["beam-size"]),
-        (["translate", "MODEL", "Hello.", "--precision", "float17"], 2, ["float17", "bfloat16"]),
-        (["translate", "MODEL", "Hello.", "--beem-size", "2"], 2, ["--beam-size"]),
-        (["evaluate", "MODEL", "nowhere.tsv"], 3, ["nowhere.tsv"]),
-        (["evaluate", "MODEL", "a", "b", "c"], 2, ["3 files"]),
-        (["average", "PAIRS", "--output", "x"], 3, ["snapshots"]),
-        (["trian", "PAIRS"], 2, ["trian"]),
-    ],
-)
-def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, model, pairs, dragoman):
-    arguments = [{"PAIRS": pairs, "MODEL": model}.get(argument, argument) for argument in arguments]
-    found, out, err = dragoman(*arguments)
-    assert (found, out) == (code, "")
-    assert "Traceback" not in err
-    flat = " ".join(err.replace("│", " ").split())
-    assert all(word in flat for word in words), flat
 
 
 def test_no_output_is_emptied_for_an_input_that_cannot_be_read(model, dragoman, tmp_path):
@@ -203,16 +188,77 @@ def test_bytes_that_are_no_text_name_their_line(model, dragoman, tmp_path):
     assert (code, "line 2" in err) == (3, True)
 
 
-def test_help_does_not_wait_for_torch():
+def test_no_help_waits_for_torch_or_anything_slow():
     script = (
-        "import sys; sys.argv = ['dragoman', 'train', '--help']\n"
+        "import sys\n"
         "from dragoman.cli import main\n"
-        "try: main()\n"
-        "finally: assert not {'torch', 'numpy', 'matplotlib'} & set(sys.modules), 'slow import'"
+        f"for path in {['dragoman', *PATHS]}:\n"
+        "    sys.argv = [*path.split(), '--help']\n"
+        "    try: main()\n"
+        "    except SystemExit as exit_: assert exit_.code == 0\n"
+        "slow = {'torch', 'numpy', 'matplotlib', 'yaml', 'tokenizers', 'rich.console', 'sacrebleu'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    environment = os.environ | {"FORCE_COLOR": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "--resume" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_every_command_takes_json_and_quiet():
+    for command, context in make_docs.commands():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--json", "--quiet"} <= options, context.command_path
+
+
+def test_every_command_has_plain_help():
+    for command, context in make_docs.commands():
+        assert isinstance(command, Command), f"make the group of `{context.command_path}` with App"
+        assert isinstance(context.parent.command, Group)
+
+
+def test_no_arguments_show_the_help_on_stderr(dragoman):
+    code, out, err = dragoman()
+    assert (code, out) == (2, "")
+    assert "Score a model on sentence pairs: BLEU, chrF++, TER, perplexity," in err  # the whole line, wrapped
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("dragoman tr", ["train", "translate"]),
+        ("dragoman train --resu", ["--resume"]),
+        ("dragoman train --size t", ["tiny"]),
+        ("dragoman train --recipe paper", ["paper-base", "paper-big"]),
+        ("dragoman translate model --precision b", ["bfloat16"]),
+        ("dragoman train pai", []),  # left to the shell: files
+    ],
+)
+def test_the_shell_completes_commands_options_and_their_values(words, completions, dragoman, monkeypatch):
+    for name, value in (("", "complete_bash"), ("COMP_WORDS", words), ("COMP_CWORD", str(len(words.split()) - 1))):
+        monkeypatch.setenv(name or "_DRAGOMAN_COMPLETE", value)
+    code, out, _ = dragoman()
+    assert (code, out.split()) == (0, completions)
+
+
+def test_the_completion_that_is_installed_calls_this_program(dragoman, monkeypatch):
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+    code, out, _ = dragoman("--show-completion")
+    assert code == 0
+    assert "_DRAGOMAN_COMPLETE=complete_bash" in out
+
+
+def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
+    class Scored:
+        def to_dict(self) -> dict[str, float]:
+            return {"bleu": 97.0}
+
+    asked = []
+    monkeypatch.setattr("dragoman.demo.run_demo", lambda path, display: asked.append((path, display.quiet)) or Scored())
+    code, out, _ = dragoman("demo", "--json", "--quiet", "-o", tmp_path / "new")
+    assert (code, json.loads(out)) == (0, {"bleu": 97.0})
+    assert asked == [(tmp_path / "new", True)]
 
 
 def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
@@ -240,6 +286,9 @@ def test_ctrl_c_saves_and_the_resumed_run_has_the_same_bits(pairs, tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert f"dragoman train --resume {stopped}" in err
-    subprocess.run(command("--resume", stopped), check=True, capture_output=True)
+    resumed = subprocess.run(command("--resume", stopped), check=True, capture_output=True, text=True)
+    assert "\x1b" not in resumed.stdout + resumed.stderr
     digests = [hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest() for run in (whole, stopped)]
     assert digests[0] == digests[1]
+    again = subprocess.run([*command()[:-1], "--resume", stopped], capture_output=True, text=True)
+    assert (again.returncode, "is finished, after 60 steps" in again.stderr) == (2, True)

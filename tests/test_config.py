@@ -11,12 +11,11 @@ import dragoman.recipes
 from dragoman.config import (
     RunConfig,
     TrainingConfig,
-    did_you_mean,
     read_recipe,
     recipe_names,
     resolve,
 )
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, did_you_mean
 
 RECIPES = Path(dragoman.recipes.__file__).parent
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -41,6 +40,7 @@ def test_nothing_given_is_all_defaults():
         ("data.source=a=b.tsv", "a=b.tsv"),
         ("data.valid=[x.en, x.de]", ["x.en", "x.de"]),
         ("data.source='2020'", "2020"),
+        ("data.languages=[en, no]", ("en", "no")),  # YAML 1.1 takes `no` for false
         ("model.dropout=0.3", 0.3),
         ("model.norm_eps=1.0e-6", 1e-6),
         ("model.norm_order=post", "post"),
@@ -80,11 +80,14 @@ def test_a_later_override_wins_and_the_recipe_is_left_alone():
         ("training.warmup=soon", "`training.warmup` is 'soon': "),
         ("training.learning_rate=.inf", "`training.learning_rate` is inf: "),
         ("training.label_smoothing=1", "`training.label_smoothing` is 1: .*less than 1"),
-        ("training.optimizer=sgd", "`training.optimizer` is 'sgd': .*'adam' or 'adamw'"),
+        ("training.optimizer=lion", "`training.optimizer` is 'lion': .*'rmsprop' or 'sgd'"),
+        ("training.schedule=cosine", r"`training`: The schedule cosine .*training\.max_steps or training\.max_epochs"),
+        ("training.ema=1", "`training.ema` is 1: .*less than 1"),
+        ("training.r_drop=-1", "`training.r_drop` is -1: "),
         ("training.betas=[0.9]", "`training.betas"),
         ("training.betas=[0.9,1.5]", "`training.betas"),
         ("training.max_minutes=.nan", "`training.max_minutes` is nan: "),
-        ("training=3", "`training` is 3: "),
+        ("training=3", "`training` is 3, but it is a section"),
         ("training.warmup.now=3", "`training.warmup"),
         ("size=huge", "`size` is 'huge': .*'tiny', 'small', 'base' or 'big'"),
         ("decoding.beam_size=0", "`decoding.beam_size` is 0: "),
@@ -99,6 +102,31 @@ def test_a_mistake_becomes_one_sentence_that_names_it(override: str, message: st
     with pytest.raises(UsageError, match=message) as caught:
         resolve({}, [override])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["schedule=linear", "max_minutes=5"], "schedule linear .*max_epochs"),
+        (["schedule=cosine", "max_steps=500"], "max_steps is 500, .*warmup of 1000"),
+        (["schedule=plateau", "plateau_patience=12"], "plateau_patience is 12, .*patience = 12"),
+    ],
+)
+def test_a_schedule_that_cannot_come_to_its_end_is_refused(overrides: list[str], message: str):
+    with pytest.raises(UsageError, match=message) as caught:
+        resolve({}, [f"training.{override}" for override in overrides])
+    assert "\n" not in str(caught.value)
+
+
+def test_schedules_that_end_with_the_run_take_steps_or_epochs():
+    assert resolve({}, ["training.schedule=cosine", "training.max_steps=1000"]).training.max_steps == 1000
+    assert resolve({}, ["training.schedule=linear", "training.max_epochs=3"]).training.max_epochs == 3
+
+
+def test_r_drop_without_any_dropout_is_refused():
+    with pytest.raises(UsageError, match=r"`dropout` is 0, but training\.r_drop"):
+        resolve({}, ["training.r_drop=5", "model.dropout=0"])
+    assert resolve({}, ["training.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"]).training.r_drop == 5
 
 
 @pytest.mark.parametrize("override", ["training.max_steps", "data.held_out", "training"])

@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from dragoman.cli import app
+from dragoman.config import recipe_names
+from dragoman.config.section import Section
 from dragoman.data.bitext import Bitext
+from tools import make_docs
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,11 +59,69 @@ def test_the_python_of_the_readme_runs(folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/pictures.md", "CHANGELOG.md"])
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", *PAGES])
 def test_links_lead_to_files_that_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_the_readme_leads_to_every_page():
+    assert set(PAGES) <= set(re.findall(r"\]\(([^)#]+)", README))
+
+
+@pytest.mark.parametrize("page", make_docs.pages(), ids=lambda path: path.name)
+def test_pages_that_follow_from_the_code_are_up_to_date(page):
+    assert page.read_text(encoding="utf-8") == make_docs.pages()[page], "run `make docs`"
+
+
+def test_the_pages_hold_every_command_setting_and_recipe():
+    commands, settings, recipes = make_docs.pages().values()
+    for command in ("train", "translate", "doctor"):
+        assert f"## dragoman {command}\n" in commands
+    assert r"| `--size tiny\|small\|base\|big` | Recipe of this size. Default: by the amount of data. |" in commands
+    warmup = "| `training.warmup` | `1000` | whole number from 1 | Steps in which the learning rate rises from 0. |"
+    assert warmup in settings
+    assert "| `model.norm` | `layer` | `layer`, `rms` | LayerNorm, or RMSNorm" in settings
+    assert "model.pad_id" not in settings
+    for name in recipe_names():
+        assert f"## {name}\n" in recipes
+
+
+def test_settings_of_any_shape_are_described():
+    class Corpus(Section):
+        """One corpus."""
+
+        path: str
+        """Its file."""
+        weight: float | None = Field(None, gt=0, le=9)
+        """How often."""
+
+    class Config(Section):
+        """All."""
+
+        corpora: list[Corpus] = Field([])
+        """Several."""
+        pair: tuple[int, int] = (3, 5)
+        """Two."""
+
+    page = "\n".join(make_docs._section(Config, ""))
+    assert "| `pair` | `[3, 5]` | list of whole numbers | Two. |" in page
+    assert "## corpora[]\n\nOne corpus.\n" in page
+    assert "| `corpora[].path` | required | text | Its file. |" in page
+    assert "| `corpora[].weight` |  | number above 0 to 9 | How often. |" in page
+
+
+def test_every_example_of_the_help_is_a_command_that_parses():
+    parsers = {context.command_path: command for command, context in make_docs.commands()}
+    for command, _ in make_docs.commands():
+        for line in command.epilog.split("\n") if command.epilog else []:
+            call = re.search(r"dragoman [^|>]*", line)[0].strip()
+            path = max((each for each in parsers if f"{call} ".startswith(f"{each} ")), key=len)
+            parsers[path].make_context(path, shlex.split(call.removeprefix(path)))
 
 
 def test_the_readme_lists_every_command():

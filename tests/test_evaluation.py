@@ -9,6 +9,7 @@ import torch
 
 from dragoman import evaluation
 from dragoman.data.batching import Batch
+from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 from dragoman.evaluation import evaluate, reference_batches, score, token_statistics
@@ -186,6 +187,14 @@ def test_every_pair_is_in_one_batch_with_its_ends(tokenizer):
             assert tokens(source)[-1] == tokens(label)[-1] == EOS_ID
             found.append((tokenizer.decode(tokens(source)), tokenizer.decode(tokens(label))))
     assert sorted(found) == sorted(PAIRS)
+
+
+def test_placeholders_of_references_are_slots_as_in_training():
+    slotted = Tokenizer.train(["%s of {n}"], vocab_size=307, symbols=SLOTS)
+    (batch,) = reference_batches([("%s of {n}", "{n} : %s %d")], slotted, slotted)
+    first, second = (slotted.encode(slot) for slot in SLOTS[:2])
+    assert batch.source_ids.tolist() == [[*first, *slotted.encode(" of "), *second, EOS_ID]]
+    assert batch.labels.tolist() == [[*second, *slotted.encode(" : "), *first, *slotted.encode(" %d"), EOS_ID]]
 
 
 def test_statistics_do_not_depend_on_how_pairs_are_batched(tokenizer):

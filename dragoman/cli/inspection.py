@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+from dragoman.cli.checks import check_model
 from dragoman.cli.options import Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, app
 
 
@@ -15,10 +16,13 @@ def inspect(
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     target: Annotated[
-        str | None, Option(help="A translation to look at.", show_default="the model's own translation")
+        str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
     ] = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="The page to write.", show_default="inspection.html, without --json")
+        Path | None,
+        Option(
+            "--output", "-o", metavar="FILE", help="The page to write.", show_default="inspection.html, without --json"
+        ),
     ] = None,
     beam_size: BeamSize = 5,
     length_penalty: LengthPenalty = 1.0,
@@ -26,6 +30,7 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Look inside a translation, on one HTML page: how sure each word is, all attention, the beam as a tree."""
+    check_model(model, [text])
     from dragoman.checkpoint import ModelDirectory
     from dragoman.device import choose_device
     from dragoman.lines import open_output

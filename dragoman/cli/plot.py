@@ -3,34 +3,37 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from dragoman.cli.app import App
+from dragoman.cli.checks import check_model
+from dragoman.cli.options import OUTPUT, Argument, BeamSize, Model, Option, app, choice
+from dragoman.errors import DataError, UsageError, did_you_mean
 
-from dragoman.cli.options import Argument, BeamSize, Model, Option, app
-from dragoman.errors import DataError, UsageError
-
-plot = typer.Typer(help="Draw masks, positions, schedules, splits, curves and attention.", no_args_is_help=True)
+plot = App(help="Draw masks, positions, schedules, splits, curves and attention, as PNG or SVG.")
 app.add_typer(plot, name="plot")
 
 
-def _known_suffix(path: Path) -> Path:
+def _picture(path: Path) -> Path:
+    """Refuse what cannot be written now, and not when all is computed."""
+    from dragoman.lines import check_output
     from dragoman.report.pictures.files import check_suffix
 
-    check_suffix(path)  # now, and not when all is computed
+    check_suffix(path)
+    check_output(path)
     return path
 
 
-Output = Annotated[Path, Option("--output", "-o", help="File to write, .png or .svg.", callback=_known_suffix)]
-Count = Annotated[int | None, Option(min=0, help="Sentence pairs, instead of those of a run.")]
-Run = Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.", show_default=False)]
+Output = Annotated[Path, Option(*OUTPUT, metavar="FILE", help="File to write, .png or .svg.", callback=_picture)]
+Count = Annotated[int | None, Option(metavar="N", min=0, help="Sentence pairs, instead of those of a run.")]
 
 
-@plot.command()
+@plot.command(epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
 def mask(
     text: Annotated[
         str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.", show_default=False)
     ] = None,
     length: Annotated[
-        int | None, Option(min=1, max=200, help="Positions.", show_default="20, or the sentence and 3 of padding")
+        int | None,
+        Option(metavar="N", min=1, max=200, help="Positions.", show_default="20, or the sentence and 3 of padding"),
     ] = None,
     output: Output = Path("mask.png"),
 ) -> None:
@@ -41,10 +44,10 @@ def mask(
     _save(figure, output)
 
 
-@plot.command()
+@plot.command(epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg")
 def positions(
-    length: Annotated[int, Option(min=2, max=2000, help="Positions.")] = 100,
-    d_model: Annotated[int, Option(min=2, max=4096, help="Features.")] = 128,
+    length: Annotated[int, Option(metavar="N", min=2, max=2000, help="Positions.")] = 100,
+    d_model: Annotated[int, Option(metavar="N", min=2, max=4096, help="Features.")] = 128,
     products: Annotated[bool, Option("--products", help="Draw the dot products of all encodings instead.")] = False,
     output: Output = Path("positions.png"),
 ) -> None:
@@ -54,7 +57,7 @@ def positions(
     _save((plot_position_products if products else plot_positions)(length=length, d_model=d_model), output)
 
 
-@plot.command()
+@plot.command(epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3")
 def schedules(
     curves: Annotated[
         list[str] | None,
@@ -64,7 +67,7 @@ def schedules(
             show_default="the paper's, and one of each kind",
         ),
     ] = None,
-    steps: Annotated[int, Option(min=1, max=10_000_000, help="Steps to draw.")] = 20_000,
+    steps: Annotated[int, Option(metavar="N", min=1, max=10_000_000, help="Steps to draw.")] = 20_000,
     output: Output = Path("schedules.png"),
 ) -> None:
     """Draw learning rates over the steps of a run."""
@@ -74,7 +77,7 @@ def schedules(
     _save(plot_schedules(own if curves else example_schedules(steps), steps=steps), output)
 
 
-@plot.command()
+@plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
 def split(
     run: Annotated[
         Path | None, Argument(metavar="[RUN]", help="A model directory with its run/ folder.", show_default=False)
@@ -94,14 +97,15 @@ def split(
     _save(plot_split(read_split(run) if run else given), output)
 
 
-@plot.command()
+@plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
 def curves(
     runs: Annotated[
         list[Path],
         Argument(metavar="RUN ...", help="Model directories with their run/ folders.", show_default=False),
     ],
     panel: Annotated[
-        list[str] | None, Option(help="Draw this panel only; may be repeated.", show_default="all that tell progress")
+        list[str] | None,
+        Option(metavar="NAME", help="Draw this panel only; may be repeated.", show_default="all that tell progress"),
     ] = None,
     output: Output = Path("curves.png"),
 ) -> None:
@@ -112,7 +116,7 @@ def curves(
     known = PANELS if len(runs) == 1 else OVERLAYS
     for name in panel or []:
         if name not in known:
-            raise UsageError(f"There is no panel '{name}' for {len(runs)} run(s); choose {', '.join(known)}.")
+            raise UsageError(f"There is no panel '{name}'{did_you_mean(name, known)}; choose {', '.join(known)}.")
     files = {run: RunDirectory(run).metrics for run in runs}
     for run, file in files.items():
         if not file.is_file():
@@ -125,20 +129,25 @@ def curves(
     _save(figure, output)
 
 
-@plot.command()
+@plot.command(epilog='dragoman plot attention runs/en-fr "The red house is old."')
 def attention(
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     target: Annotated[
-        str | None, Option(help="A translation to look at.", show_default="the model's own translation")
+        str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
     ] = None,
-    kind: Annotated[str, Option(metavar="cross|encoder|decoder", help="Which attention.")] = "cross",
-    layer: Annotated[int | None, Option(help="Layer to draw large.", show_default="the one that tells most")] = None,
-    head: Annotated[int | None, Option(help="Head to draw large.", show_default="the mean of all")] = None,
+    kind: Annotated[
+        str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Which attention.")
+    ] = "cross",
+    layer: Annotated[
+        int | None, Option(metavar="N", help="Layer to draw large.", show_default="the one that tells most")
+    ] = None,
+    head: Annotated[int | None, Option(metavar="N", help="Head to draw large.", show_default="the mean of all")] = None,
     beam_size: BeamSize = 5,
     output: Output = Path("attention.png"),
 ) -> None:
     """Draw which words the words of a sentence attended to, in each layer and head."""
+    check_model(model, [text])
     from dragoman.checkpoint import ModelDirectory
     from dragoman.device import choose_device
     from dragoman.report import inspect_translation

@@ -1,4 +1,4 @@
-"""Commands that use models: translate, evaluate.
+"""Commands that use models: translate, score, evaluate.
 
 Budget: a command takes more parameters than a function may, since they are its options.
 """
@@ -6,11 +6,13 @@ Budget: a command takes more parameters than a function may, since they are its 
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from dragoman.cli.checks import check_evaluation, check_model, check_number_of_files, check_translation
 from dragoman.cli.options import (
     Argument,
     BeamSize,
+    Ensemble,
     Json,
     LengthPenalty,
     Model,
@@ -21,10 +23,16 @@ from dragoman.cli.options import (
     app,
     print_scores,
 )
-from dragoman.errors import UsageError
+
+if TYPE_CHECKING:
+    from dragoman.decoding.translation import Translation
 
 
-@app.command()
+@app.command(
+    epilog='dragoman translate runs/en-fr "The red house is old."\n'
+    "dragoman translate runs/en-fr --input test.en --output test.out.fr\n"
+    "cat test.en | dragoman translate runs/en-fr --beam-size 1 > test.greedy.fr"
+)
 def translate(
     model: Model,
     text: Annotated[
@@ -35,36 +43,131 @@ def translate(
     output_file: Annotated[Path | None, Option("--output", "-o", help="File to write instead of stdout.")] = None,
     beam_size: BeamSize = 5,
     length_penalty: LengthPenalty = 1.0,
+    n_best: Annotated[
+        int | None,
+        Option(metavar="N", min=1, help="Print so many translations: line number, score, text.", show_default=False),
+    ] = None,
+    diversity: Annotated[
+        float, Option(metavar="X", min=0.0, help="With --n-best: how hard alternatives avoid each other.")
+    ] = 0.0,
+    sample: Annotated[bool, Option("--sample", help="Draw translations at random.")] = False,
+    temperature: Annotated[float, Option(metavar="X", help="With --sample: below 1 favours probable tokens.")] = 1.0,
+    top_k: Annotated[
+        int | None,
+        Option(metavar="K", min=1, help="With --sample: only the K most probable tokens.", show_default=False),
+    ] = None,
+    top_p: Annotated[
+        float, Option(metavar="P", help="With --sample: only the most probable tokens, up to P together.")
+    ] = 1.0,
+    seed: Annotated[int, Option(metavar="N", min=0, help="With --sample: same seed, same samples.")] = 1,
+    prefix: Annotated[str, Option(metavar="TEXT", help="What each translation begins with.", show_default=False)] = "",
+    glossary: Annotated[
+        Path | None, Option(metavar="FILE", help="File of source terms, tab, target terms that must appear.")
+    ] = None,
+    forbid: Annotated[
+        Path | None, Option(metavar="FILE", help="File of target terms that must not appear, one a line.")
+    ] = None,
+    max_copies: Annotated[
+        int, Option(metavar="N", min=0, help="How often a phrase may stand in a row; 0: any number.")
+    ] = 3,
+    alignments: Annotated[bool, Option("--alignments", help="Add word alignments: source-target pairs.")] = False,
+    ensemble: Ensemble = None,
     precision: Precision = "auto",
     workers: Workers = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order."""
-    if text and input_file:
-        raise UsageError("Give sentences on the command line or in --input, not both.")
+    check_translation(model, text, input_file, output_file)
+    from dragoman.config import DecodingConfig
+    from dragoman.decoding.glossary import read_glossary, read_terms
+    from dragoman.decoding.live import live_lines
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
-    from dragoman.lines import one_line, open_input, open_output, read_lines
+    from dragoman.lines import open_input, open_output, read_lines
     from dragoman.terminal import Display
 
+    config = DecodingConfig.checked(
+        {
+            **{"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best or 1, "diversity": diversity},
+            **{"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed},
+            **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
+            "glossary": read_glossary(glossary) if glossary else {},
+            "forbid": read_terms(forbid) if forbid else [],
+        }
+    )
     count = 1 if text else workers or available_workers()
     # Translations that scroll by show the progress themselves.
     visible = output_file is None and sys.stdout.isatty()
     with (
         # The input is opened first: an output is never emptied for an input that is not there.
         nullcontext() if text else open_input(input_file) as stream,
-        Translator.load(model, precision=precision, workers=count) as translator,
+        Translator.load(model, precision=precision, workers=count, ensemble=ensemble or ()) as translator,
         open_output(output_file, source=input_file) as out,
         Display(quiet=quiet or visible).progress("Translating") as advance,
     ):
-        lines = text or read_lines(stream, str(input_file or "stdin"))
-        for translation in translator.stream(lines, beam_size=beam_size, length_penalty=length_penalty):
-            print(translation.to_json() if as_json else one_line(translation.text), file=out)
+        lines = text or (read_lines(stream, str(input_file)) if input_file else live_lines(stream, "stdin"))
+        for number, translation in enumerate(translator.stream(lines, config), start=1):
+            rows = [translation.to_json()] if as_json else text_rows(translation, number if n_best else None)
+            # Flushed: whoever waits for this line may write the next one only after it.
+            print("\n".join(rows), file=out, flush=True)
             advance(1)
 
 
+def text_rows(translation: "Translation", number: int | None) -> list[str]:
+    """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
+    from dragoman.decoding.alignment import pharaoh
+    from dragoman.lines import one_line
+
+    rows = []
+    for each in [translation, *(translation.alternatives or [])]:
+        before = [] if number is None else [str(number), f"{each.score:.4f}"]
+        after = [] if each.alignment is None else [pharaoh(each.alignment)]
+        text = one_line(each.text)
+        rows.append("\t".join([*before, text.replace("\t", " ") if before or after else text, *after]))
+    return rows
+
+
 @app.command()
+def score(
+    model: Model,
+    data: Annotated[
+        list[str],
+        Argument(metavar="DATA | SOURCE TARGET", help="A TSV file, or two aligned files.", show_default=False),
+    ],
+    output_file: Annotated[Path | None, Option("--output", "-o", help="File to write instead of stdout.")] = None,
+    length_penalty: LengthPenalty = 1.0,
+    ensemble: Ensemble = None,
+    precision: Precision = "float32",
+    workers: Workers = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say how probable a model finds given translations: a line for each pair with score, log-probability, tokens."""
+    check_number_of_files("score", data)
+    check_model(model, data)
+    from dragoman.data.bitext import Bitext
+    from dragoman.model_files import languages
+
+    bitext = Bitext.open(*data, languages=languages(model))
+    from dragoman.decoding.translator import Translator
+    from dragoman.decoding.workers import available_workers
+    from dragoman.lines import open_output
+    from dragoman.scoring import score_pairs
+    from dragoman.terminal import Display
+
+    options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}
+    with (
+        Translator.load(model, **options) as translator,
+        open_output(output_file) as out,
+        Display(quiet=quiet or (output_file is None and sys.stdout.isatty())).progress("Scoring") as advance,
+    ):
+        for scored in score_pairs(translator, bitext, length_penalty=length_penalty):
+            print(scored.to_json() if as_json else scored.to_row(), file=out)
+            advance(1)
+
+
+@app.command(epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json")
 def evaluate(
     model: Model,
     data: Annotated[
@@ -80,8 +183,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    if len(data) > 2:
-        raise UsageError(f"`evaluate` takes a file of pairs or two aligned files, not {len(data)} files.")
+    check_evaluation(model, data, output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output

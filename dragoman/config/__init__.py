@@ -2,7 +2,7 @@
 
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
-from dragoman.config.recipes import did_you_mean, read_recipe, recipe_names
+from dragoman.config.recipes import read_recipe, recipe_names
 from dragoman.config.run import RunConfig, resolve
 from dragoman.config.training import TrainingConfig
 
@@ -12,7 +12,6 @@ __all__ = [
     "RunConfig",
     "TokenizerConfig",
     "TrainingConfig",
-    "did_you_mean",
     "read_recipe",
     "recipe_names",
     "resolve",

@@ -1,17 +1,50 @@
 """The sections `data` and `tokenizer`: where pairs come from and how they become token ids."""
 
-from pydantic import Field
+import unicodedata
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.section import Section
+
+
+class CleaningConfig(Section):
+    """Which pairs are left out of training besides those with an empty side or with damaged characters."""
+
+    max_characters: int | None = Field(5_000, ge=1)
+    """Longest side; null: any."""
+    max_ratio: float | None = Field(6.0, gt=1)
+    """How often the shorter side, in characters and with 10 more, may go into the longer one; null: any."""
+    max_copied: int | None = Field(60, ge=0)
+    """Longest text that may be the same on both sides, in characters: names and numbers are; null: any."""
+    drop_repeated: bool = True
+    """Of equal pairs in one corpus, only the first is kept."""
+
+
+class CorpusConfig(Section):
+    """One of several corpora."""
+
+    source: str
+    """As in `data`."""
+    target: str | None = None
+    """As in `data`."""
+    weight: float = Field(1.0, gt=0, le=1_000)
+    """How often each pair occurs in an epoch; of a fraction, that share of the pairs occurs once more."""
 
 
 class DataConfig(Section):
     """Where the sentence pairs come from, and which are held out."""
 
     source: str | None = None
-    """A TSV file, a source-side file, or builtin:grammar."""
+    """A file with pairs or with source sentences, hf:NAME or builtin:grammar; files given to `train` come before it."""
     target: str | None = None
     """The target-side file, if the sides are in two files."""
+    corpora: list[CorpusConfig] = Field([])
+    """Several corpora in place of `source`, each with `source`, `target` and `weight`."""
+    languages: tuple[str, str] | None = None
+    """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
+    cleaning: CleaningConfig = CleaningConfig()
+    """Which pairs are left out of training."""
     valid: list[str] = Field([], max_length=2)
     """Pairs to validate on, one or two files; empty: split off `source`, by source sentence."""
     test: list[str] = Field([], max_length=2)
@@ -21,11 +54,61 @@ class DataConfig(Section):
     max_length: int = Field(256, ge=4)
     """Pairs with more tokens than this on a side are left out of training."""
 
+    @field_validator("languages", mode="before")
+    @classmethod
+    def _norwegian(cls, languages: Any) -> Any:
+        # YAML 1.1 reads the code of Norwegian as a negation.
+        if isinstance(languages, list | tuple):
+            return ["no" if code is False else code for code in languages]
+        return languages
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.corpora and self.source:
+            raise ValueError("`source` and `corpora` both say where the pairs come from; set one of them.")
+        if self.target and not self.source:
+            raise ValueError("`target` is the other side of `source`; set both.")
+        return self
+
 
 class TokenizerConfig(Section):
     """How text becomes token ids."""
 
+    kind: Literal["bpe", "unigram", "word", "char"] = "bpe"
+    """Byte-pair encoding, a unigram model of pieces, whole words, or characters; all but `word` read every text."""
     vocab_size: int | None = Field(None, ge=260)
     """Entries of the vocabulary, at most; empty: chosen from the number of pairs."""
     shared: bool = True
     """One vocabulary for both sides; false: one each."""
+    standardisation: Literal["punctuation", "lowercase", "none"] | None = None
+    """How `word` finds words: marks apart (empty: this), lower case without marks, or whatever spaces separate."""
+    symbols: list[str] = Field([])
+    """Each is one token wherever it stands, such as "<2de>": never split, and never made of anything else."""
+    placeholders: bool = False
+    """Keep {name}, %s, <b>, &nbsp;, web addresses and the like whole, and copy them into the translation."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Of `bpe`, in training: the chance that a merge is passed over, so that words are split anew in each epoch."""
+    sampling_alpha: float | None = Field(None, gt=0)
+    """Of `unigram`, in training: words are split anew in each epoch, by probability to this power; empty: no."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether each epoch splits words anew."""
+        return self.dropout > 0 or self.sampling_alpha is not None
+
+    @field_validator("symbols")
+    @classmethod
+    def _usable(cls, symbols: list[str]) -> list[str]:
+        symbols = [unicodedata.normalize("NFC", symbol) for symbol in symbols]
+        for symbol in symbols:
+            if len(symbol) < 2 or any(character.isspace() for character in symbol) or symbols.count(symbol) > 1:
+                raise ValueError(f"{symbol!r} cannot be one: it has spaces, stands twice, or is only one character.")
+        return symbols
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        fields = {"dropout": "bpe", "sampling_alpha": "unigram", "standardisation": "word"}
+        for name, kind in fields.items():
+            if getattr(self, name) and self.kind != kind:
+                raise ValueError(f"`{name}` is for kind = {kind}, not for {self.kind}; set the one or leave the other.")
+        return self

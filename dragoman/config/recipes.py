@@ -1,6 +1,5 @@
 """Recipes: YAML files of settings, inside the package by name or anywhere by path."""
 
-import difflib
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, did_you_mean
 
 
 class _Loader(yaml.SafeLoader):
@@ -51,9 +50,3 @@ def read_recipe(name: str) -> dict[str, Any]:
     if recipe is not None and not isinstance(recipe, dict):
         raise DataError(f"The recipe {name} must hold `key: value` lines, not a {type(recipe).__name__}.")
     return recipe or {}
-
-
-def did_you_mean(word: str, known: list[str]) -> str:
-    """' (did you mean ...?)' if something known is spelled like `word`, else nothing."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""

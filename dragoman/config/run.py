@@ -4,14 +4,14 @@ import dataclasses
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
-from dragoman.config.recipes import did_you_mean, parse_yaml
+from dragoman.config.recipes import parse_yaml
 from dragoman.config.section import Section
 from dragoman.config.training import TrainingConfig
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, did_you_mean
 from dragoman.model.config import PRESETS, TransformerConfig
 
 
@@ -47,11 +47,20 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _buildable(self) -> Self:
         sizes = {"source_vocab_size": 1000, "target_vocab_size": 1000}
-        model = TransformerConfig.preset(self.size, **(self.model | sizes))
+        try:
+            model = TransformerConfig.preset(self.size, **(self.model | sizes))
+        except ValueError as error:
+            raise ValueError(f"`model`: {error}") from None
         if model.positions == "learned" and model.max_positions <= self.data.max_length:
             raise ValueError(
                 f"`max_positions` is {model.max_positions}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
+            )
+        rates = (model.dropout, model.attention_dropout, model.activation_dropout, model.projection_dropout)
+        if self.training.r_drop and not any(rates):
+            raise ValueError(
+                "`dropout` is 0, but training.r_drop compares two passes that differ by dropout alone; raise the one, "
+                "or leave out the other."
             )
         return self
 
@@ -89,31 +98,8 @@ def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
             branch[leaf] = parse_yaml(value)
         except yaml.YAMLError:
             branch[leaf] = value
-    try:
-        return RunConfig.model_validate(tree)
-    except ValidationError as error:
-        raise UsageError(_sentence(error)) from None
+    return RunConfig.checked(tree)
 
 
 def _copied(tree: dict[str, Any]) -> dict[str, Any]:
     return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        known = _all_keys(RunConfig)
-        section = [name for name in known if name.rpartition(".")[0] == key.rpartition(".")[0]] or known
-        return f"There is no setting `{key}`{did_you_mean(key, known)}; there are {', '.join(section)}."
-    if first["type"] == "value_error":
-        return f"`{key or 'model'}`: {first['ctx']['error']}"
-    return f"`{key}` is {first['input']!r}: {first['msg'].lower()}."
-
-
-def _all_keys(section: type[BaseModel], prefix: str = "") -> list[str]:
-    keys = []
-    for name, field in section.model_fields.items():
-        nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-        keys += _all_keys(field.annotation, f"{prefix}{name}.") if nested else [prefix + name]
-    return keys

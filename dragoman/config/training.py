@@ -1,33 +1,46 @@
 """The section `training`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dragoman.config.section import Section
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
+ENDING = ("cosine", "linear")
+"""Schedules that reach 0 with the last step."""
 
 
 class TrainingConfig(Section):
     """How the weights are found."""
 
-    optimizer: Literal["adam", "adamw"] = "adam"
+    optimizer: Literal["adam", "adamw", "rmsprop", "sgd"] = "adam"
     """`adamw` decouples weight decay from the gradient."""
     learning_rate: float = Field(1e-3, gt=0)
     """The highest one, reached at the end of the warm-up."""
-    schedule: Literal["inverse_sqrt"] = "inverse_sqrt"
-    """How the learning rate changes with the step; `inverse_sqrt` is the paper's."""
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant", "plateau"] = "inverse_sqrt"
+    """How the learning rate goes on after the warm-up; `inverse_sqrt` is the paper's, `cosine` and `linear` reach 0 at
+    the end of the run, `plateau` falls when validations get no better."""
     warmup: int = Field(1000, ge=1)
     """Steps in which the learning rate rises from 0."""
+    plateau_factor: float = Field(0.5, gt=0, lt=1)
+    """What the schedule `plateau` multiplies the learning rate by."""
+    plateau_patience: int = Field(3, ge=1)
+    """Validations in a row without a better BLEU after which the schedule `plateau` does so."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
-    """Adam's two decay rates, section 5.3 of the paper."""
+    """Adam's two decay rates, section 5.3 of the paper; RMSprop takes the second."""
     eps: float = Field(1e-9, gt=0)
-    """Adam's guard against division by zero."""
+    """The guard of Adam and RMSprop against division by zero."""
+    momentum: Decay = 0.9
+    """The share of its last step that SGD repeats."""
     weight_decay: float = Field(0.0, ge=0)
     """Pull of the weights towards 0; norms and biases are spared."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of each target spread over the vocabulary, section 5.4 of the paper."""
+    r_drop: float = Field(0.0, ge=0)
+    """How much two passes that differ by dropout shall agree: alpha of R-Drop, 5 in its paper; 0: a single pass."""
+    ema: Decay = 0.0
+    """Decay of a moving average of the weights, such as 0.999, which is then what is validated and kept; 0: none."""
     max_tokens: int = Field(4096, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
@@ -50,3 +63,25 @@ class TrainingConfig(Section):
     """Stop after this many validations in a row without a better BLEU."""
     average: int = Field(8, ge=1)
     """The last this many validation checkpoints are averaged at the end, and the average kept if better; 1: none."""
+    tensorboard: bool = False
+    """Also write the curves for TensorBoard, into `run/tensorboard`; needs the extra `tensorboard`."""
+
+    @model_validator(mode="after")
+    def _falls_in_time(self) -> Self:
+        if self.schedule in ENDING:
+            if not (self.max_steps or self.max_epochs):
+                raise ValueError(
+                    f"The schedule {self.schedule} reaches 0 at the end of the run and has to know it in steps: set "
+                    "training.max_steps or training.max_epochs (minutes would make every run another)."
+                )
+            if self.max_steps and self.max_steps < self.warmup:
+                raise ValueError(
+                    f"training.max_steps is {self.max_steps}, so that the schedule {self.schedule} would end inside "
+                    f"its training.warmup of {self.warmup} steps; shorten the warm-up."
+                )
+        if self.schedule == "plateau" and self.plateau_patience >= self.patience:
+            raise ValueError(
+                f"training.plateau_patience is {self.plateau_patience}, but the run ends after training.patience = "
+                f"{self.patience} validations without a better BLEU; it has to be the smaller one."
+            )
+        return self

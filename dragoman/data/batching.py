@@ -4,12 +4,22 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Sentences that may be cut into other tokens in each epoch."""
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, number: int) -> object:
+        """What has `lengths` and gives the token ids of a sentence by its index."""
 
 
 class TokenStore:
@@ -20,6 +30,13 @@ class TokenStore:
         ids = path.with_suffix(".ids")
         # An empty file cannot be mapped.
         self.ids = np.memmap(ids, np.uint32, "r") if ids.stat().st_size else np.empty(0, np.uint32)
+
+    @staticmethod
+    def write(path: Path, sentences: Iterable[list[int]]) -> None:
+        """Write one store."""
+        with _StoreWriter(path) as writer:
+            for ids in sentences:
+                writer.add(ids)
 
     @staticmethod
     def write_pair(source: Path, target: Path, pairs: Iterable[tuple[list[int], list[int]]]) -> None:
@@ -39,6 +56,10 @@ class TokenStore:
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.ends, prepend=0)
+
+    def epoch(self, number: int) -> "TokenStore":
+        """What there is to read in an epoch: in each the same."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -75,8 +96,8 @@ class TokenBatches:
 
     def __init__(
         self,
-        source: TokenStore,
-        target: TokenStore,
+        source: Store,
+        target: Store,
         *,
         max_tokens: int,
         seed: int,
@@ -84,15 +105,15 @@ class TokenBatches:
     ):
         """`special_ids` are those of padding, begin and end of sentence."""
         assert len(source) == len(target) > 0
-        self.source, self.target = source, target
+        self._stores = self.source, self.target = source, target
         self.max_tokens, self.seed = max_tokens, seed
         self.pad_id, self.bos_id, self.eos_id = special_ids
-        self._source_lengths, self._target_lengths = source.lengths + 1, target.lengths + 1
         self._planned: tuple[int, list[np.ndarray]] | None = None
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The pairs of each batch of an epoch, in order."""
         if self._planned is None or self._planned[0] != epoch:
+            self._open(epoch)
             self._planned = (epoch, self._plan(np.random.default_rng((self.seed, epoch))))
         return self._planned[1]
 
@@ -106,6 +127,7 @@ class TokenBatches:
 
     def in_order(self) -> Iterator[Batch]:
         """One pass over all pairs, sorted by length: for validation."""
+        self._open(0)
         for rows in self._cut(np.lexsort((self._source_lengths, self._target_lengths))):
             yield self.collate(rows)
 
@@ -115,6 +137,11 @@ class TokenBatches:
         target = padded([self.target[i] for i in rows.tolist()], self.pad_id, begin=self.bos_id, end=self.eos_id)
         # Short rows are given their end of sentence too; what follows it is padding, which nobody predicts.
         return Batch(source, target[:, :-1], target[:, 1:])
+
+    def _open(self, epoch: int) -> None:
+        self.source, self.target = (store.epoch(epoch) for store in self._stores)
+        self._source_lengths, self._target_lengths = self.source.lengths + 1, self.target.lengths + 1
+        self._planned = None
 
     def _plan(self, rng: np.random.Generator) -> list[np.ndarray]:
         order = rng.permutation(len(self.target))

@@ -1,31 +1,21 @@
-"""Sentence pairs from files: opened, checked, cleaned and split, one pair at a time.
+"""Sentence pairs: opened, cleaned, weighted and split, one pair at a time.
 
 A corpus is never held in memory; every pass reads its files again.
 """
 
-import difflib
 import hashlib
-import os
-import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import takewhile, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
+from dragoman.data.cleaning import CleaningReport, Seen, normalised, reason_to_drop
+from dragoman.data.entries import Entry, Languages, Pair, Skipped
+from dragoman.data.sources import find
 from dragoman.errors import DataError, UsageError
-from dragoman.lines import open_input, read_lines
 
-Pair = tuple[str, str]
-Languages = tuple[str | None, str | None]
-
-BUILTIN = "builtin:"
-GRAMMAR = "builtin:grammar"
-DEFAULT_GRAMMAR_PAIRS = 20_000
 MIN_PAIRS = 10
 MAX_HELD_OUT = 2_000
 
@@ -33,92 +23,127 @@ MAX_HELD_OUT = 2_000
 class Bitext:
     """Sentence pairs `(source, target)`; each loop over it is a fresh pass over the data.
 
-    `name` is short, for messages; the languages are guesses from file names, or None.
+    `name` is short, for messages; the languages are those in the data or guesses from file names, or None.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Pair]], *, name: str, languages: Languages = (None, None)) -> None:
+    def __init__(self, read: Callable[[], Iterable[Entry]], *, name: str, languages: Languages = (None, None)) -> None:
         self._read = read
         self.name = name
         self.source_language, self.target_language = languages
 
     def __iter__(self) -> Iterator[Pair]:
+        return (entry for entry in self.entries() if not isinstance(entry, Skipped))
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """Source and target language, if both are known."""
+        known = self.source_language and self.target_language
+        return (self.source_language, self.target_language) if known else None
+
+    def entries(self) -> Iterator[Entry]:
+        """The pairs and, at their places, what the files have instead of one."""
         return iter(self._read())
 
     @staticmethod
-    def open(source_path: str | Path, target_path: str | Path | None = None) -> "Bitext":
-        """Opens a tab-separated file, two files of aligned lines, or `builtin:grammar[:COUNT][:PART]`.
+    def open(
+        source_path: str | Path, target_path: str | Path | None = None, *, languages: tuple[str, str] | None = None
+    ) -> "Bitext":
+        """Opens one file with pairs, two files of aligned lines, `builtin:grammar[:COUNT][:PART]` or `hf:NAME`.
 
-        A tab-separated line is source, target and columns that are ignored; nothing is quoted, and
-        a blank line is a pair of empty sides. Names that end in `.gz` are unpacked. The first pair
-        is read at once, to show most mistakes early; the others raise `DataError` during a pass.
+        The end of its name tells the format of one file: .jsonl, .tmx, .xliff or .xlf, .po; any other is tab-separated.
+        Names that end further in .gz, .xz or .zst are unpacked. `languages` chooses the sides in formats that name
+        them. The first pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
         """
-        if str(source_path).startswith(BUILTIN):
-            bitext = _open_builtin(str(source_path), target_path)
-        elif target_path is None:
-            bitext = _open_one(Path(source_path))
-        else:
-            bitext = _open_two(Path(source_path), Path(target_path))
-        next(iter(bitext))
+        target = None if target_path is None else str(target_path)
+        name, reading = find(str(source_path), target, languages)
+        bitext = Bitext(reading.read, name=name, languages=reading.languages)
+        if next(iter(bitext), None) is None:
+            raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
 
-    def cleaned(self, *, held_out: Iterable["Bitext"] = ()) -> "CleanedBitext":
-        """The pairs in NFC without surrounding whitespace, less those that cannot be learnt from.
+    def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable["Bitext"] = ()) -> "CleanedBitext":
+        """The pairs in NFC without surrounding whitespace, less those that cannot or, by `rules`, should not be learnt.
 
-        Dropped and counted are pairs with an empty side, and pairs whose source sentence is also in
-        one of `held_out`, which are read once, now.
+        Dropped and counted are pairs with an empty side, those that break the rules, and pairs whose source sentence
+        is also in one of `held_out`, which are read once, now.
         """
-        return CleanedBitext(self, held_out)
+        return CleanedBitext([Corpus(self)], rules, held_out=held_out)
 
 
-@dataclass(frozen=True)
-class CleaningReport:
-    """What one pass did: how many pairs it read, and how many it dropped for which reason."""
+class Corpus(NamedTuple):
+    """A bitext, and how often each of its pairs occurs in an epoch."""
 
-    read: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def kept(self) -> int:
-        """Pairs that came out."""
-        return self.read - self.dropped.total()
+    bitext: Bitext
+    weight: float = 1.0
 
 
 class CleanedBitext(Bitext):
-    """See `Bitext.cleaned`. `report` tells of the last pass that reached the end."""
+    """One corpus or several, cleaned, one after the other; `report` tells of the last pass that reached the end."""
 
-    def __init__(self, bitext: Bitext, held_out: Iterable[Bitext]) -> None:
-        languages = bitext.source_language, bitext.target_language
-        super().__init__(partial(self._clean, bitext), name=bitext.name, languages=languages)
-        self._raw = bitext
+    def __init__(
+        self, corpora: Sequence[Corpus], rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()
+    ) -> None:
+        first = corpora[0].bitext
+        name = "+".join(corpus.bitext.name for corpus in corpora)
+        super().__init__(self._clean, name=name, languages=(first.source_language, first.target_language))
+        self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(_hash(source) for other in held_out for source, _ in other)
         self.report = CleaningReport()
 
-    def cleaned(self, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
-        """The same pairs, less those of `held_out`; one report for both reasons to drop."""
-        return CleanedBitext(self._raw, held_out)
+    def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
+        """The same corpora cleaned anew; one report for all reasons to drop."""
+        return CleanedBitext(self.corpora, rules or self.rules, held_out=held_out)
 
-    def _clean(self, bitext: Bitext) -> Iterator[Pair]:
+    def weighted(self) -> Iterator[Pair]:
+        """The pairs of an epoch: each as often as the weight of its corpus says, copies side by side."""
+        return self._clean(weighted=True)
+
+    def _clean(self, *, weighted: bool = False) -> Iterator[Pair]:
         read, dropped = 0, Counter[str]()
-        for pair in bitext:
-            read += 1
-            source, target = map(normalised, pair)
-            if reason := self._reason_to_drop(source, target):
-                dropped[reason] += 1
-            else:
-                yield source, target
+        for bitext, weight in self.corpora:
+            seen = Seen() if self.rules and self.rules.drop_repeated else None
+            for entry in bitext.entries():
+                read += 1
+                if isinstance(entry, Skipped):
+                    dropped[entry.reason] += 1
+                    continue
+                pair = normalised(entry[0]), normalised(entry[1])
+                reason = reason_to_drop(*pair, self.rules)
+                if reason is None and self._held_out and _hash(pair[0]) in self._held_out:
+                    reason = "source is in held-out data"
+                if reason is None and seen is not None and not seen.add(pair):
+                    reason = "repeats another pair"
+                if reason:
+                    dropped[reason] += 1
+                    continue
+                for _ in range(copies(pair, weight) if weighted else 1):
+                    yield pair
         self.report = CleaningReport(read, dropped)
 
-    def _reason_to_drop(self, source: str, target: str) -> str | None:
-        if not source or not target:
-            return "target is empty" if source else "source is empty"
-        if self._held_out and _hash(source) in self._held_out:
-            return "source is in held-out data"
-        return None
+
+def open_corpora(data: DataConfig) -> CleanedBitext:
+    """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others."""
+    languages, corpora = data.languages, []
+    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target)]:
+        bitext = Bitext.open(corpus.source, corpus.target, languages=languages)
+        languages = languages or bitext.languages
+        corpora.append(Corpus(bitext, corpus.weight))
+    return CleanedBitext(corpora, data.cleaning)
 
 
-def normalised(text: str) -> str:
-    """What a model is trained on and given: NFC, without surrounding whitespace."""
-    return unicodedata.normalize("NFC", text.strip())
+def copies(pair: Pair, weight: float) -> int:
+    """How often a pair occurs in an epoch: of weight 2.25, one pair in four three times and the others twice.
+
+    Which ones follows from the pair alone.
+    """
+    whole = int(weight)
+    return whole + (share(pair, "copies") < weight - whole) if whole != weight else whole
+
+
+def share(pair: Pair, purpose: str) -> float:
+    """A number from 0 to 1 that follows from the pair; those of different purposes are independent."""
+    digest = hashlib.blake2b("\t".join(pair).encode(errors="surrogatepass"), digest_size=8, key=purpose.encode())
+    return int.from_bytes(digest.digest()) / 2**64
 
 
 class Splits(NamedTuple):
@@ -134,31 +159,32 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int) -> Splits:
 
     Sentences that differ only in case, spacing or normalisation count as one. Which ones are drawn
     depends on `seed` and on the sentences, not on their order: those with the smallest hashes are.
-    Drawing makes one pass, with memory for the drawn ones alone. Raises `DataError` if none is left
-    to train on.
+    Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
+    Raises `DataError` if nothing is.
     """
     if min(valid, test) < 0:
         raise UsageError(f"Cannot hold out {min(valid, test)} sentences; give 0 or more.")
     key = str(seed).encode()
-    smallest = _smallest((_hash(source, key) for source, _ in bitext), valid + test + 1)
-    if len(smallest) <= valid + test:
+    drawn = _smallest(((_hash(pair[0], key), pair) for pair in bitext), valid + test + 1)
+    if len(drawn) <= valid + test:
         raise DataError(
-            f"{bitext.name} has {len(smallest)} different source sentences, too few to hold out "
+            f"{bitext.name} has {len(drawn)} different source sentences, too few to hold out "
             f"{valid} + {test} and train on others; add pairs or hold out fewer."
         )
-    drawn_for_valid, drawn = frozenset(smallest[:valid]), frozenset(smallest[: valid + test])
+    hashes = sorted(drawn)
+    held_out = frozenset(hashes[: valid + test])
 
-    def part(name: str, hashes: Set[bytes], *, inside: bool = True) -> Bitext:
-        def read() -> Iterator[Pair]:
-            return (pair for pair in bitext if (_hash(pair[0], key) in hashes) == inside)
+    def part(name: str, read: Callable[[], Iterable[Pair]]) -> Bitext:
+        return Bitext(read, name=f"{bitext.name}.{name}", languages=(bitext.source_language, bitext.target_language))
 
-        languages = bitext.source_language, bitext.target_language
-        return Bitext(read, name=f"{bitext.name}.{name}", languages=languages)
+    def train() -> Iterator[Pair]:
+        pairs = bitext.weighted() if isinstance(bitext, CleanedBitext) else bitext
+        return (pair for pair in pairs if _hash(pair[0], key) not in held_out)
 
     return Splits(
-        train=part("train", drawn, inside=False),
-        valid=part("valid", drawn_for_valid),
-        test=part("test", drawn - drawn_for_valid),
+        train=part("train", train),
+        valid=part("valid", lambda: [pair for digest in hashes[:valid] for pair in drawn[digest]]),
+        test=part("test", lambda: [pair for digest in hashes[valid : valid + test] for pair in drawn[digest]]),
     )
 
 
@@ -172,113 +198,23 @@ def default_held_out(num_pairs: int) -> int:
     return min(MAX_HELD_OUT, max(1, num_pairs // 20))
 
 
+def folded(source: str) -> str:
+    """What tells source sentences apart when pairs are held out: case, spacing and normalisation do not."""
+    return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
+
+
 def _hash(source: str, key: bytes = b"") -> bytes:
-    folded = " ".join(unicodedata.normalize("NFC", source.casefold()).split())
-    return hashlib.blake2b(folded.encode(), digest_size=8, key=key).digest()
+    return hashlib.blake2b(folded(source).encode(errors="surrogatepass"), digest_size=8, key=key).digest()
 
 
-def _smallest(hashes: Iterable[bytes], count: int) -> list[bytes]:
-    """The `count` smallest different hashes, in order."""
-    kept: set[bytes] = set()
+def _smallest(hashed: Iterable[tuple[bytes, Pair]], count: int) -> dict[bytes, list[Pair]]:
+    """The pairs with the `count` smallest different hashes."""
+    kept: dict[bytes, list[Pair]] = {}
     bound = b"\xff" * 9  # above every hash, which has 8 bytes
-    for digest in hashes:
-        if digest < bound:
-            kept.add(digest)
+    for digest, pair in hashed:
+        if digest <= bound:
+            kept.setdefault(digest, []).append(pair)
             if len(kept) == 2 * count:
-                kept = set(sorted(kept)[:count])
+                kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
                 bound = max(kept)
-    return sorted(kept)[:count]
-
-
-def _open_builtin(source_path: str, target_path: str | Path | None) -> Bitext:
-    match = re.fullmatch(f"{GRAMMAR}(?::0*([1-9][0-9]*))?(?::(train|valid|test))?", source_path)
-    if match is None:
-        raise DataError(
-            f"There is no built-in data {source_path}; write {GRAMMAR}, or {GRAMMAR}:5000 for a "
-            f"number of pairs, or {GRAMMAR}:500:test for pairs that training never sees."
-        )
-    if target_path is not None:
-        raise DataError(f"{source_path} has both languages already; leave out {target_path}.")
-    count, part = int(match[1] or DEFAULT_GRAMMAR_PAIRS), match[2] or "train"
-    return Bitext(partial(_read_grammar, count, part), name="grammar", languages=("en", "fr"))
-
-
-def _open_one(path: Path) -> Bitext:
-    _check_is_file(path)
-    name = path.name.removesuffix(".gz")
-    pair = re.search("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])", name)
-    guessed = pair is not None and len(pair[1]) == len(pair[2])
-    languages = (pair[1], pair[2]) if guessed else (None, None)
-    return Bitext(partial(_read_tsv, path), name=Path(name).stem, languages=languages)
-
-
-def _open_two(source: Path, target: Path) -> Bitext:
-    _check_is_file(source)
-    _check_is_file(target)
-    if source.samefile(target):
-        raise DataError(f"Source and target are the same file {source}; give one per language.")
-    parts = list(zip(source.name.split("."), target.name.split("."), strict=False))
-    common = [left for left, _ in takewhile(lambda pair: pair[0] == pair[1], parts)]
-    different = [pair for pair in parts if pair[0] != pair[1]]
-    code = re.compile("(?!src|tgt|trg|ref)[a-z]{2,3}([-_][A-Za-z]{2,4})?")
-    guessed = len(different) == 1 and all(map(code.fullmatch, different[0]))
-    return Bitext(
-        partial(_read_two_files, source, target),
-        name=".".join(common) or parts[0][0],
-        languages=different[0] if guessed else (None, None),
-    )
-
-
-def _check_is_file(path: Path) -> None:
-    # os.path answers False where pathlib raises: too long a name, a folder that may not be entered.
-    if os.path.isfile(path):
-        return
-    if os.path.isdir(path):
-        raise DataError(f"{path} is a folder; name a file in it, such as {path / 'train.tsv'}.")
-    if os.path.exists(path):
-        raise DataError(f"{path} cannot be read twice, as training must; save it to a file first.")
-    near: list[str] = []
-    with suppress(OSError):
-        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
-    remedy = f"did you mean {path.parent / near[0]}?" if near else "check the path."
-    raise DataError(f"There is no file {path}; {remedy}")
-
-
-def _read_grammar(count: int, part: str) -> Iterator[Pair]:
-    from dragoman.data.grammar import generate
-
-    return generate(count, seed=0, split=part)
-
-
-def _read_tsv(path: Path) -> Iterator[Pair]:
-    for number, line in enumerate(_lines(path), start=1):
-        source, tab, rest = line.partition("\t")
-        if not tab and line.strip():
-            raise DataError(
-                f"{path}, line {number} has no tab between source and target; write "
-                "source<TAB>target on every line, or give two files, one for each language."
-            )
-        yield source, rest.partition("\t")[0]
-
-
-def _read_two_files(source: Path, target: Path) -> Iterator[Pair]:
-    sources, targets = _lines(source), _lines(target)
-    for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
-        if left is None or right is None:
-            num_left = number - 1 if left is None else number + sum(1 for _ in sources)
-            num_right = number - 1 if right is None else number + sum(1 for _ in targets)
-            raise DataError(
-                f"{source} has {num_left} lines but {target} has {num_right}; line N of both must "
-                "be the same sentence: find the lines that only one has."
-            )
-        yield left, right
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file that must have some."""
-    line = None
-    with open_input(path) as stream:
-        for line in read_lines(stream, str(path)):
-            yield line
-    if line is None:
-        raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")
+    return {digest: kept[digest] for digest in sorted(kept)[:count]}

@@ -2,19 +2,28 @@
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
+from tokenizers import Encoding
+
 from dragoman.config import RunConfig
-from dragoman.data.batching import TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, split
+from dragoman.data.batching import Store, TokenBatches, TokenStore
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, share, split
+from dragoman.data.entries import Pair
+from dragoman.data.placeholders import SLOTS, MaskedPairs
+from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 
-Pairs = list[tuple[str, str]]
+Pairs = list[Pair]
+TOKENIZER_PAIRS = 500_000
+"""A tokenizer learns from about this many pairs at most: more of them change it little, but fill the memory."""
+CHARACTERS_AT_ONCE = 2_000_000
 
 
 @dataclass
@@ -24,7 +33,7 @@ class About:
     source_language: str | None
     target_language: str | None
     train_pairs: int
-    """Pairs to train on, after cleaning, splitting and the length limit."""
+    """Pairs of an epoch, after cleaning, splitting, weighting and the length limit."""
     dropped: dict[str, int]
     """Pairs that were left out, by reason."""
 
@@ -47,8 +56,7 @@ class PreparedData:
         source = Tokenizer.load(folder / "source_tokenizer.json")
         target = source if config.tokenizer.shared else Tokenizer.load(folder / "target_tokenizer.json")
 
-        def batches(name: str) -> TokenBatches:
-            stores = (TokenStore(folder / f"{name}-{side}") for side in ("source", "target"))
+        def batches(*stores: Store) -> TokenBatches:
             special_ids = (PAD_ID, BOS_ID, EOS_ID)
             return TokenBatches(
                 *stores,
@@ -57,30 +65,37 @@ class PreparedData:
                 special_ids=special_ids,
             )
 
-        valid, test = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
+        held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
+        valid, test = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))
-        return cls(source, target, batches("train"), batches("valid"), valid, test, about)
+        train_stores = training_stores(folder, (source, target), config)
+        valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
+        return cls(source, target, batches(*train_stores), batches(*valid_stores), valid, test, about)
 
 
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
+    num_pairs = bitext.report.kept or sum(1 for _ in bitext)
     bitext, parts = _split(bitext, config)
-    source, target = _train_tokenizers(parts.train, config)
+    source, target = _train_tokenizers(_masked(_sample(parts.train, num_pairs), config), config)
+    train = _masked(parts.train, config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
         random.Random(config.seed).shuffle(pairs)
         (folder / f"{name}.json").write_text(json.dumps(pairs), encoding="utf-8")
     limit = config.data.max_length
-    counts = _write_stores(folder / "train", parts.train, (source, target), limit)
-    valid_counts = _write_stores(folder / "valid", held_out["valid"], (source, target), limit)
+    counts = _write_stores(folder / "train", train, (source, target), limit, sampled=config.tokenizer.samples)
+    valid_counts = _write_stores(folder / "valid", _masked(held_out["valid"], config), (source, target), limit)
     for name, number in (("train", counts.kept), ("valid", valid_counts.kept), ("test", len(held_out["test"]))):
         if not number:
             raise DataError(
                 f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
                 "give more pairs."
             )
-    dropped = dict(bitext.report.dropped) | ({f"more than {limit} tokens": counts.long} if counts.long else {})
+    dropped = dict(bitext.report.dropped.most_common()) | (
+        {f"more than {limit} tokens": counts.long} if counts.long else {}
+    )
     about = About(bitext.source_language, bitext.target_language, counts.kept, dropped)
     source.save(folder / "source_tokenizer.json")
     target.save(folder / "target_tokenizer.json")
@@ -89,25 +104,47 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    given = {name: _open(paths) for name, paths in (("valid", config.data.valid), ("test", config.data.test))}
+    files = {"valid": config.data.valid, "test": config.data.test}
+    given = {name: _open(paths, bitext.languages) for name, paths in files.items()}
     if held_out := [part for part in given.values() if part]:
         bitext = bitext.cleaned(held_out=held_out)
     sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
-    parts = split(bitext, **sizes, seed=config.seed) if any(sizes.values()) else Splits(bitext, bitext, bitext)
+    if not any(sizes.values()):
+        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), given["valid"], given["test"])
+    parts = split(bitext, **sizes, seed=config.seed)
     return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
 
 
-def _open(paths: list[str]) -> Bitext | None:
-    return Bitext.open(*paths).cleaned() if paths else None
+def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
+    # What the user holds out is scored as it is; only what has no other side cannot be.
+    return Bitext.open(*paths, languages=languages).cleaned() if paths else None
 
 
-def _train_tokenizers(train: Bitext, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
-    size = config.tokenizer.vocab_size
-    if config.tokenizer.shared:
-        both = Tokenizer.train(chain.from_iterable(train), vocab_size=size)
+def _sample(train: Bitext, num_pairs: int) -> Bitext:
+    """The pairs that tokenizers learn from; which ones of too many follows from their text, not from their order."""
+    if num_pairs <= TOKENIZER_PAIRS:
+        return train
+    part = TOKENIZER_PAIRS / num_pairs
+    return Bitext(lambda: (pair for pair in train if share(pair, "tokenizer") < part), name=train.name)
+
+
+def _masked(pairs: Iterable[tuple[str, str]], config: RunConfig) -> Iterable[tuple[str, str]]:
+    return MaskedPairs(pairs, config.tokenizer.symbols) if config.tokenizer.placeholders else pairs
+
+
+def _train_tokenizers(train: Iterable[tuple[str, str]], config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+    settings = config.tokenizer
+    learn = partial(
+        Tokenizer.train,
+        vocab_size=settings.vocab_size,
+        kind=settings.kind,
+        standardisation=settings.standardisation,
+        symbols=[*settings.symbols, *(SLOTS if settings.placeholders else ())],
+    )
+    if settings.shared:
+        both = learn(chain.from_iterable(train))
         return both, both
-    source = Tokenizer.train((source for source, _ in train), vocab_size=size)
-    return source, Tokenizer.train((target for _, target in train), vocab_size=size)
+    return learn(source for source, _ in train), learn(target for _, target in train)
 
 
 @dataclass
@@ -118,17 +155,20 @@ class _Counts:
 
 def _write_stores(
     path: Path,
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[Pair],
     tokenizers: tuple[Tokenizer, Tokenizer],
     limit: int,
+    *,
+    sampled: bool = False,
 ) -> _Counts:
-    """Write `path`-source and `path`-target, side by side, in one pass."""
+    """Write `path`-source and `path`-target, side by side, in one pass; words instead of tokens if `sampled`."""
     counts = _Counts()
+    paths = [path.with_name(f"{path.name}-{side}") for side in ("source", "target")]
+    encoders = tuple(map(WordNumbers, tokenizers)) if sampled else tokenizers
 
-    def encoded() -> Iterator[tuple[list[int], list[int]]]:
-        pairs_left = iter(pairs)
-        while chunk := list(islice(pairs_left, 20_000)):
-            sides = (t.encode_batch(texts) for t, texts in zip(tokenizers, zip(*chunk, strict=True), strict=True))
+    def encoded() -> Iterator[tuple[Sequence[int] | Encoding, Sequence[int] | Encoding]]:
+        for chunk in _chunks(pairs):
+            sides = (e.encode_batch(texts) for e, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
             for source, target in zip(*sides, strict=True):
                 if max(len(source), len(target)) >= limit:
                     counts.long += 1
@@ -136,5 +176,22 @@ def _write_stores(
                 counts.kept += 1
                 yield source, target
 
-    TokenStore.write_pair(path.with_name(f"{path.name}-source"), path.with_name(f"{path.name}-target"), encoded())
+    if sampled:
+        write_numbered(paths, encoded(), encoders)
+    else:
+        TokenStore.write_pair(*paths, encoded())
     return counts
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[Pairs]:
+    """Pairs side by side, cut by their characters: however long they are, their tokens find room in the memory."""
+    chunk: Pairs = []
+    size = 0
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size > CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

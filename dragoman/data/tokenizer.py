@@ -1,92 +1,106 @@
-"""Text to token ids and back without loss: byte-pair encoding over UTF-8 bytes, trained per corpus.
+"""Text to token ids and back, trained per corpus: byte-level BPE, a unigram model of pieces, words or characters.
 
-Every string has ids and no string is unknown. No text can produce a special token: "</s>" typed by
-a user is four characters.
+No text can produce a special token: "</s>" typed by a user is four characters. Of all kinds but `word`, every string
+has ids, no string is unknown, and decoding gives back what was encoded.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Encoding
 
+from dragoman.data import kinds
+from dragoman.data.kinds import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, STANDARDISATIONS, UNK_ID, min_vocab_size
+from dragoman.data.placeholders import SLOTS
+from dragoman.data.spelling import BYTES, readable, to_bytes
 from dragoman.errors import DataError, UsageError
 
-PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
-SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+__all__ = ["BOS_ID", "EOS_ID", "MIN_VOCAB_SIZE", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "Tokenizer"]
 
-# A token never crosses the border of a word, a number or a run of other marks. A space belongs to
-# what follows it. \p{M}: vowel signs and accents must not cut words of Hindi or decomposed French.
-_WORDS = (
-    r"'(?:s|t|re|ve|m|ll|d)(?![\p{L}\p{M}])"
-    r"| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
-)
+MIN_VOCAB_SIZE = min_vocab_size("bpe")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _characters_of_bytes() -> dict[str, int]:
-    """The byte that each character in a token's spelling stands for.
-
-    As GPT-2 has it: visible Latin-1 characters stand for their own code, the other bytes in order
-    take the code points from 256 on. A space is then "Ġ".
-    """
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    characters = {chr(256 + place): byte for place, byte in enumerate(hidden)}
-    return characters | {chr(byte): byte for byte in visible}
-
-
-_BYTES = _characters_of_bytes()
-MIN_VOCAB_SIZE = len(SPECIAL_TOKENS) + len(_BYTES)
 
 
 class Tokenizer:
     """A trained vocabulary. `decode(encode(text)) == text`, spaces and control characters included.
 
-    The one exception is a lone surrogate, which is no character: it becomes U+FFFD.
+    There are two exceptions: a lone surrogate, which is no character, becomes U+FFFD; and the kind `word` gives back
+    the text as it standardises it, with "<unk>" for words that it does not know.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         # Not part of the JSON, so it has to be set again on everything that was loaded.
         backend.encode_special_tokens = True
         self._backend = backend
+        added = backend.get_added_tokens_decoder()
+        self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID}
 
     def __reduce__(self) -> tuple:
         return _from_json, (self.to_json(),)
 
     @classmethod
-    def train(cls, texts: Iterable[str], *, vocab_size: int) -> "Tokenizer":
-        """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens."""
-        if vocab_size < MIN_VOCAB_SIZE:
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        vocab_size: int,
+        kind: str = "bpe",
+        standardisation: str | None = None,
+        symbols: Sequence[str] = (),
+    ) -> "Tokenizer":
+        """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
+
+        Each of `symbols` is one token wherever it stands, and no other text gives it. `standardisation` is how the
+        kind `word` finds words, see `dragoman.data.kinds`.
+        """
+        smallest = min_vocab_size(kind) + len(symbols)
+        if vocab_size < smallest:
             raise UsageError(
-                f"A vocabulary of {vocab_size} is too small: the special tokens and the 256 bytes "
-                f"are {MIN_VOCAB_SIZE} already; set a larger `vocab_size`."
+                f"A vocabulary of {vocab_size} is too small: the special tokens and "
+                f"{'a word' if kind == 'word' else 'the 256 bytes'}{' and the symbols' if symbols else ''} are "
+                f"{smallest} already; set a larger `vocab_size`."
             )
-        backend = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS[UNK_ID]))
-        # With a space before it, the first word is the same token as later in the sentence.
-        backend.normalizer = normalizers.Prepend(" ")
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(tokenizers.Regex(_WORDS), "isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
-        backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            special_tokens=list(SPECIAL_TOKENS),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-        backend.train_from_iterator(map(_well_formed, texts), trainer)
+        texts = map(_well_formed, texts)
+        if symbols:
+            # What stands between symbols is a text of its own, in training as in encoding.
+            longest_first = sorted(symbols, key=len, reverse=True)
+            between = re.compile("|".join(map(re.escape, longest_first)))
+            texts = (part for text in texts for part in between.split(text))
+        if kind == "word":
+            standardisation = standardisation or STANDARDISATIONS[0]
+        backend = kinds.train(texts, kind, standardisation, vocab_size=vocab_size - len(symbols))
+        for symbol in symbols:
+            if backend.token_to_id(symbol) is not None:
+                raise UsageError(
+                    f"`tokenizer.symbols` has {symbol!r}, which is a token of ordinary text as well; choose a longer "
+                    f"one, such as '<{symbol.strip('<>')}>'."
+                )
+            backend.add_tokens([AddedToken(symbol, normalized=False)])
         return cls(backend)
+
+    @cached_property
+    def kind(self) -> str:
+        """One of `dragoman.data.kinds.KINDS`."""
+        return kinds.identify(self._backend)[0]
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens, special ones included; ids are below it."""
+        """Number of tokens, special ones and symbols included; ids are below it."""
         return self._backend.get_vocab_size()
+
+    @property
+    def symbols(self) -> list[str]:
+        """The symbols that the user defined."""
+        return [symbol for symbol in self._symbols.values() if symbol not in SLOTS]
+
+    @property
+    def placeholders(self) -> bool:
+        """Whether texts are masked (see `dragoman.data.placeholders`) before they are encoded."""
+        return set(SLOTS) <= set(self._symbols.values())
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens."""
@@ -97,42 +111,70 @@ class Tokenizer:
         encodings = self._backend.encode_batch_fast([_well_formed(text) for text in texts], add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
+    def encodings(self, texts: Iterable[str]) -> list[Encoding]:
+        """Of each text the `ids`, and in `word_ids` which word each token is of; no token is ever of two words."""
+        # The fast way does not tell words apart.
+        return self._backend.encode_batch([_well_formed(text) for text in texts], add_special_tokens=False)
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
-        return self._backend.decode(ids, skip_special_tokens=True)
+        return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """The text of each list of ids, as `decode` gives it, on all cores."""
-        return self._backend.decode_batch(batch, skip_special_tokens=True)
+        if not self._symbols:
+            return self._backend.decode_batch(batch, skip_special_tokens=True)
+        # Each run between symbols was encoded as a text of its own.
+        parts = [list(self._parts(ids)) for ids in batch]
+        runs = [part for sentence in parts for part in sentence if not isinstance(part, str)]
+        texts = iter(self._backend.decode_batch(runs, skip_special_tokens=True))
+        glue = " " if self.kind == "word" else ""
+        return [
+            glue.join(filter(None, (part if isinstance(part, str) else next(texts) for part in sentence)))
+            for sentence in parts
+        ]
+
+    def _parts(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
+        for symbol, run in groupby(ids, self._symbols.get):
+            if symbol is None:
+                yield list(run)
+            else:
+                yield from (symbol for _ in run)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """One readable piece per id, for pictures.
 
         A space is "▁"; a byte that is only part of a character is "<C3>"; a character without a
-        picture is "<U+000A>"; a special token is itself.
+        picture is "<U+000A>"; a special token or a symbol is itself, a slot for a placeholder "<ph1>".
         """
         return [self._readable_tokens[id_] for id_ in ids]
 
     @cached_property
     def _readable_tokens(self) -> list[str]:
-        special = list(SPECIAL_TOKENS)
-        return special + [_readable(self._bytes(id_)) for id_ in range(len(special), self.vocab_size)]
+        slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
+        symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
+        whole = dict(enumerate(SPECIAL_TOKENS)) | symbols
+        return [whole.get(id_) or readable(self._backend.id_to_token(id_)) for id_ in range(self.vocab_size)]
 
     def words(self, ids: Iterable[int]) -> list[list[int]]:
         """Groups positions in `ids` into words as white space separates them, marks included.
 
-        A special token is a group of its own. Scripts without spaces have one group per sentence.
+        A special token or a symbol is a group of its own. Scripts without spaces have one group per sentence.
         """
         groups: list[list[int]] = []
         joins = False
         for position, id_ in enumerate(ids):
-            special = id_ <= EOS_ID
-            if joins and not special and not self._bytes(id_)[:1].isspace():
+            alone = id_ <= EOS_ID or id_ in self._symbols
+            if joins and not alone and not to_bytes(self._backend.id_to_token(id_))[:1].isspace():
                 groups[-1].append(position)
             else:
                 groups.append([position])
-            joins = not special
+            joins = not alone
         return groups
+
+    def spelling(self, ids: Iterable[int]) -> str:
+        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
+        return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._symbols)
 
     def to_json(self) -> str:
         """The tokenizer as JSON of the `tokenizers` library."""
@@ -159,21 +201,26 @@ class Tokenizer:
 
     def _fault(self) -> str | None:
         """What in a loaded file breaks the promises of this class."""
-        vocab = self._backend.get_vocab(with_added_tokens=True)
-        added = self._backend.get_added_tokens_decoder()
-        if {id_: token.content for id_, token in added.items()} != dict(enumerate(SPECIAL_TOKENS)):
-            return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
-        if sorted(vocab.values()) != list(range(len(vocab))):
-            return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
-        spelled_in = {*"".join(vocab.keys() - set(SPECIAL_TOKENS))}
-        if spelled_in != _BYTES.keys() or not spelled_in <= vocab.keys():
-            return "does not spell its tokens in the 256 bytes"
         if self._backend.truncation or self._backend.padding:
             return "cuts or pads every text"
+        if (known := kinds.identify(self._backend)) is None:
+            return f"is of no kind that this version knows ({', '.join(kinds.KINDS)})"
+        vocab = self._backend.get_vocab(with_added_tokens=True)
+        added = self._backend.get_added_tokens_decoder()
+        words = known[0] == "word"
+        special = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (words and id_ == UNK_ID)}
+        if {id_: token.content for id_, token in added.items() if token.special} != special or (
+            vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID
+        ):
+            return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
+        if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in added.values()):
+            return "has symbols that do not stand for themselves alone"
+        if sorted(vocab.values()) != list(range(len(vocab))):
+            return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
+        spelled_in = {*"".join(vocab.keys() - {*SPECIAL_TOKENS, *self._symbols.values()})}
+        if not spelled_in <= BYTES.keys() or not (words or BYTES.keys() <= vocab.keys()):
+            return "does not spell its tokens in the 256 bytes"
         return None
-
-    def _bytes(self, id_: int) -> bytes:
-        return bytes(_BYTES[character] for character in self._backend.id_to_token(id_))
 
 
 def _from_json(text: str) -> Tokenizer:
@@ -182,15 +229,3 @@ def _from_json(text: str) -> Tokenizer:
 
 def _well_formed(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _readable(spelling: bytes) -> str:
-    return "".join(map(_shown, spelling.decode("utf-8", "surrogateescape")))
-
-
-def _shown(character: str) -> str:
-    if "\udc80" <= character <= "\udcff":  # what surrogateescape makes of a stray byte
-        return f"<{ord(character) - 0xDC00:02X}>"
-    if character == " ":
-        return "▁"
-    return character if character.isprintable() else f"<U+{ord(character):04X}>"

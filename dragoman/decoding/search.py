@@ -3,6 +3,7 @@
 Rows are hypotheses. Those of one sentence stand together, and finished sentences leave the batch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ class Stepper(Protocol):
     """What search needs to know of a model."""
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Add a token to each row; return the log-probabilities of the next."""
+        """Add a token to each row; return the log-probabilities of the next, which the caller may overwrite."""
         ...
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
@@ -37,6 +38,20 @@ class Hypothesis:
     """False if it was cut at the length limit."""
 
 
+def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
+    """Sorts hypotheses, best first."""
+    return not hypothesis.finished, -hypothesis.score
+
+
+Choice = Callable[[Tensor, Tensor, int], Tensor]
+"""From log-probabilities (rows, vocab), the sentence of each row and the position: a token for each row."""
+
+
+def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
+    """The choice of greedy search."""
+    return log_probs.argmax(dim=-1)
+
+
 @torch.inference_mode()
 def greedy_search(
     stepper: Stepper,
@@ -45,8 +60,9 @@ def greedy_search(
     bos_id: int,
     eos_id: int,
     length_penalty: float = 1.0,
+    choose: Choice = most_probable,
 ) -> list[list[Hypothesis]]:
-    """Take the most probable token, again and again: one hypothesis for each sentence.
+    """Take the most probable token, or the one that `choose` says, again and again: one hypothesis a sentence.
 
     `max_lengths` holds the most tokens of each sentence's translation, end of sentence included.
     """
@@ -56,8 +72,10 @@ def greedy_search(
     history = torch.empty(len(max_lengths), 0, dtype=torch.long)
     totals = torch.zeros(len(max_lengths), dtype=torch.float64)
     while len(live):
-        log_probs, tokens = (t.cpu() for t in stepper.step(tokens).max(dim=-1))
-        totals += log_probs
+        log_probs = stepper.step(tokens)
+        chosen = choose(log_probs, live, history.size(1))
+        totals += log_probs.gather(1, chosen[:, None])[:, 0].cpu()
+        tokens = chosen.cpu()
         history = torch.cat([history, tokens[:, None]], dim=1)
         length = history.size(1)
         going_on = (tokens != eos_id) & (length < limits)
@@ -87,20 +105,25 @@ def beam_search(
 
     A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the best of
     them, or at its length limit (`max_lengths`: most tokens of each translation, end of sentence included), where its
-    live prefixes count as they are.
+    live prefixes count as they are, after all that have ended.
     """
-    beams = _Beams(beam_size, max_lengths, eos_id, length_penalty)
-    log_probs = stepper.step(torch.full((len(max_lengths),), bos_id))
+    return follow(stepper, Beams(beam_size, max_lengths, eos_id, length_penalty), bos_id)
+
+
+@torch.inference_mode()
+def follow(stepper: Stepper, beams: "Beams", bos_id: int) -> list[list[Hypothesis]]:
+    """Advance beams until all sentences are done."""
+    log_probs = stepper.step(torch.full((len(beams.live),), bos_id))
     # The first step has one row for each sentence; from here on each has `beam_size`.
     rows, tokens = beams.advance(log_probs[:, None])
     while len(rows):
         stepper.reorder(rows)
         log_probs = stepper.step(tokens)
-        rows, tokens = beams.advance(log_probs.unflatten(0, (-1, beam_size)))
+        rows, tokens = beams.advance(log_probs.unflatten(0, (-1, beams.beam_size)))
     return beams.results()
 
 
-class _Beams:
+class Beams:
     """The live prefixes and the ended hypotheses of all sentences."""
 
     def __init__(self, beam_size: int, max_lengths: list[int], eos_id: int, length_penalty: float):
@@ -112,11 +135,18 @@ class _Beams:
         self.totals = torch.zeros(len(max_lengths), 1, dtype=torch.float64)  # (live, beam)
         self.history = torch.empty(len(max_lengths), 1, 0, dtype=torch.long)  # (live, beam, length)
 
+    def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
+        """Twice as many continuations of each sentence as it has beams, the ones to prefer first.
+
+        Returns their totals and where they stand in (beam, vocab). Other kinds of beam search differ here.
+        """
+        return best_continuations(log_probs, self.totals, 2 * self.beam_size)
+
     def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         """Take the best continuations; returns the rows to keep and the token each goes on with."""
         self.length += 1
         sentences, width, vocab = log_probs.shape
-        totals, candidates = _best(log_probs, self.totals, 2 * self.beam_size)
+        totals, candidates = self.candidates(log_probs)
         parents, tokens = candidates // vocab, candidates % vocab
         ends = (tokens == self.eos_id) & torch.isfinite(totals)
         # Of twice as many candidates, at most half end: a prefix each stays to go on with.
@@ -132,8 +162,8 @@ class _Beams:
         return rows[kept].flatten(), tokens[kept].flatten()
 
     def results(self) -> list[list[Hypothesis]]:
-        """The best hypotheses of each sentence, best first."""
-        return [sorted(group, key=lambda h: -h.score)[: self.beam_size] for group in self.ended]
+        """The best hypotheses of each sentence, best first; one that was cut is no whole translation and comes last."""
+        return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
     def _end(self, sentence: int, parent: int, total: float) -> None:
         tokens = self.history[sentence, parent].tolist()
@@ -159,10 +189,10 @@ class _Beams:
         return kept
 
 
-def _best(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` best continuations of each sentence, over its beam, and where they stand in (beam, vocab).
 
-    Two small selections instead of one over the whole (beam, vocab) row.
+    Two small selections instead of one over the whole (beam, vocab) row. Where there are fewer, totals of -inf follow.
     """
     _, width, vocab = log_probs.shape
     values, tokens = _top(log_probs, min(count, vocab))

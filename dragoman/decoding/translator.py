@@ -1,52 +1,39 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
 import copy
-import json
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
-from torch import Tensor
 
 from dragoman.checkpoint import ModelDirectory
-from dragoman.data.batching import cut, padded
+from dragoman.config import DecodingConfig
+from dragoman.data.batching import cut
 from dragoman.data.bitext import normalised
+from dragoman.data.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.search import Hypothesis, Stepper, beam_search, greedy_search
-from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.alignment import Alignment
+from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.decoding.glossary import ForbiddenTerms, Glossary
+from dragoman.decoding.search import Hypothesis
+from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.workers import Workers
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
 
-MAX_TOKENS = 6144
-"""Source tokens of a batch with padding, times beams: larger ones gain little speed and take more memory."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of one sentence."""
-
-    text: str
-    score: float
-    """Log-probability divided by the length to the power of the length penalty; closer to 0 is more certain."""
-    log_prob: float
-    tokens: list[str]
-    """The target pieces, without begin and end of sentence."""
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+PAIR_TOKENS = 2048
+"""Tokens on either side, with padding, of a batch of pairs to score or align: their attention takes memory."""
 
 
 class Translator:
-    """Translates with one model and its tokenizers.
+    """Translates with one model, or with the mean of several, and their tokenizers.
 
-    An empty or blank sentence stays as it is. A translation has at most `2 * source tokens + 20` tokens.
+    An empty or blank sentence stays as it is. A translation has at most `2 * source tokens + 20` tokens, besides those
+    of a prefix and of terms.
     """
 
     def __init__(
@@ -57,21 +44,25 @@ class Translator:
         *,
         precision: str = "float32",
         workers: int = 1,
+        ensemble: Sequence[Transformer] = (),
     ):
         """`precision` is float32, bfloat16 or auto (see `dragoman.device`).
 
         More than one of `workers` (on a CPU) are processes that this one forks, which suits a command more than a
-        program with threads of its own; `close` ends them, and so does a `with` block.
+        program with threads of its own; `close` ends them, and so does a `with` block. The models of `ensemble` have
+        the same vocabulary, and the mean of all probabilities counts.
         """
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.device = next(model.parameters()).device
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
-        self.model = (model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)).eval()
+        models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in (model, *ensemble)]
+        self.model = models[0].eval()
+        self._work = BatchWork([m.eval() for m in models], source_tokenizer, target_tokenizer)
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
-            self.workers = Workers(self._search_batch, workers)
+            self.workers = Workers(self._work, workers)
 
     @classmethod
     def load(
@@ -81,11 +72,23 @@ class Translator:
         device: torch.device | str | None = None,
         precision: str = "float32",
         workers: int = 1,
+        ensemble: Sequence[str | Path] = (),
     ) -> Self:
-        """From a model directory; raises `dragoman.errors.DataError` if it is not one."""
-        loaded = ModelDirectory.load(Path(path), device=device or choose_device())
-        tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
-        return cls(loaded.model, *tokenizers, precision=precision, workers=workers)
+        """From a model directory, or several that translate together.
+
+        Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first.
+        """
+        first, *others = (ModelDirectory.load(Path(p), device=device or choose_device()) for p in (path, *ensemble))
+        tokenizers = first.source_tokenizer, first.target_tokenizer
+        for other, name in zip(others, ensemble, strict=True):
+            theirs = other.source_tokenizer, other.target_tokenizer
+            if [t.to_json() for t in theirs] != [t.to_json() for t in tokenizers]:
+                raise DataError(
+                    f"{name} has another vocabulary than {path}, so they cannot translate together; an ensemble needs "
+                    "models that were trained on the same data with the same tokenizer."
+                )
+        models = [other.model for other in others]
+        return cls(first.model, *tokenizers, precision=precision, workers=workers, ensemble=models)
 
     def __enter__(self) -> Self:
         return self
@@ -101,79 +104,159 @@ class Translator:
     def translate(
         self,
         sentences: Iterable[str],
+        config: DecodingConfig | None = None,
         *,
-        beam_size: int = 5,
-        length_penalty: float = 1.0,
-        max_tokens: int = MAX_TOKENS,
+        prefixes: Sequence[str] | None = None,
+        **options: Any,
     ) -> list[Translation]:
         """The best translation of each sentence, in the order given.
 
-        Batches have at most `max_tokens` source tokens with padding, times beams.
+        `options` are the fields of `DecodingConfig`, such as `beam_size=5`, and go before those of `config`.
+        `prefixes` are what each translation begins with, instead of the one `prefix` for all.
+        Raises `dragoman.errors.UsageError` for options that make no sense.
         """
         if isinstance(sentences, str):
             raise UsageError("`translate` takes a list of sentences, not one text; write [text].")
-        if beam_size < 1:
-            raise UsageError(f"`beam_size` is {beam_size}; 1 is greedy search, 5 is usual.")
+        config = configured(config, options)
         sentences = list(sentences)
-        groups = self.search(sentences, beam_size=beam_size, length_penalty=length_penalty, max_tokens=max_tokens)
-        if not all(groups):
-            raise DataError(
-                "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
-            )
-        tokenizer = self.target_tokenizer
-        texts = tokenizer.decode_batch([group[0].tokens for group in groups])
-        return [
-            Translation(
-                text if sentence.strip() else sentence, best.score, best.log_prob, tokenizer.pieces(best.tokens)
-            )
-            for sentence, text, (best, *_) in zip(sentences, texts, groups, strict=True)
-        ]
+        groups = [group[: config.n_best] for group in self.search(sentences, config, prefixes=prefixes)]
+        texts = iter(self._texts(sentences, groups))
+        links = iter(self._align(sentences, groups)) if config.alignments else repeat(None)
+        translations = []
+        for sentence, group in zip(sentences, groups, strict=True):
+            found = [self._translation(h, next(texts), next(links)) for h in group]
+            found = found if sentence.strip() else [replace(found[0], text=sentence)]
+            translations.append(replace(found[0], alternatives=found[1:]) if config.n_best > 1 else found[0])
+        return translations
 
-    def stream(self, sentences: Iterable[str], *, window: int = 2048, **options) -> Iterator[Translation]:
-        """The same for any number of sentences: reads `window` at a time, so memory stays the same."""
+    def stream(
+        self,
+        sentences: Iterable[str | None],
+        config: DecodingConfig | None = None,
+        *,
+        window: int = 2048,
+        **options: Any,
+    ) -> Iterator[Translation]:
+        """The same for any number of sentences: reads `window` at a time, so memory stays the same.
+
+        None among the sentences says that no more are there at present: the ones before it are translated at once.
+        """
         if window < 1:
             raise UsageError(f"`window` is {window}; give at least 1 sentence.")
-        sentences = iter(sentences)
-        while chunk := list(islice(sentences, window)):
-            yield from self.translate(chunk, **options)
+        config = configured(config, options)
+        waiting: list[str] = []
+        for sentence in sentences:
+            if sentence is not None:
+                waiting.append(sentence)
+            if waiting and (sentence is None or len(waiting) == window):
+                yield from self.translate(waiting, config)
+                waiting = []
+        yield from self.translate(waiting, config)
 
     def search(
-        self, sentences: list[str], *, beam_size: int, length_penalty: float, max_tokens: int = MAX_TOKENS
+        self,
+        sentences: list[str],
+        config: DecodingConfig | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        **options: Any,
     ) -> list[list[Hypothesis]]:
-        """All `beam_size` hypotheses of each sentence, best first; a blank sentence has one without tokens."""
+        """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
+        config = configured(config, options)
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
+        prefixes = [config.prefix] * len(sentences) if prefixes is None else prefixes
+        if len(prefixes) != len(sentences):
+            raise UsageError(f"There are {len(prefixes)} prefixes for {len(sentences)} sentences; give one for each.")
         filled = [index for index, text in enumerate(sentences) if text.strip()]
-        encoded = self.source_tokenizer.encode_batch([normalised(sentences[index]) for index in filled])
-        batches = list(cut([len(ids) + 1 for ids in encoded], max_tokens // beam_size))
-        jobs = [([encoded[i] for i in rows], beam_size, length_penalty) for rows in batches]
-        apart = self.workers is not None and len(jobs) > 1
-        found = self.workers.map(jobs) if apart else (self._search_batch(*job) for job in jobs)
-        for rows, groups in zip(batches, found, strict=True):
-            for i, group in zip(rows, groups, strict=True):
-                results[filled[i]] = group
+        asked = self._asked([sentences[i] for i in filled], [prefixes[i] for i in filled], config)
+        batches = []
+        for size in sorted({sentence.term_tokens for sentence in asked}):
+            rows = [i for i, sentence in enumerate(asked) if sentence.term_tokens == size]
+            budget = config.max_tokens // asked[rows[0]].rows(config)
+            batches += [[rows[i] for i in batch] for batch in cut([len(asked[i].source) + 1 for i in rows], budget)]
+        # The glossary is in the sentences by now; it would only weigh on the way to the workers.
+        groups = self._map("search", asked, batches, config.model_copy(update={"glossary": {}}))
+        for index, group in zip(filled, groups, strict=True):
+            results[index] = group
         return results
 
-    @torch.inference_mode()
-    def _search_batch(self, sources: list[list[int]], beam_size: int, length_penalty: float) -> list[list[Hypothesis]]:
-        config = self.model.config
-        longest = config.max_positions if config.positions == "learned" else math.inf
-        if max(map(len, sources)) >= longest:
-            raise DataError(
-                f"A sentence has {max(map(len, sources))} tokens and an end, but this model has {longest} positions: "
-                "split the sentence."
+    def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
+        """How probable the model finds the target of each pair of texts, in the order given."""
+        pairs = [tuple(map(normalised, pair)) for pair in pairs]
+        if self.source_tokenizer.placeholders:
+            pairs = [mask_pair(*pair, self.source_tokenizer.symbols) for pair in pairs]
+        sources = self.source_tokenizer.encode_batch([source for source, _ in pairs])
+        targets = self.target_tokenizer.encode_batch([target for _, target in pairs])
+        found = self._map_pairs("score", list(zip(sources, targets, strict=True)))
+        return [
+            TranslationScore(
+                sum(log_probs) / len(log_probs) ** length_penalty,
+                sum(log_probs),
+                self.target_tokenizer.pieces(target),
+                log_probs,
             )
-        options = {
-            "max_lengths": [min(2 * len(ids) + 20, longest) for ids in sources],
-            "bos_id": config.bos_id,
-            "eos_id": config.eos_id,
-            "length_penalty": length_penalty,
-        }
-        source_ids = padded(sources, config.pad_id, end=config.eos_id)
-        stepper = self._stepper(source_ids.to(self.device))
-        if beam_size == 1:
-            return greedy_search(stepper, **options)
-        return beam_search(stepper, beam_size=beam_size, **options)
+            for log_probs, target in zip(found, targets, strict=True)
+        ]
 
-    def _stepper(self, source_ids: Tensor) -> Stepper:
-        """What search asks for probabilities; whoever wants to watch a search can override it."""
-        return ModelStepper(self.model, source_ids)
+    def _translation(self, hypothesis: Hypothesis, text: str, alignment: Alignment | None) -> Translation:
+        pieces = self.target_tokenizer.pieces(hypothesis.tokens)
+        return Translation(text, hypothesis.score, hypothesis.log_prob, pieces, alignment)
+
+    def _asked(self, sentences: list[str], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
+        begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
+        terms = [[] for _ in sentences]
+        if config.glossary:
+            if config.forbid:
+                _refuse_contradictions(config, self.target_tokenizer)
+            glossary = Glossary(config.glossary, self.target_tokenizer)
+            terms = [glossary.terms(sentence) for sentence in sentences]
+        return [Sentence(*each) for each in zip(self._encoded(sentences), begun, terms, strict=True)]
+
+    def _encoded(self, sentences: list[str]) -> list[list[int]]:
+        """The source tokens that the model reads."""
+        texts = [normalised(text) for text in sentences]
+        if self.source_tokenizer.placeholders:
+            texts = [mask(text, self.source_tokenizer.symbols)[0] for text in texts]
+        return self.source_tokenizer.encode_batch(texts)
+
+    def _texts(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[str]:
+        """What people read: the text of each hypothesis of each sentence."""
+        texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
+        if self.source_tokenizer.placeholders:
+            sources = [normalised(text) for text, group in zip(sentences, groups, strict=True) for _ in group]
+            symbols = self.source_tokenizer.symbols
+            texts = [restored(text, source, symbols) for text, source in zip(texts, sources, strict=True)]
+        return texts
+
+    def _align(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[Alignment]:
+        encoded = self._encoded(sentences)
+        pairs = [(source, h.tokens) for source, group in zip(encoded, groups, strict=True) for h in group]
+        return self._map_pairs("align", pairs)
+
+    def _map_pairs(self, operation: str, pairs: list[tuple[list[int], list[int]]]) -> list[Any]:
+        return self._map(operation, pairs, list(cut([max(map(len, pair)) + 1 for pair in pairs], PAIR_TOKENS)))
+
+    def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
+        """What an operation of `BatchWork` gives for each item, computed batch by batch."""
+        jobs = [(operation, [items[i] for i in rows], *arguments) for rows in batches]
+        apart = self.workers is not None and len(jobs) > 1
+        results: list[Any] = [None] * len(items)
+        found = self.workers.map(jobs) if apart else (self._work(*job) for job in jobs)
+        for rows, values in zip(batches, found, strict=True):
+            for i, value in zip(rows, values, strict=True):
+                results[i] = value
+        return results
+
+
+def configured(config: DecodingConfig | None, options: dict[str, Any]) -> DecodingConfig:
+    """The config with these fields instead of its own, checked."""
+    if config is None or options:
+        return DecodingConfig.checked((config.model_dump() if config else {}) | options)
+    return config
+
+
+def _refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None:
+    forbidden = ForbiddenTerms(config.forbid, tokenizer)
+    for target in config.glossary.values():
+        if (term := forbidden.found(target)) is not None:
+            raise UsageError(f"The glossary asks for '{target}', but '{term}' is forbidden; take one of them out.")

@@ -42,7 +42,9 @@ class TransformerConfig:
     num_heads: int = 8
     """Attention heads; each is `d_model / num_heads` wide (`MultiHeadAttention`)."""
     num_encoder_layers: int = 6
+    """Layers of the encoder (`Encoder`)."""
     num_decoder_layers: int = 6
+    """Layers of the decoder (`Decoder`)."""
 
     norm_order: Literal["pre", "post"] = "pre"
     """x + f(norm(x)), or the paper's norm(x + f(x)) (`ResidualConnection`)."""

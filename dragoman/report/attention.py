@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.bitext import normalised
+from dragoman.data.placeholders import mask_pair
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.evaluation import evaluating
 from dragoman.model import Transformer
@@ -124,8 +125,11 @@ def word_attention(
 ) -> WordAttention:
     """What `model` attends to, in its cross-attention, while it predicts a given translation."""
     eos = model.config.eos_id
-    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(normalised(source_text)), eos])
-    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(normalised(target_text)), eos])
+    texts = normalised(source_text), normalised(target_text)
+    if source_tokenizer.placeholders:
+        texts = mask_pair(*texts, source_tokenizer.symbols)
+    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0]), eos])
+    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1]), eos])
     cross = read(model, source.ids, target.ids).maps["cross"].mean(1)
     return WordAttention(source.labels, target.labels, list(by_word(cross, target, source)))
 

@@ -8,9 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.checkpoint import ModelDirectory
+from dragoman.config import DecodingConfig
 from dragoman.data.bitext import normalised
+from dragoman.data.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.translator import Translator
+from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
 from dragoman.report.attention import Axis, Maps, WordAttention, by_word, read
 from dragoman.report.beam import SearchRecorder, SearchTree
@@ -147,20 +149,21 @@ def inspect_translation(
 
     Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
     """
-    bos, eos = model.model.config.bos_id, model.model.config.eos_id
+    bos, eos, tokenizer = model.model.config.bos_id, model.model.config.eos_id, model.target_tokenizer
     text, target = _clean(text, "text"), target if target is None else _clean(target, "target")
-    source_ids = _encoded(model, model.source_tokenizer, text)
-    given_ids = None if target is None else _encoded(model, model.target_tokenizer, target)
-    search = _search(model, text, beam_size=beam_size, length_penalty=length_penalty)
+    source_ids, given_ids = _token_ids(model, text, target)
+    config = DecodingConfig.checked({"beam_size": beam_size, "length_penalty": length_penalty})
+    search = _search(model, source_ids[:-1], config)
     best = search.hypotheses[0]
     # A translation that was cut at the length limit has no end to look at.
     target_ids = given_ids or [*best.tokens, eos][: len(best.tokens) + best.finished]
     reading = read(model.model, source_ids, target_ids)
-    tokenizer = model.target_tokenizer
     return Inspection(
         languages=(model.source_language, model.target_language),
         source_text=text,
-        target_text=tokenizer.decode(target_ids) if target is None else target,
+        target_text=_as_written(model.source_tokenizer, tokenizer.decode(target_ids), text)
+        if target is None
+        else target,
         given=target is not None,
         source=Axis.of(model.source_tokenizer, source_ids),
         inputs=Axis.of(tokenizer, [bos, *target_ids[:-1]]),
@@ -175,23 +178,19 @@ def inspect_translation(
     )
 
 
-class _WatchedTranslator(Translator):
-    """A translator that remembers its last search."""
+class _WatchedWork(BatchWork):
+    """A search that remembers its steps."""
 
-    def _stepper(self, source_ids: Tensor) -> SearchRecorder:
-        ids = {"bos_id": self.model.config.bos_id, "eos_id": self.model.config.eos_id}
-        self.recorder = SearchRecorder(super()._stepper(source_ids), **ids)
+    def _stepper(self, *sentences_and_options: Any) -> SearchRecorder:
+        ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
+        self.recorder = SearchRecorder(super()._stepper(*sentences_and_options), **ids)
         return self.recorder
 
 
-def _search(model: ModelDirectory, text: str, *, beam_size: int, length_penalty: float) -> SearchTree:
-    translator = _WatchedTranslator(model.model, model.source_tokenizer, model.target_tokenizer)
-    (hypotheses,) = translator.search([text], beam_size=beam_size, length_penalty=length_penalty)
-    if not hypotheses:
-        raise DataError(
-            "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
-        )
-    return translator.recorder.tree(hypotheses)
+def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
+    work = _WatchedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
+    (hypotheses,) = work.search([Sentence(source_ids)], config)
+    return work.recorder.tree(hypotheses)
 
 
 def _clean(text: str, what: str) -> str:
@@ -200,6 +199,18 @@ def _clean(text: str, what: str) -> str:
     if not text:
         raise UsageError(f"The {what} to inspect is empty; give a sentence in quotes.")
     return text
+
+
+def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[list[int], list[int] | None]:
+    """Both texts as the model reads them."""
+    symbols = model.source_tokenizer.symbols
+    if model.source_tokenizer.placeholders:
+        text, target = (mask(text, symbols)[0], None) if target is None else mask_pair(text, target, symbols)
+    return _encoded(model, model.source_tokenizer, text), target and _encoded(model, model.target_tokenizer, target)
+
+
+def _as_written(tokenizer: Tokenizer, translation: str, text: str) -> str:
+    return restored(translation, text, tokenizer.symbols) if tokenizer.placeholders else translation
 
 
 def _encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:

@@ -6,7 +6,6 @@ The browser is told to run this script and no other, so a text cannot bring one.
 import base64
 import hashlib
 import json
-import zlib
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -19,7 +18,6 @@ from dragoman.report.attention import Maps
 from dragoman.report.inspection import AXES, Inspection, words_dict
 
 SCRIPTS = ("data.js", "words.js", "maps.js", "attention.js", "search.js")
-COMPRESSION = 3  # of zlib: higher levels take several times as long for a few percent
 
 
 def render_inspection(inspection: Inspection) -> str:
@@ -48,15 +46,11 @@ def _data(inspection: Inspection) -> dict:
                 "columns": columns,
                 "layers": len(inspection.attention[kind]),
                 "heads": inspection.attention[kind].shape[1],
-                "weights": _packed(inspection.attention[kind]),
+                "weights": base64.b64encode(in_bytes(inspection.attention[kind]).tobytes()).decode("ascii"),
             }
             for kind, (rows, columns) in AXES.items()
         },
     }
-
-
-def _packed(maps: Maps) -> str:
-    return base64.b64encode(zlib.compress(in_bytes(maps).tobytes(), COMPRESSION)).decode("ascii")
 
 
 def in_bytes(maps: Maps) -> UInt8[np.ndarray, "layers heads queries keys"]:

@@ -3,6 +3,7 @@
 It loads nothing and runs nothing, and texts stand in it escaped.
 """
 
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -67,29 +68,33 @@ def write_report(directory: Path, summary: RunSummary) -> Path:
 
 
 def _page(summary: RunSummary) -> str:
-    title = escape(summary.title)
     sections = [
-        f"<header><h1>{title}</h1><p>A Transformer trained from scratch on "
+        f"<header><h1>{escape(summary.title)}</h1><p>A Transformer trained from scratch on "
         f"{summary.pairs['train']:,} sentence pairs of {escape(summary.data)}.</p></header>",
         _scores(summary),
         _facts(summary.facts()),
+        _warnings(summary),
         _curves(summary),
         _growth(summary),
         _samples(summary),
         _attention(summary.attention) if summary.attention else "",
         "<h2>Configuration</h2><details><summary>Everything that decided what this run did"
         f"</summary><pre>{escape(summary.config_yaml)}</pre></details>",
-        f"<footer>Written by Dragoman {__version__}.</footer>",
     ]
+    return document(summary.title, sections)
+
+
+def document(title: str, sections: Iterable[str]) -> str:
+    """A page that loads nothing and runs nothing; `sections` are HTML already."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         # The browser shall see to it that nothing is loaded or run.
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(filter(None, sections))
-        + "\n</body>\n</html>\n"
+        + f"\n<footer>Written by Dragoman {__version__}.</footer>\n</body>\n</html>\n"
     )
 
 
@@ -109,6 +114,11 @@ def _scores(summary: RunSummary) -> str:
 def _facts(facts: dict[str, str]) -> str:
     rows = "".join(f"<tr><th>{name}</th><td>{escape(facts[name])}</td></tr>" for name in facts)
     return f'<h2>The run</h2><table class="facts">{rows}</table>'
+
+
+def _warnings(summary: RunSummary) -> str:
+    items = "".join(f"<li>{escape(event['text'])}</li>" for event in summary.events("warning"))
+    return f"<h2>Warnings</h2><ul>{items}</ul>" if items else ""
 
 
 def _curves(summary: RunSummary) -> str:

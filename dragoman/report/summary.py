@@ -26,7 +26,7 @@ class RunSummary:
     pairs: dict[str, int]
     """How many sentence pairs are in `train`, `valid` and `test`."""
     metrics: Sequence[dict[str, Any]] = ()
-    """The events `step`, `validation` and `average`, oldest first."""
+    """The events of the trainer, oldest first."""
     evaluation: dict[str, Any] | None = None
     """`Evaluation.to_dict()` of the test pairs."""
     samples: Sequence[dict[str, str]] = ()
@@ -90,7 +90,7 @@ class RunSummary:
             "Weights": f"{self.num_weights:,}",
             "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
             f"{model.d_model}, {model.num_heads} heads",
-            "Vocabulary": vocabulary,
+            "Vocabulary": f"{vocabulary} ({self.config.tokenizer.kind})",
         }
         if last:
             step = max(event.get("step", 0) for event in self.metrics)

@@ -1,9 +1,11 @@
 """The mean of several models of one run, which is often better than each (section 6.1 of the paper)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from dragoman.checkpoint import Checkpoints, ModelDirectory, copy_weights
 from dragoman.errors import DataError
@@ -19,6 +21,41 @@ def average_weights(models: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
         for name, value in model.items():
             total[name] = total[name] + value.double() if name in total else value.double()
     return {name: (value / count).float() for name, value in total.items()}
+
+
+class MovingAverage:
+    """An exponential moving average of a model's weights over the steps of a run."""
+
+    def __init__(self, model: nn.Module, decay: float):
+        """Begins with the weights of `model`; `decay` is the share of the average that a step leaves in it."""
+        self.decay = decay
+        self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        """Take in the weights after step `step`, counted from 1."""
+        # Early on the average is that of fewer steps, or the random first weights would stay in it for long.
+        decay = min(self.decay, (1 + step) / (10 + step))
+        for name, weight in model.named_parameters():
+            self.weights[name].lerp_(weight, 1 - decay)
+
+    @contextmanager
+    def applied(self, model: nn.Module) -> Iterator[None]:
+        """Inside the `with` block `model` has the averaged weights, and its own are here."""
+        self._swap(model)
+        try:
+            yield
+        finally:
+            self._swap(model)
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """Go on from an average that was saved."""
+        for name, weight in weights.items():
+            self.weights[name].copy_(weight)
+
+    def _swap(self, model: nn.Module) -> None:
+        for name, weight in model.named_parameters():
+            weight.data, self.weights[name] = self.weights[name], weight.data
 
 
 def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:

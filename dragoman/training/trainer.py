@@ -7,8 +7,8 @@ optimizer and a few counters are all there is to resume.
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,41 +16,17 @@ from torch import Tensor
 
 from dragoman.checkpoint import Checkpoints, copy_weights
 from dragoman.config import TrainingConfig
-from dragoman.data.batching import Batch, Position, TokenBatches
+from dragoman.data.batching import Batch, TokenBatches
 from dragoman.device import choose_precision
-from dragoman.errors import DataError, DragomanError, ResourceError
+from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.model import Transformer
-from dragoman.training.averaging import average_weights
-from dragoman.training.loss import cross_entropy
-from dragoman.training.optimizer import build_optimizer, learning_rate
+from dragoman.training.averaging import MovingAverage, average_weights
+from dragoman.training.gradient import GradientSum, batch_loss, seed_random_numbers, sum_gradients
+from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
+from dragoman.training.progress import Progress, last_step, why_finished
+from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
-
-
-@dataclass
-class Progress:
-    """How far a run has come; together with weights and optimizer all that a resumed run needs."""
-
-    step: int = 0
-    position: Position = field(default_factory=Position)
-    seconds: float = 0.0
-    tokens: int = 0
-    """Source and target tokens seen, without padding."""
-    best_bleu: float = -1.0
-    """Below every score, and a number that all JSON readers know."""
-    best_step: int = 0
-    stale: int = 0
-    """Validations since the best one."""
-    validated_step: int = 0
-    """The last one that was validated, and saved."""
-    averaged_step: int = 0
-    """The last one at which snapshots were averaged."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"position": Position(**state["position"])})
 
 
 @dataclass
@@ -62,7 +38,7 @@ class Outside:
     keep_best: Callable[[Transformer], None]
     """Called with every model that is better than all before."""
     report: Callable[[str, Metrics], None]
-    """Told of each `step`, `validation` and `average`."""
+    """Told of each `step`, `validation`, `average`, `roll_back` and `warning`."""
     checkpoints: Checkpoints
     """Everything a resumed run needs; the last two are kept."""
     snapshots: Checkpoints
@@ -88,60 +64,61 @@ class Trainer:
         self.config, self.seed, self.outside = config, seed, outside
         self.device = next(model.parameters()).device
         self.precision = choose_precision(config.precision, self.device)
-        self.optimizer = build_optimizer(
-            model, config.optimizer, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay
-        )
+        fields = ("betas", "eps", "weight_decay", "momentum")
+        self.optimizer = build_optimizer(model, config.optimizer, **{name: getattr(config, name) for name in fields})
+        self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
+        self.last_step = last_step(config, batches)
+        self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
         self._resumed_seconds, self._started = 0.0, time.monotonic()
 
     def train(self) -> str:
         """Run until something says stop, and return what it was; `interrupted` runs can be resumed."""
         self._resumed_seconds, self._started = self.progress.seconds, time.monotonic()
-        while (reason := self._finished()) is None:
-            metrics = self.train_step()
-            self.outside.report("step", metrics)
-            if self.progress.step % self.config.validate_every == 0:
+        progress = self.progress
+        while not (reason := why_finished(progress, self.config, self.batches)) or not progress.validated:
+            if reason:
                 self._validate_and_save()
+                continue
+            if metrics := self.train_step():
+                self.outside.report("step", metrics)
+                if progress.step % self.config.validate_every == 0:
+                    self._validate_and_save()
+            elif progress.bad_steps >= BAD_STEPS:
+                self._roll_back()
             if self.outside.stop_requested():
-                if self.progress.validated_step != self.progress.step:
+                if not progress.validated:
                     self._save()
                 return "interrupted"
-        if self.progress.validated_step != self.progress.step:
-            self._validate_and_save()
         if self.config.average > 1 and not self.outside.stop_requested():
             self._try_average()
         return "interrupted" if self.outside.stop_requested() else reason
 
-    def train_step(self) -> Metrics:
-        """One optimizer step over `accumulate` batches: gradients are sums, divided once by all target tokens."""
-        config, progress = self.config, self.progress
+    def train_step(self) -> Metrics | None:
+        """One optimizer step over `accumulate` batches; None if it changed nothing, its loss being no number."""
+        progress = self.progress
         progress.step += 1
-        micro_batches = [self.batches.next(progress.position).to(self.device) for _ in range(config.accumulate)]
-        num_tokens = sum(int((batch.labels != self.batches.pad_id).sum()) for batch in micro_batches)
-        self.model.train()
-        loss_sum = 0.0
-        for index, batch in enumerate(micro_batches):
-            seed_random_numbers(self.seed, progress.step, index)
-            loss, _ = self._loss(batch, smoothing=config.label_smoothing)
-            (loss / num_tokens).backward()
-            loss_sum += loss.item()
-        rate = learning_rate(progress.step, schedule=config.schedule, peak=config.learning_rate, warmup=config.warmup)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf))
-        if not math.isfinite(loss_sum + norm):
-            raise DragomanError(
-                f"The loss at step {progress.step} is not a number; the checkpoint before is whole: resume it with a "
-                f"smaller training.learning_rate than {config.learning_rate:g}."
-            )
-        self.optimizer.step()
+        gradient = self._sum_gradients()
+        rate = self._set_learning_rate()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf))
+        if usable := gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm):
+            self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
-        progress.tokens += num_tokens + sum(int((b.source_ids != self.batches.pad_id).sum()) for b in micro_batches)
+        if not usable:
+            if gradient.target_tokens:  # else no pair fitted in memory, which is no sign of bad weights
+                self._warn(count_bad_step(progress))
+            return None
+        if self.ema:
+            self.ema.update(self.model, progress.step)
+        progress.bad_steps = 0
+        progress.tokens += gradient.target_tokens + gradient.source_tokens
+        loss = gradient.loss / gradient.target_tokens
+        progress.learning.step(loss)
         return {
             "step": progress.step,
             "epoch": progress.position.epoch,
-            "loss": loss_sum / num_tokens,
+            "loss": loss,
             "learning_rate": rate,
             "gradient_norm": norm,
             "tokens": progress.tokens,
@@ -152,7 +129,7 @@ class Trainer:
     def validate(self) -> Metrics:
         """Loss per token without smoothing, in nats, and what `evaluate` adds."""
         self.model.eval()
-        sums = [self._loss(batch.to(self.device), smoothing=0.0) for batch in self.valid.in_order()]
+        sums = [self._loss(batch.to(self.device)) for batch in self.valid.in_order()]
         loss = float(sum(loss for loss, _ in sums) / sum(count for _, count in sums))
         return {"valid_loss": loss, **self.outside.evaluate(self.model)}
 
@@ -161,54 +138,81 @@ class Trainer:
         state = self.optimizer.state_dict()["state"]
         moments = {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
         tensors = {"model": dict(self.model.named_parameters()), "optimizer": moments}
-        return tensors, self.progress.state_dict()
+        return tensors | ({"ema": self.ema.weights} if self.ema else {}), self.progress.state_dict()
 
     def load_state_dict(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Go back to a checkpoint."""
-        copy_weights(tensors["model"], self.model, origin=self.outside.checkpoints.folder)
+        """Go back to a checkpoint; raises `UsageError` if it is of another optimizer."""
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors["optimizer"].items():
             index, _, key = name.partition(".")
             moments.setdefault(int(index), {})[key] = value
+        if moments and MOMENTS[self.config.optimizer] not in moments[0]:
+            raise UsageError(
+                f"The checkpoint does not fit training.optimizer={self.config.optimizer}; resume it with the one that "
+                "it was written by, or start a new run."
+            )
+        copy_weights(tensors["model"], self.model, origin=self.outside.checkpoints.folder)
+        if self.ema:
+            self.ema.load(tensors.get("ema", tensors["model"]))
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.progress.load_state_dict(state)
 
-    def _loss(self, batch: Batch, *, smoothing: float) -> tuple[Tensor, Tensor]:
-        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
-            states = self.model.states(batch.source_ids, batch.target_ids)
-            return cross_entropy(
-                self.model.projection_dropout(states),
-                batch.labels,
-                weight=self.model.projection.weight,
-                bias=self.model.projection.bias,
-                pad_id=self.batches.pad_id,
-                smoothing=smoothing,
-            )
-
-    def _finished(self) -> str | None:
+    def _sum_gradients(self) -> GradientSum:
+        """Leave the gradient of the next batches in the weights."""
         config, progress = self.config, self.progress
-        if config.max_steps and progress.step >= config.max_steps:
-            return f"{config.max_steps} steps"
-        last_batch = progress.position.batch >= len(self.batches.plan(progress.position.epoch))
-        if config.max_epochs and progress.position.epoch + last_batch >= config.max_epochs:
-            return f"{config.max_epochs} epochs"
-        if config.max_minutes and progress.seconds >= 60 * config.max_minutes:
-            return f"{config.max_minutes:g} minutes"
-        if progress.stale >= config.patience:
-            return f"{config.patience} validations without a better BLEU"
-        return None
+        self.model.train()
+
+        def add_gradient(batch: Batch, index: int, target_tokens: int) -> float:
+            seed_random_numbers(self.seed, progress.step, index)
+            loss, _ = self._loss(batch.to(self.device), smoothing=config.label_smoothing, alpha=config.r_drop)
+            (loss / target_tokens).backward()
+            return loss.item()
+
+        gradient = sum_gradients(
+            [self.batches.next(progress.position) for _ in range(config.accumulate)],
+            add_gradient,
+            forget=lambda: self.optimizer.zero_grad(set_to_none=True),
+            pad_id=self.batches.pad_id,
+            too_large=progress.too_large,
+        )
+        self._warn(*count_memory(progress, gradient, config))
+        return gradient
+
+    def _loss(self, batch: Batch, *, smoothing: float = 0.0, alpha: float = 0.0) -> tuple[Tensor, Tensor]:
+        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+            return batch_loss(self.model, batch, pad_id=self.batches.pad_id, smoothing=smoothing, alpha=alpha)
+
+    def _set_learning_rate(self) -> float:
+        config = self.config
+        shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
+        rate = self.progress.rate_factor * learning_rate(self.progress.step, **shape, last_step=self.last_step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        return rate
 
     def _validate_and_save(self) -> None:
-        metrics, progress = self.validate(), self.progress
-        better = self._keep_if_better(metrics["bleu"])
+        config, progress = self.config, self.progress
+        with self._averaged():
+            metrics = self.validate()
+            sound = math.isfinite(metrics["valid_loss"])
+            better = sound and self._keep_if_better(metrics["bleu"])
+            if sound and config.average > 1:
+                weights = {"model": dict(self.model.named_parameters())}
+                self._write(self.outside.snapshots, config.average, weights, {})
+        if not sound:
+            self._roll_back()
+            return
         progress.stale = 0 if better else progress.stale + 1
+        if better:
+            progress.roll_backs = 0
+        elif config.schedule == "plateau" and progress.stale % config.plateau_patience == 0:
+            progress.rate_factor *= config.plateau_factor
         progress.validated_step = progress.step
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
         self.outside.report("validation", {"step": progress.step, "better": better, **metrics})
-        if self.config.average > 1:
-            weights, _ = self.state_dict()
-            self._write(self.outside.snapshots, self.config.average, {"model": weights["model"]}, {})
+        looked = progress.learning.look(progress.step, metrics["valid_loss"], config=config, target=self.batches.target)
+        self._warn(*looked)
         self._save()
 
     def _keep_if_better(self, bleu: float) -> bool:
@@ -219,13 +223,36 @@ class Trainer:
                 self.progress.best_bleu, self.progress.best_step = bleu, self.progress.step
         return better
 
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Inside the `with` block the model has the weights that are validated and kept."""
+        return self.ema.applied(self.model) if self.ema else nullcontext()
+
+    def _roll_back(self) -> None:
+        """Go back to the last validation, or to the start, and on with a smaller learning rate."""
+        progress, checkpoints, bad_step = self.progress, self.outside.checkpoints, self.progress.step
+        lasting = after_roll_back(progress, self.config)
+        # An interruption may have saved a later step.
+        checkpoints.prune({step for step in checkpoints.steps() if step <= progress.validated_step})
+        start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
+        tensors, state = checkpoints.load_latest() or start
+        self.load_state_dict(tensors, state | lasting)
+        self.outside.report(
+            "roll_back", {"step": progress.step, "bad_step": bad_step, "rate_factor": progress.rate_factor}
+        )
+        where = f"step {progress.step:,}" if progress.step else "the start"
+        self._warn(f"Going back to {where}, and on with {progress.rate_factor:g} times the learning rate.")
+
+    def _warn(self, *texts: str) -> None:
+        for text in texts:
+            self.outside.report("warning", {"step": self.progress.step, "text": text})
+
     def _save(self) -> None:
         self._write(self.outside.checkpoints, 2, *self.state_dict())
 
     def _write(self, to: Checkpoints, keep: int, tensors: dict[str, dict[str, Tensor]], state: Metrics) -> None:
         with self._going_on(f"No checkpoint at step {self.progress.step}"):
             to.save(self.progress.step, tensors, state)
-            to.prune(set(to.steps()[-keep:]))
+            to.prune({*to.steps()[-keep:], self.progress.validated_step})
 
     def _try_average(self) -> None:
         """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
@@ -252,9 +279,3 @@ class Trainer:
             yield
         except (OSError, DataError, ResourceError) as error:
             self.outside.checkpoints.warn(f"{what}: {error}")
-
-
-def seed_random_numbers(seed: int, step: int, micro_batch: int) -> None:
-    """Make dropout a function of (seed, step, micro-batch)."""
-    # Below 2**63 for torch; the factors keep neighbouring runs and steps apart.
-    torch.manual_seed((seed * 1_000_000_007 + step * 10_007 + micro_batch) % 2**63)

@@ -10,8 +10,10 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.checkpoint import ModelDirectory
+from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
-from dragoman.decoding.search import beam_search
+from dragoman.decoding.batch import Sentence
+from dragoman.decoding.search import Hypothesis, beam_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError
@@ -170,19 +172,20 @@ def test_duplicates_get_the_same_answer(untaught: Translator) -> None:
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_a_batch_gives_what_each_sentence_gives_alone(untaught: Translator, beam_size: int) -> None:
     asked = sentences(13)
-    together = untaught.translate(asked, beam_size=beam_size)
+    options = {"beam_size": beam_size, "max_copies": 0}
+    together = untaught.translate(asked, **options)
     assert len({len(t.tokens) for t in together}) > 5, "too even to show anything"
-    alone = [untaught.translate([each], beam_size=beam_size)[0] for each in asked]
+    alone = [untaught.translate([each], **options)[0] for each in asked]
     same(together, alone)
-    same(untaught.translate(asked, beam_size=beam_size, max_tokens=61), alone)
-    same(untaught.translate(asked[::-1], beam_size=beam_size), alone[::-1])
+    same(untaught.translate(asked, max_tokens=61, **options), alone)
+    same(untaught.translate(asked[::-1], **options), alone[::-1])
 
 
 @torch.inference_mode()
 def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
     tokenizer, config = untaught.source_tokenizer, untaught.model.config
     asked = sentences(11)
-    for text, translation in zip(asked, untaught.translate(asked, beam_size=1), strict=True):
+    for text, translation in zip(asked, untaught.translate(asked, beam_size=1, max_copies=0), strict=True):
         ids = tokenizer.encode(text)
         stepper = ModelStepper(untaught.model, torch.tensor([[*ids, config.eos_id]]))
         ((best,),) = beam_search(stepper, beam_size=1, max_lengths=[2 * len(ids) + 20], bos_id=2, eos_id=3)
@@ -213,13 +216,25 @@ def test_scores_are_those_of_the_forward_pass(untaught: Translator, beam_size: i
             assert hypothesis.score == pytest.approx(total / len(target) ** penalty, abs=1e-4)
 
 
+def test_a_translation_is_scored_as_it_was_found(taught: Translator) -> None:
+    found = taught.translate(list(TARGETS), length_penalty=0.6)
+    scored = taught.score([(source, t.text) for source, t in zip(TARGETS, found, strict=True)], length_penalty=0.6)
+    assert [s.tokens for s in scored] == [t.tokens for t in found]
+    assert [s.log_prob for s in scored] == pytest.approx([t.log_prob for t in found], abs=1e-4)
+    assert [s.score for s in scored] == pytest.approx([t.score for t in found], abs=1e-4)
+    # Each target after the source before its own.
+    wrong = taught.score(list(zip(list(TARGETS)[:-1], list(TARGETS.values())[1:], strict=True)), length_penalty=0.6)
+    assert all(bad.score < good.score for bad, good in zip(wrong, scored[1:], strict=True))
+    assert taught.score([]) == []
+
+
 def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) -> None:
     model = ending_model(tokenizer.vocab_size)
     with torch.no_grad():
         model.projection.bias[EOS_ID] = -1e4
     asked = sentences(7)
     for beam_size in (1, 2):
-        found = Translator(model, tokenizer, tokenizer).translate(asked, beam_size=beam_size)
+        found = Translator(model, tokenizer, tokenizer).translate(asked, beam_size=beam_size, max_copies=0)
         limits = [2 * len(ids) + 20 for ids in tokenizer.encode_batch(asked)]
         assert [len(t.tokens) for t in found] == limits
         for t, limit in zip(found, limits, strict=True):
@@ -366,3 +381,24 @@ def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: 
 def test_senseless_settings_are_refused(taught: Translator, wrong: Callable[[Translator], object]) -> None:
     with pytest.raises((DragomanError, ValueError)):
         wrong(taught)
+
+
+# ---- placeholders ----------------------------------------------------------------------------
+
+
+def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a search that gives back the source tokens, what comes out is what went in."""
+    texts = ["Hello {name}, <b>%d</b> dogs & 100%!", "<2de> {name}", "", "no \ufdd0 slot"]
+    tokenizer = Tokenizer.train(texts, vocab_size=331, symbols=["<2de>", *SLOTS])
+    translator = Translator(small_model(tokenizer.vocab_size), tokenizer, tokenizer)
+    searched = []
+
+    def echo(_, sentences: list[Sentence], *__) -> list[list[Hypothesis]]:
+        searched.extend(sentence.source for sentence in sentences)
+        return [[Hypothesis(sentence.source, -1.0, -1.0)] for sentence in sentences]
+
+    monkeypatch.setattr(translator, "_work", echo)
+    assert [t.text for t in translator.translate(texts)] == [*texts[:3], "no \ufffd slot"]
+    shown = {piece for ids in searched for piece in tokenizer.pieces(ids)}
+    assert {"<ph1>", "<ph2>", "<ph3>", "<ph4>", "<2de>"} <= shown
+    assert not {"name", "{"} & shown

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import WordAttention, most_reordered, word_attention
@@ -93,6 +94,14 @@ def test_bytes_that_form_no_character_keep_their_pieces(model, tokenizer):
 def test_a_control_character_has_a_legible_label(model, tokenizer):
     result = word_attention(model, tokenizer, tokenizer, "the black \x07 cat", "le chat")
     assert result.source_words == ["the", "black", "▁<U+0007>", "cat", "</s>"]
+
+
+def test_a_placeholder_is_one_column(model):
+    slotted = Tokenizer.train(["a"], vocab_size=269, symbols=SLOTS)
+    assert slotted.vocab_size <= model.config.source_vocab_size
+    found = word_attention(model, slotted, slotted, "a {name} a", "{name} a")
+    assert found.source_words[:5] == ["a", "▁", "<ph1>", "▁", "a"]
+    assert found.target_words[0] == "<ph1>"
 
 
 def test_a_layer_that_always_looks_at_the_end_is_not_the_clearest():

@@ -108,6 +108,14 @@ def test_the_page_shows_scores_texts_and_configuration(tmp_path):
         assert text in parsed.text
 
 
+def test_what_the_run_warned_of_is_on_its_page(tmp_path):
+    warning = {"event": "warning", "step": 3, "text": f"Step 3 was skipped {EVIL}"}
+    parsed, _ = page(tmp_path, summary(metrics=[*steps(3), warning]))
+    assert warning["text"] in parsed.text
+    assert "Warnings" in parsed.text
+    assert "Warnings" not in page(tmp_path, summary(metrics=steps(3)))[0].text
+
+
 def test_folders_of_the_data_stay_private(tmp_path):
     _, html = page(tmp_path, full_run())
     card = model_card(full_run())

@@ -19,9 +19,9 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     """Forces the smallest slices, and tells of each its tokens and whether it has a gradient."""
     seen, slice_loss = [], module._slice_loss
 
-    def spy(logits: Tensor, target: Tensor, smoothing: float, with_gradient: bool):
+    def spy(logits: Tensor, *rest: Tensor | float, with_gradient: bool):
         seen.append((len(logits), with_gradient))
-        return slice_loss(logits, target, smoothing, with_gradient)
+        return slice_loss(logits, *rest, with_gradient=with_gradient)
 
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 1})
     monkeypatch.setattr(module, "_slice_loss", spy)

@@ -1,4 +1,4 @@
-"""Schedules against numbers worked out by hand, Adam against its paper."""
+"""Schedules against numbers worked out by hand and torch's own, optimizers against their formulas."""
 
 import math
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.training.optimizer import build_optimizer, inverse_sqrt, learning_rate
+from dragoman.config import TrainingConfig
+from dragoman.training.optimizer import DECAYS, MOMENTS, build_optimizer, learning_rate
 from tests.model.variants import build
 
 DEFAULTS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0}
@@ -17,7 +18,6 @@ DEFAULTS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0}
     [(1, 1 / 4), (2, 1 / 2), (3, 3 / 4), (4, 1), (16, 1 / 2), (64, 1 / 4), (400, 0.1)],
 )
 def test_inverse_sqrt_rises_linearly_for_four_steps_and_then_falls(step: int, factor: float):
-    assert inverse_sqrt(step, warmup=4) == pytest.approx(factor, rel=1e-12)
     rate = learning_rate(step, schedule="inverse_sqrt", peak=0.002, warmup=4)
     assert rate == pytest.approx(0.002 * factor, rel=1e-12)
 
@@ -34,6 +34,48 @@ def test_the_packaged_learning_rates_are_the_peaks_of_equation_3():
     """7e-4 for the base model and 5e-4 for the big one, as the recipes say."""
     assert math.isclose((512 * 4000) ** -0.5, 7e-4, rel_tol=0.01)
     assert math.isclose((1024 * 4000) ** -0.5, 5e-4, rel_tol=0.02)
+
+
+def rates(schedule: str, steps: range, **options: int) -> list[float]:
+    return [learning_rate(step, schedule=schedule, peak=0.003, **options) for step in steps]
+
+
+@pytest.mark.parametrize("schedule", DECAYS)
+def test_every_schedule_warms_up_linearly(schedule: str):
+    expected = [0.003 * step / 7 for step in range(1, 8)]
+    assert rates(schedule, range(1, 8), warmup=7, last_step=29) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "plateau"])
+def test_a_constant_rate_stays(schedule: str):
+    assert rates(schedule, range(7, 999), warmup=7) == [0.003] * 992
+
+
+def test_a_linear_rate_falls_by_the_same_at_each_step_and_is_0_after_the_last():
+    found = rates("linear", range(4, 15), warmup=4, last_step=11)
+    assert found == pytest.approx([0.003 * share / 8 for share in (8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0)], abs=1e-12)
+
+
+def test_a_cosine_rate_is_that_of_torch():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.003)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=17)
+    expected = []
+    for _ in range(18):
+        expected.append(scheduler.get_last_lr()[0])
+        optimizer.step()
+        scheduler.step()
+    assert rates("cosine", range(5, 23), warmup=5, last_step=21) == pytest.approx(expected, abs=1e-12)
+    assert rates("cosine", range(23, 31), warmup=5, last_step=21) == [0] * 8
+
+
+def test_a_run_may_end_with_its_warm_up():
+    assert rates("cosine", range(3, 5), warmup=3, last_step=3) == [0.003, 0]
+
+
+def test_every_setting_has_its_implementation():
+    fields = TrainingConfig.model_fields
+    assert set(fields["schedule"].annotation.__args__) == set(DECAYS)
+    assert set(fields["optimizer"].annotation.__args__) == set(MOMENTS)
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])
@@ -76,6 +118,47 @@ def test_steps_follow_algorithm_1_of_adam(name: str, decay: float):
         corrected = mean / (1 - beta1**step), square / (1 - beta2**step)
         weight -= rate * corrected[0] / (math.sqrt(corrected[1]) + eps)
         assert layer.weight.item() == pytest.approx(weight, rel=1e-9)
+
+
+def weights_after(name: str, gradients: list[float], **options: float) -> list[float]:
+    """A weight that begins at 2, after each of some steps at a rate of 0.05."""
+    layer = nn.Linear(1, 1, bias=False).double()
+    with torch.no_grad():
+        layer.weight.fill_(2.0)
+    optimizer = build_optimizer(layer, name, **(DEFAULTS | options))
+    weights = []
+    for gradient in gradients:
+        for group in optimizer.param_groups:
+            group["lr"] = 0.05
+        layer.weight.grad = torch.full((1, 1), gradient, dtype=torch.float64)
+        optimizer.step()
+        weights.append(layer.weight.item())
+    return weights
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("momentum", [0.0, 0.7])
+def test_sgd_repeats_a_share_of_its_last_step(momentum: float, decay: float):
+    weight, step, expected = 2.0, 0.0, []
+    for gradient in (0.5, -3.0, 0.25):
+        step = momentum * step + gradient + decay * weight
+        weight -= 0.05 * step
+        expected.append(weight)
+    found = weights_after("sgd", [0.5, -3.0, 0.25], momentum=momentum, weight_decay=decay)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_rmsprop_divides_by_the_root_of_the_mean_square(decay: float):
+    """Hinton's lecture 6e: the mean decays with the second beta, and there is no momentum."""
+    weight, square, expected = 2.0, 0.0, []
+    for gradient in (0.5, -3.0, 0.25):
+        gradient += decay * weight
+        square = 0.8 * square + 0.2 * gradient**2
+        weight -= 0.05 * gradient / (math.sqrt(square) + 0.1)
+        expected.append(weight)
+    options = {"betas": (0.7, 0.8), "eps": 0.1, "weight_decay": decay, "momentum": 0.9}
+    assert weights_after("rmsprop", [0.5, -3.0, 0.25], **options) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("gain", ["feature", "scalar"])

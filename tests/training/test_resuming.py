@@ -8,7 +8,7 @@ import torch
 
 from dragoman.checkpoint import Checkpoints
 from dragoman.data.batching import TokenBatches
-from dragoman.errors import ResourceError
+from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.training import trainer as module
 from tests.training.runs import Runs, Watcher, equal, random_pairs, small_model, weights_of
@@ -51,6 +51,68 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
     assert all(map(equal, kept, watcher.kept))
     progress = [trainer.progress.state_dict() | {"seconds": 0} for trainer in (second, whole)]
     assert progress[0] == progress[1]
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"optimizer": "sgd"},
+        {"optimizer": "sgd", "momentum": 0.0},
+        {"optimizer": "rmsprop"},
+        {"schedule": "cosine"},
+        {"schedule": "plateau", "plateau_patience": 1},
+        {"ema": 0.9, "average": 3},
+        {"r_drop": 2.0},
+    ],
+    ids=lambda choices: " ".join(map(str, choices.values())),
+)
+def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict[str, Any]):
+    choices = {"max_steps": 13, "validate_every": 2} | choices
+    whole, watcher = runs.trainer("whole", model=dropping(1), **choices)
+    whole.train()
+    first, first_watcher = runs.trainer(model=dropping(1), **choices)
+    first_watcher.stop_after = 7
+    first.train()
+    second, second_watcher = runs.resumed(model=dropping(2), **choices)
+    second.train()
+    tensors, expected = second.state_dict()[0], whole.state_dict()[0]
+    assert tensors.keys() == expected.keys()
+    assert all(equal(tensors[name], expected[name]) for name in expected)
+    events = first_watcher.events + second_watcher.events
+    assert without_seconds(events) == without_seconds(watcher.events)
+    assert equal(second_watcher.kept[-1] if second_watcher.kept else first_watcher.kept[-1], watcher.kept[-1])
+    progress = [trainer.progress.state_dict() | {"seconds": 0} for trainer in (second, whole)]
+    assert progress[0] == progress[1]
+    assert (progress[0]["rate_factor"] < 1) == (whole.config.schedule == "plateau")
+
+
+def test_a_checkpoint_from_before_these_options_is_resumed(runs: Runs):
+    first, watcher = runs.trainer(max_steps=4)
+    first.train()
+    tensors, state = watcher.outside.checkpoints.load_latest()
+    for name in ("rate_factor", "bad_steps", "skipped_steps", "roll_backs", "too_large", "left_out", "learning"):
+        del state[name]
+    second, _ = runs.trainer("second", max_steps=8, ema=0.9)
+    second.load_state_dict(tensors, state)
+    assert second.train() == "8 steps"
+
+
+def test_moments_of_another_optimizer_are_refused(runs: Runs):
+    first, _ = runs.trainer(max_steps=4)
+    first.train()
+    with pytest.raises(UsageError, match=r"training\.optimizer=rmsprop"):
+        runs.resumed(optimizer="rmsprop")
+    second, _ = runs.resumed(optimizer="adamw", max_steps=8)
+    assert second.train() == "8 steps"
+
+
+def test_the_last_validation_outlives_interruptions(runs: Runs):
+    """It is where a run goes back to; two later checkpoints must not push it out."""
+    for stop in (5, 6, 7):
+        trainer, watcher = runs.trainer(max_steps=13) if stop == 5 else runs.resumed(max_steps=13)
+        watcher.stop_after = stop
+        trainer.train()
+    assert watcher.outside.checkpoints.steps() == [4, 6, 7]
 
 
 def test_the_optimizer_is_resumed_with_its_moments(runs: Runs):

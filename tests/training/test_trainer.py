@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.data.batching import Batch, Position, TokenBatches
-from dragoman.errors import DragomanError
-from dragoman.training.averaging import average_weights
-from dragoman.training.trainer import Trainer, seed_random_numbers
+from dragoman.training.gradient import seed_random_numbers
+from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
 UNEVEN = [
@@ -244,11 +243,6 @@ def test_there_is_no_average_of_one(runs: Runs, choices: dict[str, int]):
     assert watcher.of("average") == []
 
 
-def test_average_weights_by_hand():
-    models = [{"a": torch.tensor(values)} for values in ([1.0, 4.0], [2.0, 8.0], [6.0, 0.0])]
-    assert average_weights(iter(models))["a"].tolist() == [3.0, 4.0]
-
-
 def test_a_copy_task_is_learned(runs: Runs):
     """The target is the source: a sound Transformer is almost sure of every token in 300 steps."""
     rng = np.random.default_rng(97)
@@ -269,21 +263,6 @@ def test_a_copy_task_is_learned(runs: Runs):
     assert losses[0] > 2
     assert all(late < early for early, late in pairwise(losses.reshape(6, 50).mean(1)))
     assert watcher.of("validation")[-1]["valid_loss"] < 0.1  # without attention to the source, about 2
-
-
-def test_a_loss_that_is_no_number_never_reaches_weights_or_checkpoints(runs: Runs) -> None:
-    trainer, watcher = runs.trainer(bleu=scripted(1, 2, 3), max_steps=9, validate_every=2)
-    step_loss = trainer._loss
-
-    def exploding(batch: Batch, *, smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
-        loss, count = step_loss(batch, smoothing=smoothing)
-        return (loss * math.nan if trainer.progress.step == 5 else loss), count
-
-    trainer._loss = exploding
-    with pytest.raises(DragomanError, match=r"step 5 .* training\.learning_rate"):
-        trainer.train()
-    assert all(weight.isfinite().all() for weight in weights_of(trainer.model).values())
-    assert watcher.outside.checkpoints.steps() == [2, 4]
 
 
 def test_a_run_that_goes_on_after_its_average_knows_the_score_to_beat(runs: Runs) -> None:

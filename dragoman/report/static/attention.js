@@ -5,9 +5,7 @@ const THUMBNAIL = 64; // pixels a side
 const LINES_PER_WORD = 4;
 const FAINTEST_LINE = 0.04;
 
-const kinds = Object.keys(NAMES);
-const unpacked = await Promise.all(kinds.map((kind) => unpack(data.attention[kind].weights)));
-const attentions = Object.fromEntries(kinds.map((kind, place) => [kind, new Attention(kind, unpacked[place])]));
+const attentions = Object.fromEntries(Object.keys(NAMES).map((kind) => [kind, new Attention(kind)]));
 
 const view = { kind: "cross", layer: data.clearest_layer, head: null, byWord: true };
 let map; // the chosen one
@@ -54,7 +52,7 @@ function choosePicture(kind, layer, head) {
   }
   map = attention.map(layer, head, view.byWord);
   find("map-title").textContent = title(kind, layer, head);
-  find("peak").textContent = percent(map.peak);
+  find("peak").textContent = percent(map.peak) + (kind === "decoder" ? " or more" : "");
   show = { lines: drawLines(attention), matrix: drawMatrix(attention) };
   point(null, null);
 }
@@ -74,8 +72,9 @@ function sentence(row, column) {
   const looks = view.kind === "encoder" ? "looked at" : "was predicted from";
   const value = (r, c) => map.values[r * map.columns + c];
   if (row !== null && column !== null) {
-    if (value(row, column) < 0) return `${name(map.rowLabels, row)} could not see ${name(map.columnLabels, column)} yet.`;
-    return `${name(map.rowLabels, row)} ${looks} ${name(map.columnLabels, column)}: ${percent(value(row, column))}`;
+    const [one, other] = [name(map.rowLabels, row), name(map.columnLabels, column)];
+    if (value(row, column) < 0) return `${one} could not see ${other} yet.`;
+    return `${one} ${looks} ${other}: ${percent(value(row, column))}`;
   }
   const [labels, others] = row === null ? [map.columnLabels, map.rowLabels] : [map.rowLabels, map.columnLabels];
   const weight = (place) => (row === null ? value(place, column) : value(row, place));
@@ -169,7 +168,8 @@ function drawMatrix({ rows, columns }) {
   top.onpointerover = (event) => point(null, placeOf(event));
   left.onpointerover = (event) => point(placeOf(event), null);
   cells.onpointermove = (event) => {
-    const box = canvas.getBoundingClientRect(), at = (value, most) => Math.max(0, Math.min(most - 1, Math.floor(value)));
+    const box = canvas.getBoundingClientRect();
+    const at = (value, most) => Math.max(0, Math.min(most - 1, Math.floor(value)));
     const [row, column] = [(event.clientY - box.top) / cell, (event.clientX - box.left) / cell];
     point(at(row, map.rows), at(column, map.columns));
   };

@@ -52,10 +52,9 @@ function rove(container, items, across = Infinity) {
   });
 }
 
-/** The bytes that Python compressed with zlib and wrote in base64. */
-async function unpack(text) {
-  const characters = atob(text), packed = new Uint8Array(characters.length);
-  for (let i = 0; i < packed.length; i++) packed[i] = characters.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+/** The bytes that Python wrote in base64. */
+function bytesOf(text) {
+  const characters = atob(text), bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return bytes;
 }

@@ -38,8 +38,8 @@ class Axis {
 
 /** All layers and heads of one of the three attentions. */
 class Attention {
-  constructor(kind, bytes) {
-    Object.assign(this, data.attention[kind], { kind, bytes });
+  constructor(kind) {
+    Object.assign(this, data.attention[kind], { kind, bytes: bytesOf(data.attention[kind].weights) });
     this.rowAxis = new Axis(data.axes[this.rows]);
     this.columnAxis = new Axis(data.axes[this.columns]);
   }
@@ -50,20 +50,24 @@ class Attention {
     const [rowPlaces, columnPlaces] = [this.rowAxis.places(byWord), this.columnAxis.places(byWord)];
     const [rowLabels, columnLabels] = [this.rowAxis.labels(byWord), this.columnAxis.labels(byWord)];
     const [rows, columns] = [rowLabels.length, columnLabels.length];
-    const values = new Float32Array(rows * columns).fill(this.kind === "decoder" ? -1 : 0);
-    const piecesOfRow = new Uint16Array(rows);
+    const values = new Float32Array(rows * columns), piecesOfRow = new Uint16Array(rows);
     for (const place of rowPlaces) piecesOfRow[place]++;
     // What is looked at is given the sum over its pieces, what looks has the mean over its pieces.
     for (let i = 0, at = 0; i < rowPlaces.length; i++) {
       const start = rowPlaces[i] * columns, share = 1 / piecesOfRow[rowPlaces[i]];
-      for (let j = 0; j < columnPlaces.length; j++, at++) {
-        if (this.kind === "decoder" && j > i) continue;
-        const place = start + columnPlaces[j];
-        values[place] = Math.max(0, values[place]) + share * pieces[at];
-      }
+      for (let j = 0; j < columnPlaces.length; j++, at++) values[start + columnPlaces[j]] += share * pieces[at];
+    }
+    if (this.kind === "decoder") {
+      const firstPieces = columnLabels.map((_, column) => columnPlaces.indexOf(column));
+      const lastPieces = rowLabels.map((_, row) => rowPlaces.lastIndexOf(row));
+      lastPieces.forEach((last, row) => {
+        firstPieces.forEach((first, column) => first > last && (values[row * columns + column] = -1));
+      });
     }
     let peak = 0;
-    for (const value of values) if (value > peak) peak = value;
+    // The first row of the decoder has nothing to choose from: it must not make all others look dark.
+    const first = this.kind === "decoder" && rows > 1 ? columns : 0;
+    for (let at = first; at < values.length; at++) if (values[at] > peak) peak = values[at];
     return { rows, columns, rowLabels, columnLabels, values, peak };
   }
 
@@ -94,6 +98,8 @@ function paint(canvas, map, most = Infinity) {
   const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer), scale = BRIGHTNESS / (map.peak || 1);
   // A hidden weight stays transparent.
-  strongest.forEach((value, place) => (pixels[place] = value < 0 ? 0 : PALETTE[Math.round(scale * value)]));
+  strongest.forEach((value, place) => {
+    pixels[place] = value < 0 ? 0 : PALETTE[Math.min(255, Math.round(scale * value))];
+  });
   context.putImageData(image, 0, 0);
 }

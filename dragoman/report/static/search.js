@@ -2,6 +2,7 @@
 
 const COLUMN = 146, LANE = 34, NODE_WIDTH = 122, NODE_HEIGHT = 26; // pixels; the style of .node has its size too
 const { nodes, hypotheses } = data.search;
+const places = nodes.map((_, place) => place);
 const children = nodes.map(() => []);
 nodes.forEach((node, place) => {
   node.depth = place ? nodes[node.parent].depth + 1 : 0;
@@ -28,7 +29,7 @@ function layOut() {
       return best.has(one) || reach[one] >= reach[other] ? one : other;
     }, undefined),
   );
-  const heads = nodes.map((_, place) => place).filter((place) => !place || heirs[nodes[place].parent] !== place);
+  const heads = places.filter((place) => !place || heirs[nodes[place].parent] !== place);
   const chains = heads.map((head) => {
     const chain = [head];
     while (heirs[chain.at(-1)] !== undefined) chain.push(heirs[chain.at(-1)]);
@@ -71,7 +72,7 @@ function branch(place) {
   return `M${x} ${y}C${x + 14} ${y} ${toX - 14} ${toY} ${toX} ${toY}`;
 }
 
-const branches = (wanted) => nodes.map((_, place) => place).filter((place) => place && wanted(place)).map(branch).join("");
+const branches = (wanted) => places.filter((place) => place && wanted(place)).map(branch).join("");
 const chosenPath = path("chosen", "");
 const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
 const size = { width: (steps + 1) * COLUMN, height: lanes * LANE + 8 };
@@ -115,8 +116,8 @@ function follow(place) {
   const fates = { kept: "kept", dropped: "dropped" };
   const fate = fates[node.state] ?? `translation ${rank + 1}, score ${signed(hypotheses[rank].score)}`;
   find("prefix").textContent = place
-    ? `“${prefix}”: ${fate}. Last piece ${percent(node.probability)}, all together ${percent(Math.exp(node.log_prob))} ` +
-      `(log-probability ${signed(node.log_prob)}).`
+    ? `“\u2068${prefix}\u2069”: ${fate}. Last piece ${percent(node.probability)}, all together ` +
+      `${percent(Math.exp(node.log_prob))} (log-probability ${signed(node.log_prob)}).`
     : "The beginning of every translation.";
 }
 
@@ -125,7 +126,7 @@ canvas.addEventListener("pointerover", (event) => {
   if (box) follow(Number(box.dataset.node));
 });
 find("tree").addEventListener("keydown", (event) => {
-  const column = nodes.map((_, place) => place).filter((place) => nodes[place].depth === nodes[current].depth);
+  const column = places.filter((place) => nodes[place].depth === nodes[current].depth);
   column.sort((one, other) => nodes[one].lane - nodes[other].lane);
   const at = column.indexOf(current);
   const next = {
@@ -148,12 +149,9 @@ rows.forEach((row, rank) => {
   row.addEventListener("focus", () => follow(hypotheses[rank].node));
 });
 rove(find("hypotheses"), rows, 1);
-find("search-note").textContent =
-  `Beam search kept the ${data.search.beam_size} best beginnings at each step and dropped the others, of which the best are ` +
-  "drawn dashed. Each box is a piece (▁ is a space) with its probability after the pieces before it; a round box ends a " +
-  "translation and has its score, the log-probability divided by the length to the power of " +
-  `${data.search.length_penalty}. The thick line is the best translation.` +
-  (data.target.given ? " It is the model's own search, not the given translation." : "");
+find("beam-size").textContent = data.search.beam_size;
+find("length-penalty").textContent = data.search.length_penalty;
+find("own-search").hidden = !data.target.given;
 find("prefix").textContent = "Point at a box or a translation.";
 
 // Two frames later all of it has been painted.

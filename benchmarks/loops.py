@@ -1,0 +1,61 @@
+"""Do short and strange inputs make a model loop? A thousand single words and sentences in capitals.
+
+    .venv/bin/python benchmarks/loops.py MODEL SOURCE
+
+SOURCE is a file of sentences (of its first column) in the source language. Prints for several settings of the guard how
+many of the translations say a phrase more than three times in a row, or three tokens more than four times anywhere,
+where the source does not; and how many were cut at the length limit.
+"""
+
+import argparse
+import random
+import re
+from pathlib import Path
+
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.rules import most_copies, most_times
+from dragoman.decoding.translator import Translator
+from dragoman.decoding.workers import available_workers
+from dragoman.lines import open_input, read_lines
+
+
+def odd_inputs(path: Path) -> list[str]:
+    """350 words, 300 words in capitals, 350 sentences in capitals."""
+    with open_input(path) as stream:
+        sentences = sorted({line.split("\t")[0] for line in read_lines(stream, str(path))})
+    words = sorted({word for sentence in sentences for word in re.findall(r"[^\W\d_]+", sentence)})
+    dice = random.Random(1)
+    capitals = [*dice.sample(words, 300), *dice.sample(sentences, 350)]
+    return [*dice.sample(words, 350), *map(str.upper, capitals)]
+
+
+def loops(source: list[int], target: list[int]) -> bool:
+    """Whether a translation repeats itself, and its source does not."""
+    in_a_row, anywhere = max(3, most_copies(source)), max(4, most_times(source), len(source) // 10)
+    return most_copies(target) > in_a_row or most_times(target) > anywhere
+
+
+def count(translator: Translator, texts: list[str], **options: int) -> tuple[int, int]:
+    """Translations that loop, and those that were cut."""
+    tokenizer: Tokenizer = translator.source_tokenizer
+    found = [group[0] for group in translator.search(texts, **options)]
+    pairs = zip(tokenizer.encode_batch(texts), found, strict=True)
+    return sum(loops(source, h.tokens) for source, h in pairs), sum(not h.finished for h in found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("source", type=Path)
+    arguments = parser.parse_args()
+    texts = odd_inputs(arguments.source)
+    print("| beam | max_copies | loop | cut |\n| ---: | ---: | ---: | ---: |")
+    with Translator.load(arguments.model, workers=available_workers()) as translator:
+        for beam_size in (5, 1):
+            for max_copies in (0, 3):
+                looping, cut = count(translator, texts, beam_size=beam_size, max_copies=max_copies)
+                print(f"| {beam_size} | {max_copies} | {looping} | {cut} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

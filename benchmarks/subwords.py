@@ -1,0 +1,77 @@
+"""The kinds of tokenizers side by side on a bitext: how long they train, how long texts become, what sampling costs.
+
+    .venv/bin/python benchmarks/subwords.py SOURCE TARGET
+
+One vocabulary for both sides. `tokens` are those of a sentence on average. Below a kind, what sampling does: by how
+much sentences become longer, and the seconds that an epoch costs, to draw it and to read all its sentences.
+"""
+
+import argparse
+import tempfile
+import time
+from itertools import chain
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from dragoman.config import resolve
+from dragoman.data.bitext import Bitext
+from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
+from dragoman.data.tokenizer import UNK_ID, Tokenizer
+
+COLUMNS = ("kind", "vocabulary", "train s", "encode s", "tokens", "unknown %", "sampled", "longer", "draw s", "read s")
+SAMPLINGS = {"bpe": ("dropout=0.1",), "unigram": ("sampling_alpha=0.1", "sampling_alpha=0.3")}
+
+
+def row(kind: str, pairs: list[tuple[str, str]], vocab_size: int) -> tuple[list[str], Tokenizer]:
+    """Training and encoding, without sampling."""
+    started = time.perf_counter()
+    tokenizer = Tokenizer.train(chain.from_iterable(pairs), vocab_size=vocab_size, kind=kind)
+    trained = time.perf_counter()
+    sentences = tokenizer.encode_batch(chain.from_iterable(pairs))
+    encoded = time.perf_counter()
+    tokens = sum(map(len, sentences))
+    unknown = sum(ids.count(UNK_ID) for ids in sentences)
+    figures = [f"{trained - started:.1f}", f"{encoded - trained:.1f}"]
+    shares = [f"{tokens / len(sentences):.1f}", f"{100 * unknown / tokens:.1f}"]
+    return [kind, f"{tokenizer.vocab_size:,}", *figures, *shares], tokenizer
+
+
+def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) -> list[str]:
+    """One epoch of sampling."""
+    config = resolve({}, [f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"])
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = WordNumbers(tokenizer), WordNumbers(tokenizer)
+        sides = [each.encode_batch(texts) for each, texts in zip(numbers, zip(*pairs, strict=True), strict=True)]
+        paths = [Path(folder) / f"train-{side}" for side in ("source", "target")]
+        write_numbered(paths, zip(*sides, strict=True), numbers)
+        stores = training_stores(Path(folder), (tokenizer, tokenizer), config)
+        started = time.perf_counter()
+        epochs = [store.epoch(0) for store in stores]
+        drawn = time.perf_counter()
+        tokens = sum(len(epoch[i]) for epoch in epochs for i in range(len(epoch)))
+        read = time.perf_counter()
+    longer = tokens / sum(len(encoding) for side in sides for encoding in side) - 1
+    return [setting, f"{100 * longer:.0f} %", f"{drawn - started:.1f}", f"{read - drawn:.1f}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source")
+    parser.add_argument("target")
+    parser.add_argument("--vocab-size", type=int, default=8000)
+    parser.add_argument("--words", type=int, default=20_000, help="vocabulary of the kind word")
+    options = parser.parse_args()
+    pairs = list(Bitext.open(options.source, options.target))
+    table = Table(*COLUMNS, title=f"{len(pairs):,} pairs")
+    for kind in ("bpe", "unigram", "char", "word"):
+        figures, tokenizer = row(kind, pairs, options.words if kind == "word" else options.vocab_size)
+        for place, setting in enumerate(("", *SAMPLINGS.get(kind, ()))):
+            blank = [""] * len(figures)
+            table.add_row(*(blank if place else figures), *(sampled(tokenizer, pairs, setting) if setting else []))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

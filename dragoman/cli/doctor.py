@@ -1,0 +1,28 @@
+"""The command that looks at the machine."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from dragoman.cli.options import Json, Quiet, app
+from dragoman.errors import ResourceError
+
+
+@app.command(epilog="dragoman doctor\ndragoman doctor --json")
+def doctor(as_json: Json = False, quiet: Quiet = False) -> None:
+    """Look whether this machine is ready: each line is OK or says what to type; the exit code is 4 if one does."""
+    from dragoman.doctor import examine
+
+    checks = examine(Path.cwd())
+    wrong = [check for check in checks if check.fix]
+    if as_json:
+        print(json.dumps({"ok": not wrong, "checks": [asdict(check) for check in checks]}, ensure_ascii=False))
+    else:
+        for check in wrong if quiet else checks:
+            print(f"{'--' if check.fix else 'OK'}  {check.name:<12}  {check.found}")
+            if check.fix:
+                print(f"{'':18}fix: {check.fix}")
+    if wrong:
+        raise typer.Exit(ResourceError.exit_code)

@@ -1,0 +1,92 @@
+"""Text that was damaged on its way: wrong encodings, control characters, markup left over."""
+
+import re
+from collections.abc import Iterator
+
+from dragoman.data.check.report import Block, Finding, Kind, PartReport, Tallies
+
+# Windows-1252 has characters for most bytes from 0x80 to 0x9F, Latin-1 has control characters.
+_BYTE_OF = {chr(byte): byte for byte in range(0x80, 0x100)}
+_BYTE_OF |= {bytes([b]).decode("cp1252"): b for b in range(0x80, 0xA0) if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+_CONTINUATION = "".join(c for c, byte in _BYTE_OF.items() if byte < 0xC0)
+
+CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+MARKUP = r"&(?:[a-zA-Z]{2,8}|#\d{1,6}|#[xX][0-9a-fA-F]{1,5});|</?[a-zA-Z][\w.:-]*(?:\s[^<>]*)?/?>"
+SUSPECT = re.compile(f"\ufffd|{CONTROL}|[\u00c2-\u00f4][{_CONTINUATION}]|{MARKUP}")
+MISREAD = re.compile(
+    f"[\u00c2-\u00df][{_CONTINUATION}]|[\u00e0-\u00ef][{_CONTINUATION}]{{2}}|[\u00f0-\u00f4][{_CONTINUATION}]{{3}}"
+)
+# What bytes that start so stand for occurs in most languages: é, ß, « and ’, “, €; 😀. A letter that is followed by a
+# quotation mark is rarely one of these, but may well be another: É».
+_COMMON_STARTS = "\u00c2\u00c3\u00e2\u00f0"
+
+
+def misread(text: str) -> bool:
+    """Whether text looks like UTF-8 that was read as Latin-1 or Windows-1252: "Ã©" for "é"."""
+    num_common = num_rare = 0
+    for match in MISREAD.finditer(text):
+        try:
+            bytes(_BYTE_OF[character] for character in match[0]).decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        if match[0][0] in _COMMON_STARTS:
+            num_common += 1
+        else:
+            num_rare += 1
+    return num_common > 0 or num_rare > 1
+
+
+KINDS = (
+    Kind(
+        "misread",
+        'pairs with UTF-8 that was read as Latin-1 ("Ã©" for "é")',
+        0.001,
+        "convert the original file again, as UTF-8",
+    ),
+    Kind(
+        "replaced",
+        "pairs with the replacement character U+FFFD",
+        0.001,
+        "what stood there is lost; convert the original file again, or remove them",
+    ),
+    Kind("control", "pairs with control characters", 0.01, "remove the characters"),
+    Kind(
+        "markup",
+        "pairs with HTML entities or tags",
+        0.01,
+        "unescape entities and remove tags, unless translations should have them",
+    ),
+)
+
+
+class Damage:
+    """Counts pairs with damaged text."""
+
+    def __init__(self, report: PartReport):
+        self.tallies = Tallies(report, KINDS)
+
+    def add(self, block: Block) -> None:
+        """Look through a block."""
+        for number, source, target in block.numbered():
+            # A line feed belongs to neither side: nothing matches across it.
+            text = f"{source}\n{target}"
+            if SUSPECT.search(text):
+                for kind in damages(text):
+                    self.tallies.add(kind, number)
+
+    def findings(self) -> Iterator[Finding]:
+        """What is damaged."""
+        return self.tallies.findings()
+
+
+def damages(text: str) -> Iterator[str]:
+    """The names of the kinds of damage in a text."""
+    if misread(text):
+        # Half of the misread bytes are control characters of Latin-1.
+        yield "misread"
+    elif re.search(CONTROL, text):
+        yield "control"
+    if "\ufffd" in text:
+        yield "replaced"
+    if re.search(MARKUP, text):
+        yield "markup"

@@ -1,0 +1,36 @@
+"""How tokens spell bytes: a visible letter for each of the 256, so that any text is a row of letters."""
+
+
+def _characters_of_bytes() -> dict[str, int]:
+    """The byte that each letter stands for.
+
+    As GPT-2 has it: visible Latin-1 characters stand for their own code, the other bytes in order
+    take the code points from 256 on. A space is then "Ġ".
+    """
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    characters = {chr(256 + place): byte for place, byte in enumerate(hidden)}
+    return characters | {chr(byte): byte for byte in visible}
+
+
+BYTES = _characters_of_bytes()
+CONTINUATIONS = frozenset(letter for letter, byte in BYTES.items() if 0x80 <= byte < 0xC0)
+"""The letters of the bytes that go on with a character in UTF-8."""
+
+
+def to_bytes(token: str) -> bytes:
+    """The bytes that a token spells."""
+    return bytes(BYTES[letter] for letter in token)
+
+
+def readable(token: str) -> str:
+    """A token for pictures: a space is "▁", half a character is "<C3>", one without a picture "<U+000A>"."""
+    return "".join(map(_shown, to_bytes(token).decode("utf-8", "surrogateescape")))
+
+
+def _shown(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # what surrogateescape makes of a stray byte
+        return f"<{ord(character) - 0xDC00:02X}>"
+    if character == " ":
+        return "▁"
+    return character if character.isprintable() else f"<U+{ord(character):04X}>"

@@ -1,0 +1,69 @@
+"""Which target word comes from which source word, from what the decoder attends to.
+
+Words are what spaces separate. A target word is linked to the source word that its tokens attend to most, and to none
+if they attend to the end of sentence more than to any word.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.model import Transformer
+from dragoman.model.attention import record_attention
+
+Alignment = list[tuple[int, int]]
+"""Pairs of a source word and a target word, counted from 0, in the order of the target."""
+
+
+def align(
+    model: Transformer,
+    source_ids: Int[Tensor, "batch src_len"],
+    target_ids: Int[Tensor, "batch tgt_len"],
+    *,
+    pairs: list[tuple[list[int], list[int]]],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+) -> list[Alignment]:
+    """Links of each pair; `pairs` are the tokens of the rows of `source_ids` and `target_ids` alone."""
+    weights = word_giving_attention(model, source_ids, target_ids).cpu()
+    return [
+        links(weight[: len(target) + 1, : len(source) + 1], *map(words, tokenizers, (source, target)))
+        for weight, (source, target) in zip(weights, pairs, strict=True)
+    ]
+
+
+def word_giving_attention(
+    model: Transformer, source_ids: Int[Tensor, "batch src_len"], target_ids: Int[Tensor, "batch tgt_len"]
+) -> Float[Tensor, "batch tgt_len src_len"]:
+    """How much each token took from each source token while it was predicted.
+
+    That is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
+    last one says less about words than the others.
+    """
+    with record_attention(model) as maps:
+        model.states(source_ids, target_ids)
+    layers = range(model.config.num_decoder_layers)
+    middle = layers[1:-1] or layers
+    return torch.stack([maps[f"decoder.layers.{i}.cross_attention"].float().mean(1) for i in middle]).mean(0)
+
+
+def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
+    """The links of one sentence; `source` and `target` hold the places of each word's tokens.
+
+    The last row and column are those of the end of sentence.
+    """
+    if not source or not target:
+        return []
+    columns = [weights[:, word].sum(1) for word in source]
+    by_word = torch.stack([torch.stack([*columns, weights[:, -1]], dim=1)[word].mean(0) for word in target])
+    return [(best, place) for place, best in enumerate(by_word.argmax(1).tolist()) if best < len(source)]
+
+
+def words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
+    """The places of the tokens of each word, as spaces separate them."""
+    return [word for word in tokenizer.words(ids) if tokenizer.decode([ids[place] for place in word]).strip()]
+
+
+def pharaoh(alignment: Alignment) -> str:
+    """The links as text: `0-0 1-2` links the first words, and the second source word with the third target word."""
+    return " ".join(f"{source}-{target}" for source, target in alignment)

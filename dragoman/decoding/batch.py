@@ -1,0 +1,189 @@
+"""What is computed for one batch of sentences, in this process or in a worker."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.config import DecodingConfig
+from dragoman.data.batching import padded
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.alignment import Alignment, align
+from dragoman.decoding.constrained import ConstrainedBeams, Term
+from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search
+from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
+from dragoman.decoding.glossary import ForbiddenTerms, joints
+from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
+from dragoman.decoding.sampling import Sampler, random_numbers
+from dragoman.decoding.search import Hypothesis, beam_search, follow, greedy_search, rank
+from dragoman.decoding.stepper import ModelStepper
+from dragoman.errors import DataError
+from dragoman.model import Transformer
+
+_SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What one sentence asks of a search, in tokens."""
+
+    source: list[int]
+    prefix: list[int] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
+
+    @property
+    def term_tokens(self) -> int:
+        return sum(len(term.spelling) for term in self.terms)
+
+    def rows(self, config: DecodingConfig) -> int:
+        """Hypotheses that are followed at the same time: a beam more for each token of its terms."""
+        return config.n_best if config.sample else config.beam_size + self.term_tokens
+
+
+class BatchWork:
+    """The models and tokenizers, and what they do with a batch."""
+
+    def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
+        self.models, self.config = models, models[0].config
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        self.device = next(models[0].parameters()).device
+        learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
+        self.max_positions = min(learned, default=math.inf)
+        self._forbidden: tuple[list[str], ForbiddenTerms | None] = ([], None)
+
+    def __call__(self, operation: str, *arguments: Any) -> list[Any]:
+        """One of the operations below by name, since a job must travel to a worker."""
+        return {"search": self.search, "score": self.score, "align": self.align}[operation](*arguments)
+
+    @torch.inference_mode()
+    def search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, best first. With terms, all sentences have equally many tokens of them."""
+        groups = self._search(sentences, config)
+        if not all(groups):
+            raise DataError(
+                "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
+            )
+        return groups
+
+    def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
+        self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
+        limits = [2 * len(s.source) + 20 + len(s.prefix) + s.term_tokens for s in sentences]
+        limits = [min(limit, self.max_positions) for limit in limits]
+        bos, eos, penalty = self.config.bos_id, self.config.eos_id, config.length_penalty
+        if config.sample:
+            return self._samples(sentences, limits, config)
+        if config.diversity:
+            size, groups = config.beam_size // config.n_best, config.n_best
+            beams = DiverseBeams(size, limits, eos, penalty, groups=groups, strength=config.diversity)
+            return diverse_beam_search(self._stepper(sentences, config, groups), beams, bos_id=bos)
+        stepper = self._stepper(sentences, config)
+        if sentences[0].terms:
+            size, terms = sentences[0].rows(config), [sentence.terms for sentence in sentences]
+            marks = joints(self.target_tokenizer)
+            return follow(stepper, ConstrainedBeams(size, limits, eos, penalty, terms=terms, joints=marks), bos)
+        options = {"max_lengths": limits, "bos_id": bos, "eos_id": eos, "length_penalty": penalty}
+        if config.beam_size == 1:
+            return greedy_search(stepper, **options)
+        return beam_search(stepper, beam_size=config.beam_size, **options)
+
+    @torch.inference_mode()
+    def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
+        """The log-probability of each target token and of the end of sentence."""
+        self._check(max(len(ids) for pair in pairs for ids in pair))
+        source_ids, target_ids = self._tensors(pairs)
+        labels = target_ids[:, 1:]
+        found = mean_of_probabilities(
+            [_label_log_probs(m, source_ids, target_ids[:, :-1], labels) for m in self.models]
+        )
+        return [row[: len(target) + 1] for row, (_, target) in zip(found.tolist(), pairs, strict=True)]
+
+    @torch.inference_mode()
+    def align(self, pairs: list[tuple[list[int], list[int]]]) -> list[Alignment]:
+        """Which words of the target come from which of the source, as the first model sees it."""
+        source_ids, target_ids = self._tensors(pairs)
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        return align(self.models[0], source_ids, target_ids[:, :-1], pairs=pairs, tokenizers=tokenizers)
+
+    def _samples(self, sentences: list[Sentence], limits: list[int], config: DecodingConfig) -> list[list[Hypothesis]]:
+        stepper, limits = self._stepper(sentences, config, config.n_best), _repeated(limits, config.n_best)
+        options = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id, "length_penalty": config.length_penalty}
+        found = greedy_search(stepper, max_lengths=limits, choose=_sampler(sentences, limits, config), **options)
+        groups = [found[start : start + config.n_best] for start in range(0, len(found), config.n_best)]
+        return [sorted((h for (h,) in group), key=rank) for group in groups]
+
+    def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> RuledStepper:
+        """All models under all rules; each sentence stands `times` times, one after another."""
+        sources = padded([s.source for s in sentences], self.config.pad_id, end=self.config.eos_id)
+        sources = sources.repeat_interleave(times, dim=0).to(self.device)
+        steppers = [ModelStepper(model, sources) for model in self.models]
+        stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
+        # What must hold a term may not end before it does.
+        end = None if any(s.terms for s in sentences) else self.config.eos_id
+        return RuledStepper(
+            stepper,
+            prefixes=_repeated([s.prefix for s in sentences], times),
+            bans=[self._forbidding(config.forbid)] if config.forbid else [],
+            guard=_guard(sentences, config.max_copies, times) if config.max_copies else None,
+            end=end,
+        )
+
+    def _forbidding(self, terms: list[str]) -> ForbiddenTerms:
+        # Kept from batch to batch with all it has found out.
+        if self._forbidden[0] != terms:
+            self._forbidden = terms, ForbiddenTerms(terms, self.target_tokenizer)
+        return self._forbidden[1]
+
+    def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
+        pad, bos, eos = self.config.pad_id, self.config.bos_id, self.config.eos_id
+        sources = padded([source for source, _ in pairs], pad, end=eos)
+        targets = padded([target for _, target in pairs], pad, begin=bos, end=eos)
+        return sources.to(self.device), targets.to(self.device)
+
+    def _check(self, length: int) -> None:
+        if length >= self.max_positions:
+            raise DataError(
+                f"A sentence has {length} tokens and an end, but this model has {self.max_positions} positions: "
+                "split the sentence."
+            )
+
+
+def _repeated(items: list[Any], times: int) -> list[Any]:
+    return [item for item in items for _ in range(times)]
+
+
+def _sampler(sentences: list[Sentence], limits: list[int], config: DecodingConfig) -> Sampler:
+    """`limits` are those of the samples, `n_best` for each sentence."""
+    numbers = [
+        random_numbers(config.seed, place % config.n_best, sentences[place // config.n_best].source, limit)
+        for place, limit in enumerate(limits)
+    ]
+    options = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+    return Sampler(pad_sequence(numbers, batch_first=True), **options)
+
+
+def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
+    """Allows to repeat what the source or a term repeats, and three tokens more often where more is said."""
+    said = [(s.source, *(term.spelling for term in s.terms)) for s in sentences]
+    copies = [max([least, *(most_copies(ids) for ids in each if _repeats(ids, least))]) for each in said]
+    anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
+    return RepetitionGuard(_repeated(copies, times), _repeated(anywhere, times))
+
+
+def _repeats(ids: list[int], least: int) -> bool:
+    """Whether a phrase can stand in these tokens more than `least` times at all."""
+    return len(ids) - len(set(ids)) >= least
+
+
+def _label_log_probs(model: Transformer, source_ids: Tensor, target_ids: Tensor, labels: Tensor) -> Tensor:
+    """(batch, length); never the logits of more than some thousand tokens at a time."""
+    states, flat = model.states(source_ids, target_ids).flatten(0, 1), labels.flatten()
+    rows = max(1, _SLICE_ELEMENTS // model.config.target_vocab_size)
+    parts = [
+        model.project(part).log_softmax(-1, dtype=torch.float32).gather(1, label[:, None])[:, 0]
+        for part, label in zip(states.split(rows), flat.split(rows), strict=True)
+    ]
+    return torch.cat(parts).view_as(labels)

@@ -1,0 +1,147 @@
+"""Rules over a `Stepper`: what a translation must begin with, and which tokens may not come next.
+
+Any search can be put under rules, since only the log-probabilities change: what may not come has none.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.decoding.search import Stepper
+
+Ban = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From the begin of sentence and the tokens so far (rows, length) and the sentence of each row: the rows in which a
+token may not come next, and that token."""
+
+LONGEST_PHRASE = 32
+"""Tokens of a phrase whose copies are counted in a source; longer ones are no figure of speech."""
+PATIENCE = 2
+"""How often the best hypothesis of a sentence may want to repeat itself too often before all of them must end."""
+
+
+class RuledStepper:
+    """Takes the steps of `stepper`, whose first token is the begin of sentence, under rules."""
+
+    def __init__(
+        self,
+        stepper: Stepper,
+        *,
+        prefixes: list[list[int]],
+        bans: Sequence[Ban] = (),
+        guard: "RepetitionGuard | None" = None,
+        end: int | None = None,
+    ):
+        """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them.
+
+        With `end`, the id of the end of sentence, a sentence must end when the guard had to ban the most probable token
+        of its best hypothesis, its first row, `PATIENCE` times: it would only wander about its loop until the length
+        limit.
+        """
+        self.stepper, self.bans, self.guard, self.end = stepper, bans, guard, end
+        self.loops = torch.zeros(len(prefixes), dtype=torch.long)
+        self.sentences = torch.arange(len(prefixes))
+        self.history = torch.empty(len(prefixes), 0, dtype=torch.long)
+        self.prefixes = pad_sequence(
+            [torch.tensor(ids, dtype=torch.long) for ids in prefixes], batch_first=True, padding_value=-1
+        )
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        log_probs = self.stepper.step(tokens)
+        position = self.history.size(1)
+        self.history = torch.cat([self.history, tokens[:, None]], dim=1)
+        forced = torch.full_like(self.sentences, -1)
+        if position < self.prefixes.size(1):
+            forced = self.prefixes[self.sentences, position]
+        if self.guard is not None:
+            self._end_loops(log_probs, *_at(forced < 0, *self.guard(self.history, self.sentences)))
+        for ban in self.bans:
+            log_probs[_at(forced < 0, *ban(self.history, self.sentences))] = -torch.inf
+        if position < self.prefixes.size(1):
+            _allow_only(log_probs, (forced >= 0).nonzero().flatten(), forced[forced >= 0])
+        return log_probs
+
+    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+        self.stepper.reorder(rows)
+        self.sentences, self.history = self.sentences[rows], self.history[rows]
+
+    def _end_loops(self, log_probs: Tensor, rows: Tensor, banned: Tensor) -> None:
+        if not len(rows):
+            return
+        best = torch.ones_like(self.sentences, dtype=torch.bool)
+        best[1:] = self.sentences[1:] != self.sentences[:-1]
+        wanted = (log_probs[rows].argmax(1).cpu() == banned) & best[rows]
+        self.loops[self.sentences[rows[wanted]]] += 1
+        log_probs[rows, banned] = -torch.inf
+        if self.end is not None:
+            hopeless = (self.loops[self.sentences] >= PATIENCE).nonzero().flatten()
+            _allow_only(log_probs, hopeless, torch.full_like(hopeless, self.end))
+
+
+def _at(free: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the places in (rows, vocab) those in free rows."""
+    return rows[free[rows]], tokens[free[rows]]
+
+
+def _allow_only(log_probs: Tensor, rows: Tensor, tokens: Tensor) -> None:
+    kept = log_probs[rows, tokens]
+    log_probs[rows] = -torch.inf
+    log_probs[rows, tokens] = kept
+
+
+class RepetitionGuard:
+    """Bans the token that would say a phrase of any length once more in a row than a sentence may, or three tokens
+    once more anywhere."""
+
+    def __init__(self, copies: Sequence[int], times: Sequence[int]):
+        """For each sentence how often a phrase may stand in a row, 2 or more, and three tokens anywhere."""
+        self.copies, self.times = torch.tensor(copies), torch.tensor(times)
+        self.levels, self.fewest = sorted(set(copies)), min(times)
+
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        found = [*self._in_a_row(history, sentences), *self._anywhere(history, sentences)]
+        rows, tokens = (torch.cat(each) for each in zip((_NONE, _NONE), *found, strict=True))
+        return rows, tokens
+
+    def _in_a_row(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        for copies in self.levels:
+            longest = history.size(1) // (copies + 1)
+            # A phrase of n tokens only repeats if the last token stood n tokens before too, as it seldom did.
+            again = (history[:, -1 - longest : -1] == history[:, -1:]).any(0)
+            for size in (longest - again.nonzero().flatten()).tolist():
+                # With the token `size` before the next, these would be one copy too many.
+                tail = history[:, -((copies + 1) * size - 1) :]
+                periodic = (tail[:, size:] == tail[:, :-size]).all(1) & (self.copies[sentences] == copies)
+                rows = periodic.nonzero().flatten()
+                yield rows, history[rows, -size]
+
+    def _anywhere(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        # Where the last two tokens stood before; few have done so several times.
+        places = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
+        for row in (places.sum(1) >= self.fewest).nonzero().flatten().tolist():
+            following = history[row, 2:][places[row]]
+            tokens, counts = following.unique(return_counts=True)
+            tokens = tokens[counts >= self.times[sentences[row]]]
+            yield torch.full_like(tokens, row), tokens
+
+
+_NONE = torch.empty(0, dtype=torch.long)
+
+
+def most_copies(ids: Sequence[int]) -> int:
+    """How often, at most, a phrase of these tokens stands in a row; 1 if nothing is said twice on end."""
+    most = 1
+    for size in range(1, min(len(ids) // 2, LONGEST_PHRASE) + 1):
+        run = 0
+        for place in range(size, len(ids)):
+            run = run + 1 if ids[place] == ids[place - size] else 0
+            most = max(most, run // size + 1)
+    return most
+
+
+def most_times(ids: Sequence[int]) -> int:
+    """How often, at most, the same three of these tokens stand on end."""
+    return max(Counter(zip(ids, ids[1:], ids[2:], strict=False)).values(), default=0)

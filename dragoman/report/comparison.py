@@ -1,0 +1,157 @@
+"""Several runs side by side: what they cost, what they reached, and which settings differ."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.errors import DataError
+from dragoman.report.summary import duration
+from dragoman.run_directory import RunDirectory, read_metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRun:
+    """What is compared of a run, finished or not."""
+
+    name: str
+    """The folder, as the user gave it."""
+    config: RunConfig
+    metrics: Sequence[dict[str, Any]]
+    """The events, oldest first."""
+    pairs: int
+    """Sentence pairs trained on."""
+    weights: int | None
+    """None: no model has been kept yet."""
+    evaluation: dict[str, Any] | None
+    """`Evaluation.to_dict()` of the test pairs; None: not tested yet."""
+    test_set: str
+    """A fingerprint of the test pairs."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the run in the model directory `path`; raises `DataError` if there is none."""
+        directory = RunDirectory(path)
+        try:
+            config = resolve(read_recipe(str(directory.config.resolve(strict=True))), [])
+            pairs = json.loads((directory.data / "about.json").read_bytes())["train_pairs"]
+            test_set = hashlib.sha256((directory.data / "test.json").read_bytes()).hexdigest()
+            tested = directory.evaluation.is_file()
+            evaluation = json.loads(directory.evaluation.read_bytes()) if tested else None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise DataError(
+                f"{path} holds no run to compare; give folders that `dragoman train` wrote, with their run/ inside."
+            ) from None
+        return cls(
+            name=str(path),
+            config=config,
+            metrics=read_metrics(directory.metrics),
+            pairs=pairs,
+            weights=_count_weights(path / "model.safetensors"),
+            evaluation=evaluation,
+            test_set=test_set,
+        )
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.metrics if event["event"] == kind]
+
+    def figures(self) -> dict[str, Any]:
+        """All that is compared, for JSON; None where it is not known yet."""
+        last = (self.events("step") or [{}])[-1]
+        scored = [*self.events("validation"), *self.events("average")]
+        best = max(scored, key=lambda event: event["bleu"], default={})
+        tested = self.evaluation or {}
+        return {
+            "run": self.name,
+            "size": self.config.size,
+            "data": " and ".join(Path(n).name for n in (self.config.data.source, self.config.data.target) if n),
+            "pairs": self.pairs,
+            "weights": self.weights,
+            "steps": last.get("step"),
+            "minutes": last["seconds"] / 60 if last else None,
+            "tokens_per_second": tokens_per_second(self.events("step")),
+            "best_step": max(best["steps"]) if "steps" in best else best.get("step"),
+            "valid_bleu": best.get("bleu"),
+            "test_bleu": tested.get("bleu"),
+            "test_signature": tested.get("signatures", {}).get("bleu"),
+        }
+
+
+def tokens_per_second(steps: Sequence[dict[str, Any]]) -> float | None:
+    """The median over pairs of neighbouring events, since some bear the time of a validation too."""
+    tokens, seconds = (np.diff([event[key] for event in steps]) for key in ("tokens", "seconds"))
+    return float(np.median(tokens[seconds > 0] / seconds[seconds > 0])) if (seconds > 0).any() else None
+
+
+def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
+    """The settings that are not the same in all runs, by key, with the value of each run."""
+    trees = [_flat(run.config.model_dump(mode="json")) for run in runs]
+    keys = dict.fromkeys(key for tree in trees for key in tree)
+    values = {key: [tree.get(key) for tree in trees] for key in keys}
+    return {key: each for key, each in values.items() if any(value != each[0] for value in each)}
+
+
+def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
+    """The figures as people read them: for each row its name and a cell for each run."""
+    figures = [run.figures() for run in runs]
+    shown = {
+        "size": ("Size", str),
+        "data": ("Data", str),
+        "pairs": ("Pairs", "{:,}".format),
+        "weights": ("Weights", "{:,}".format),
+        "steps": ("Steps", "{:,}".format),
+        "minutes": ("Training time", lambda minutes: duration(60 * minutes)),
+        "tokens_per_second": ("Tokens/s", "{:,.0f}".format),
+        "best_step": ("Best step", "{:,}".format),
+        "valid_bleu": ("Validation BLEU", "{:.1f}".format),
+        "test_bleu": ("Test BLEU", "{:.1f}".format),
+    }
+    return {
+        name: ["-" if each[key] is None else write(each[key]) for each in figures]
+        for key, (name, write) in shown.items()
+    }
+
+
+def setting_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
+    """The differing settings as people read them; of the data's files without folders, which are private."""
+    return {key: [_shown(key, value) for value in values] for key, values in differing_settings(runs).items()}
+
+
+def remarks(runs: Sequence[ComparedRun]) -> list[str]:
+    """How far the test scores can be compared, with their signatures."""
+    signatures = {run.figures()["test_signature"] for run in runs} - {None}
+    told = [f"Test BLEU is {signature}." for signature in sorted(signatures)]
+    if len({run.test_set for run in runs}) > 1:
+        told.append("The runs have different test pairs: their test scores cannot be compared with each other.")
+    if len(signatures) > 1:
+        told.append("The signatures differ: neither can scores under different ones.")
+    return told
+
+
+def _count_weights(path: Path) -> int | None:
+    try:
+        with safe_open(path, "np") as file:
+            return sum(int(np.prod(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return None
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat
+
+
+def _shown(key: str, value: Any) -> str:
+    if value in (None, []):
+        return "-"
+    if not key.startswith("data."):
+        return value if isinstance(value, str) else json.dumps(value)
+    return " and ".join(Path(str(name)).name for name in (value if isinstance(value, list) else [value]))

@@ -1,0 +1,43 @@
+"""One page for several runs: a table of what they cost and reached, and their curves over each other."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from dragoman.checkpoint import write_file
+from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table_rows
+from dragoman.report.page import document
+from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
+from dragoman.report.pictures.style import line_style
+
+
+def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
+    """Write the page to the file `path`."""
+    settings = setting_rows(runs)
+    sections = [
+        f"<header><h1>{len(runs)} runs compared</h1></header>",
+        _table(runs, table_rows(runs)),
+        "".join(f'<p class="soft">{escape(remark)}</p>' for remark in remarks(runs)),
+        f'<h2>Curves</h2><div class="curves">{_curves(runs)}</div>',
+        "<h2>Settings that differ</h2>" + (_table(runs, settings) if settings else "<p>None.</p>"),
+    ]
+    write_file(path, document("Runs compared", sections).encode())
+
+
+def _table(runs: Sequence[ComparedRun], rows: dict[str, list[str]]) -> str:
+    heads = "".join(
+        f'<th><span style="color: {line_style(number)["color"]}">&#9632;</span> {number + 1} '
+        # The folders above the run are nobody else's business.
+        f"{escape(Path(run.name).name)}</th>"
+        for number, run in enumerate(runs)
+    )
+    body = "".join(
+        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for name, cells in rows.items()
+    )
+    return f"<figure><table><thead><tr><th></th>{heads}</tr></thead><tbody>{body}</tbody></table></figure>"
+
+
+def _curves(runs: Sequence[ComparedRun]) -> str:
+    metrics = {str(number): run.metrics for number, run in enumerate(runs, start=1)}
+    return "".join(f"<figure>{to_svg(plot_runs(metrics, [panel]), panel)}</figure>" for panel in OVERLAYS)

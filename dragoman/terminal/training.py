@@ -1,0 +1,178 @@
+"""The view of a training: a live table for people, plain lines for pipes and log files."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rich.console import Console, ConsoleOptions
+from rich.table import Table
+from rich.text import Text
+
+from dragoman.terminal.figures import clock, printable, size, sparkline
+from dragoman.terminal.remaining import Limits, Remaining
+
+Memory = Callable[[], dict[str, int]]
+"""Bytes in use, by where: `memory`, `GPU`."""
+
+COLUMNS = ("step", "epoch", "loss", "valid loss", "BLEU", "tokens/s", "time")
+SHOWN_VALIDATIONS = 12
+NARROW = 64
+"""Columns of a screen below which a row has the most important figures only."""
+CURVE_WIDTH = 40
+SMOOTHING = 0.95
+"""What the shown loss keeps of itself with every step."""
+SECONDS_BETWEEN_LINES = 10
+SECONDS_BETWEEN_MEASUREMENTS = 2
+
+
+class TrainingView:
+    """Receives the trainer's events; `rich` asks it for the table twice a second."""
+
+    def __init__(
+        self, console: Console, limits: Limits, *, memory: Memory | None = None, live: bool = False, quiet: bool = False
+    ):
+        self.console, self.live, self.quiet = console, live, quiet
+        self.remaining = Remaining(limits)
+        self.rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN_VALIDATIONS)
+        self.samples: list[dict[str, str]] = []
+        self.validations: list[dict[str, Any]] = []
+        self.last: dict[str, Any] = {}
+        self.loss = self.rate = 0.0
+        self.message = ""
+        self._marks: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=50)  # seconds and tokens after recent steps
+        self._printed = 0.0
+        self._memory = memory
+        self._measured, self._in_use = -SECONDS_BETWEEN_MEASUREMENTS, ""
+
+    def recall(self, events: Iterable[dict[str, Any]]) -> None:
+        """Take in what happened before a resume, and print nothing of it."""
+        for event in events:
+            if event["event"] == "step":
+                self._step(event)
+            elif event["event"] == "validation":
+                self._validation(event)
+        if self.last:
+            # The next step is timed alone: what lies before it was another process.
+            self._marks.clear()
+
+    def report(self, event: str, metrics: dict[str, Any]) -> None:
+        """Take in one event of the trainer."""
+        if event == "step":
+            self._step(metrics)
+            due = metrics["step"] == 1 or time.monotonic() - self._printed > SECONDS_BETWEEN_LINES
+            if due and not self.live:
+                self._printed = time.monotonic()
+                self._print("  ".join([*self._pace(), *self._clocks()]))
+        elif event == "validation":
+            self._validation(metrics)
+            if not self.live:
+                self._print("  ".join(f"{name} {value}" for name, value in zip(COLUMNS, self.rows[-1], strict=True)))
+                for line in self._sample_lines(1):
+                    self._print(line)
+        elif event == "average":
+            what = "better than each, kept" if metrics["better"] else "not better than the best, left"
+            number = len(metrics["steps"])
+            self._print(f"The average of the last {number} validations has BLEU {metrics['bleu']:.1f}: {what}.")
+
+    def stopping(self) -> None:
+        """A signal came."""
+        self.message = "Stopping after this step, and saving; once more to stop at once."
+        # Printing here could fall into the middle of a refresh; the live table shows the message itself.
+        if not self.live:
+            self._print(self.message)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        # Two lines of status, two of curves, two above the rows, and one where the cursor is.
+        room = console.height - 7
+        samples = 2 if room >= 10 else 1 if room >= 5 else 0
+        yield _line(("Training: a row for each validation, * the best so far", "italic"))
+        yield self._table(max(1, room - 3 * samples), narrow=options.max_width < NARROW)
+        yield from self._sample_lines(samples)
+        yield from self._curves(ascii_only=options.ascii_only)
+        for words in (self._pace(), self._clocks()):
+            yield _line(("  ".join(words), "cyan"))
+        if self.message:
+            yield _line((self.message, "bold"))
+
+    def _print(self, line: str | Text) -> None:
+        if not self.quiet:
+            self.console.print(line, soft_wrap=True, markup=False)
+
+    def _step(self, metrics: dict[str, Any]) -> None:
+        # Of a resumed run's past only some steps are known: each stands for those before it.
+        kept = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
+        self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
+        self.last = metrics
+        self.remaining.step(metrics)
+        self._marks.append((metrics["seconds"], metrics["tokens"]))
+        seconds, tokens = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
+        # The pause of a validation would spoil the rate: the deque restarts after it.
+        self.rate = tokens / seconds if seconds else self.rate
+
+    def _validation(self, metrics: dict[str, Any]) -> None:
+        self._marks.clear()
+        self.remaining.validation(better=metrics["better"])
+        row = (
+            f"{metrics['step']:,}",
+            f"{self.last.get('epoch', 0) + 1}",
+            f"{self.loss:.3f}",
+            f"{metrics['valid_loss']:.3f}",
+            f"{metrics['bleu']:.1f}{' *' if metrics['better'] else '  '}",
+            f"{self.rate:,.0f}",
+            clock(self.last.get("seconds", 0.0)),
+        )
+        self.rows.append(row)
+        self.validations.append(metrics)
+        self.samples = metrics["samples"][:2]
+
+    def _table(self, num_rows: int, *, narrow: bool) -> Table:
+        shown = [COLUMNS.index(name) for name in ("step", "valid loss", "BLEU")] if narrow else range(len(COLUMNS))
+        table = Table(box=None)
+        for column in shown:
+            table.add_column(COLUMNS[column], justify="right", header_style="bold", no_wrap=True)
+        for row in list(self.rows)[-num_rows:]:
+            best = row[COLUMNS.index("BLEU")].endswith("*") and row is self.rows[-1]
+            table.add_row(*(row[column] for column in shown), style="bold green" if best else "")
+        return table
+
+    def _sample_lines(self, number: int) -> Iterator[Text]:
+        for sample in self.samples[:number]:
+            for name in ("source", "translation", "reference"):
+                style = "bold" if name == "translation" else ""
+                yield _line((f"  {name:>11}  ", "dim"), (printable(sample[name]), style))
+
+    def _curves(self, *, ascii_only: bool) -> Iterator[Text]:
+        for name, key, best, form in (("BLEU", "bleu", max, ".1f"), ("valid loss", "valid_loss", min, ".3f")):
+            if self.validations:
+                peak = best(self.validations, key=lambda each: each[key])
+                values = [each[key] for each in self.validations]
+                curve = "" if ascii_only else sparkline(values, CURVE_WIDTH) + "  "
+                what = f"best {peak[key]:{form}} at step {peak['step']:,}"
+                yield _line((f"  {name:>11}  ", "dim"), (curve, "green"), (what, ""))
+
+    def _pace(self) -> list[str]:
+        if not self.last:
+            return ["First step ..."]
+        return [
+            f"step {self.last['step']:,}",
+            f"epoch {self.last['epoch'] + 1}",
+            f"loss {self.loss:.3f}",
+            f"learning rate {self.last['learning_rate']:.1e}",
+            f"{self.rate:,.0f} tokens/s",
+        ]
+
+    def _clocks(self) -> list[str]:
+        passed = clock(self.last["seconds"]) if self.last else ""
+        return [text for text in (passed, self.remaining.text(), self._memory_in_use()) if text]
+
+    def _memory_in_use(self) -> str:
+        if self._memory and time.monotonic() - self._measured >= SECONDS_BETWEEN_MEASUREMENTS:
+            self._measured = time.monotonic()
+            self._in_use = "  ".join(f"{where} {size(used)}" for where, used in self._memory().items())
+        return self._in_use
+
+
+def _line(*pieces: tuple[str, str]) -> Text:
+    """Pieces of text with their styles, on exactly one line of the screen, whatever its width."""
+    return Text.assemble(*pieces, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,114 @@
+"""Advice while there is still time: the loss does not fall, it rises, or only that of the training pairs falls."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dragoman.config import TrainingConfig
+from dragoman.data.batching import TokenStore
+
+FEWEST_STEPS = 100
+"""Between two looks at the losses: the mean of fewer says little."""
+NOVICE = 300
+"""Steps, and those of the warm-up, in which nobody expects anything."""
+RISE = 1.1
+"""How much larger than the lowest a mean training loss is that does not just fluctuate."""
+WORSE = 1.02
+"""Likewise the validation loss, whose pairs are always the same."""
+PATIENCE = 3
+"""Looks in a row at a validation loss above the lowest."""
+
+
+@dataclass
+class Learning:
+    """What has been seen of the losses; a part of the checkpoint."""
+
+    loss_sum: float = 0.0
+    steps: int = 0
+    """Since the last look."""
+    best_train: float | None = None
+    """The lowest mean between two looks."""
+    best_valid: float | None = None
+    best_valid_step: int = 0
+    train_then: float = 0.0
+    """The mean training loss before the lowest validation loss."""
+    worse: int = 0
+    """Looks in a row at a clearly higher validation loss than the lowest."""
+    settled: list[str] = field(default_factory=list)
+    """What has been said, or will not have to be."""
+
+    def step(self, loss: float) -> None:
+        """Take in the loss of a step, in nats per token."""
+        self.loss_sum += loss
+        self.steps += 1
+
+    def look(self, step: int, valid_loss: float, *, config: TrainingConfig, target: TokenStore) -> Iterator[str]:
+        """Take in a validation; yields what there is to advise, each thing once in a run."""
+        if self.steps < FEWEST_STEPS:
+            return
+        train_loss = self.loss_sum / self.steps
+        self.loss_sum, self.steps = 0.0, 0
+        lowest = self.best_train or train_loss
+        found = {
+            "frequencies": self._no_better_than_frequencies(step, valid_loss, config, target),
+            "rising": train_loss > RISE * lowest and _rising(train_loss, lowest, config),
+            "by heart": self._by_heart(train_loss, valid_loss),
+        }
+        self.best_train = min(lowest, train_loss)
+        if self.best_valid is None or valid_loss < self.best_valid:
+            self.best_valid, self.best_valid_step, self.train_then = valid_loss, step, train_loss
+        for kind, text in found.items():
+            if text and kind not in self.settled:
+                self.settled.append(kind)
+                yield text
+
+    def _no_better_than_frequencies(
+        self, step: int, valid_loss: float, config: TrainingConfig, target: TokenStore
+    ) -> str | None:
+        if "frequencies" in self.settled or step < max(NOVICE, config.warmup):
+            return None
+        entropy = frequency_entropy(target)
+        if valid_loss < entropy:
+            self.settled.append("frequencies")
+            return None
+        return (
+            f"After {step:,} steps the model knows no more than how frequent each token is: its validation loss is "
+            f"{valid_loss:.2f} nats per token, and frequencies alone reach {entropy:.2f}. Are the two sides aligned "
+            f"line by line? `dragoman data check` tells. If they are, start again with training.learning_rate="
+            f"{config.learning_rate / 3:.1g} or a longer training.warmup than {config.warmup:,}."
+        )
+
+    def _by_heart(self, train_loss: float, valid_loss: float) -> str | None:
+        if self.best_valid is None or valid_loss <= WORSE * self.best_valid:
+            self.worse = 0
+            return None
+        self.worse += 1
+        if self.worse < PATIENCE or train_loss >= self.train_then:
+            return None
+        return (
+            f"Since step {self.best_valid_step:,} the validation loss has risen from {self.best_valid:.2f} to "
+            f"{valid_loss:.2f}, while the training loss fell from {self.train_then:.2f} to {train_loss:.2f}: the model "
+            "learns its pairs by heart. More pairs help most; without them a higher model.dropout, training.r_drop=5, "
+            "or a smaller model. The best model so far stays kept."
+        )
+
+
+def _rising(train_loss: float, lowest: float, config: TrainingConfig) -> str:
+    return (
+        f"The training loss has risen from {lowest:.2f} to {train_loss:.2f} nats per token: the learning rate is too "
+        f"high. Start again with training.learning_rate={config.learning_rate / 2:.1g}"
+        + (", or with training.clip_norm=1." if not config.clip_norm else ", or with a longer training.warmup.")
+    )
+
+
+def frequency_entropy(target: TokenStore, most: int = 5_000_000) -> float:
+    """Nats per token that it costs to predict from frequencies alone, ends of sentence included.
+
+    Of the first `most` tokens: as many as memory holds at ease, and more than enough.
+    """
+    ids = target.ids[:most]
+    sentences = int(np.searchsorted(target.ends, len(ids), side="right"))
+    counts = np.append(np.bincount(ids), sentences)
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())

@@ -1,0 +1,89 @@
+"""How far a run has come, and when it is over."""
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dragoman.config import TrainingConfig
+from dragoman.config.training import ENDING
+from dragoman.data.batching import Position, TokenBatches
+from dragoman.errors import UsageError
+from dragoman.training.advice import Learning
+
+
+@dataclass
+class Progress:
+    """How far a run has come; together with weights and optimizer all that a resumed run needs."""
+
+    step: int = 0
+    position: Position = field(default_factory=Position)
+    seconds: float = 0.0
+    tokens: int = 0
+    """Source and target tokens seen, without padding."""
+    best_bleu: float = -1.0
+    """Below every score, and a number that all JSON readers know."""
+    best_step: int = 0
+    stale: int = 0
+    """Validations since the best one."""
+    validated_step: int = 0
+    """The last one that was validated, and saved."""
+    averaged_step: int = 0
+    """The last one at which snapshots were averaged."""
+    rate_factor: float = 1.0
+    """What plateaus and roll-backs have made of the learning rate."""
+    bad_steps: int = 0
+    """Steps in a row whose loss or gradient was not finite."""
+    skipped_steps: int = 0
+    """All such steps."""
+    roll_backs: int = 0
+    """Since the best validation."""
+    too_large: int | None = None
+    """Tokens, padding included, of the smallest batch that did not fit in memory."""
+    left_out: int = 0
+    """Pairs that did not fit in memory even alone, counted each time."""
+    learning: Learning = field(default_factory=Learning)
+
+    @property
+    def validated(self) -> bool:
+        """Whether the present step was."""
+        return self.validated_step == self.step
+
+    def state_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a `state_dict`; what an older version did not know of starts anew."""
+        parts = {"position": Position(**state["position"]), "learning": Learning(**state.get("learning", {}))}
+        self.__dict__.update(Progress().__dict__ | state | parts)
+
+
+def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
+    """The step after which steps or epochs end the run, None if neither is limited.
+
+    Raises `UsageError` if the schedule reaches its end there and would still be warming up.
+    """
+    limits = [config.max_steps] if config.max_steps else []
+    if config.max_epochs:
+        # An epoch has as many batches as the next: their lengths are the same, in another order.
+        limits.append(math.ceil(config.max_epochs * len(batches.plan(0)) / config.accumulate))
+    last = min(limits, default=None)
+    if config.schedule in ENDING and last < config.warmup:
+        raise UsageError(
+            f"The run ends after {last:,} steps, so that the schedule {config.schedule} would end inside its "
+            f"training.warmup of {config.warmup:,}; shorten the warm-up, or train for more epochs."
+        )
+    return last
+
+
+def why_finished(progress: Progress, config: TrainingConfig, batches: TokenBatches) -> str | None:
+    """Which limit the run has reached, or None."""
+    if config.max_steps and progress.step >= config.max_steps:
+        return f"{config.max_steps} steps"
+    last_batch = progress.position.batch >= len(batches.plan(progress.position.epoch))
+    if config.max_epochs and progress.position.epoch + last_batch >= config.max_epochs:
+        return f"{config.max_epochs} epochs"
+    if config.max_minutes and progress.seconds >= 60 * config.max_minutes:
+        return f"{config.max_minutes:g} minutes"
+    if progress.stale >= config.patience:
+        return f"{config.patience} validations without a better BLEU"
+    return None

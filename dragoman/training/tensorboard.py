@@ -1,0 +1,66 @@
+"""The curves of a run as TensorBoard reads them."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from dragoman.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+CURVES = {
+    "step": {"loss": "loss/training", "learning_rate": "learning rate"},
+    "validation": {"valid_loss": "loss/validation", "bleu": "validation/BLEU", "chrf": "validation/chrF++"},
+}
+"""For each event the values that are drawn, and the names of their curves."""
+
+
+def require_tensorboard() -> None:
+    """Raise `UsageError` unless TensorBoard is installed."""
+    if find_spec("tensorboard") is None:
+        raise UsageError(
+            'training.tensorboard needs TensorBoard, which is not installed: type pip install "dragoman[tensorboard]", '
+            "or do without, since report.html has the same curves."
+        )
+
+
+class EventFile:
+    """Writes the events of a run into a folder for TensorBoard; used as `MetricsFile` is."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.writer: SummaryWriter | None = None
+        self._mark: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self.writer:
+            self.writer.close()
+
+    def forget_after(self, step: int) -> None:
+        """Begin, or go on, after `step`: TensorBoard hides what was written of later steps."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.__exit__()
+        self.writer = SummaryWriter(str(self.folder), purge_step=step + 1)
+
+    def write(self, event: str, values: dict[str, Any]) -> None:
+        """Draw what `CURVES` names, of the steps only every tenth, and the tokens per second between those."""
+        if event == "step" and values["step"] % 10:
+            return
+        for key, name in CURVES.get(event, {}).items():
+            if key in values:
+                self.writer.add_scalar(name, values[key], values["step"])
+        if event == "step":
+            self._speed(values)
+        elif event == "validation":
+            self._mark = {}  # its time is no step's
+
+    def _speed(self, values: dict[str, Any]) -> None:
+        if self._mark and values["seconds"] > self._mark["seconds"]:
+            tokens, seconds = (values[key] - self._mark[key] for key in ("tokens", "seconds"))
+            self.writer.add_scalar("tokens per second", tokens / seconds, values["step"])
+        self._mark = values

@@ -1,0 +1,163 @@
+"""`translate` and `score` as a user meets them, with a random model."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman import cli
+from dragoman.checkpoint import ModelDirectory
+from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.decoding.translator import Translator
+from dragoman.model import Transformer, TransformerConfig
+
+PAIRS = list(Bitext.open("builtin:grammar:31"))
+LINES = [source for source, _ in PAIRS[:3]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
+    size = tokenizer.vocab_size
+    torch.manual_seed(7)
+    options = {"d_model": 24, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
+    options |= {"num_encoder_layers": 1, "num_decoder_layers": 1, "projection_bias": True}
+    model = Transformer(TransformerConfig.preset("tiny", **options))
+    with torch.no_grad():
+        model.projection.bias[EOS_ID] = 2.0  # translations of several lengths
+    path = tmp_path_factory.mktemp("model") / "random"
+    ModelDirectory(model, tokenizer, tokenizer).save(path)
+    return path
+
+
+@pytest.fixture
+def dragoman(capfd, monkeypatch):
+    """A function that runs a command: exit code, stdout and stderr."""
+
+    def run(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return exit_.value.code, *capfd.readouterr()
+
+    return run
+
+
+def test_n_best_lines_tell_their_input_line_and_score(model, dragoman):
+    code, out, _ = dragoman("translate", model, "--n-best", 3, *LINES)
+    rows = [line.split("\t") for line in out.split("\n")[:-1]]
+    assert code == 0
+    assert [row[0] for row in rows] == [str(n) for n in range(1, 4) for _ in range(3)]
+    scores = [float(row[1]) for row in rows]
+    assert all(scores[i] >= scores[i + 1] for i in range(9) if i % 3 < 2)
+    _, plain, _ = dragoman("translate", model, *LINES)
+    assert [row[2] for row in rows[::3]] == plain.split("\n")[:-1]
+    _, out, _ = dragoman("translate", model, "--n-best", 3, "--json", *LINES)
+    lines = [json.loads(line) for line in out.split("\n")[:-1]]
+    assert [[t["text"] for t in (line, *line["alternatives"])] for line in lines] == [
+        [row[2] for row in rows[start : start + 3]] for start in range(0, 9, 3)
+    ]
+
+
+def test_alignments_are_a_column_of_links(model, dragoman):
+    code, out, _ = dragoman("translate", model, "--alignments", "--n-best", 2, *LINES)
+    rows = [line.split("\t") for line in out.split("\n")[:-1]]
+    assert code == 0
+    linked = 0
+    for number, _, text, alignment in rows:
+        for link in alignment.split():
+            source, target = map(int, link.split("-"))
+            assert source < len(LINES[int(number) - 1].split())
+            assert target < len([word for word in text.split(" ") if word])
+            linked += 1
+    assert linked
+    _, out, _ = dragoman("translate", model, "--alignments", "--json", LINES[0])
+    assert [f"{s}-{t}" for s, t in json.loads(out)["alignment"]] == rows[0][3].split()
+
+
+def test_a_glossary_a_prefix_and_forbidden_terms_are_kept_to(model, dragoman, tmp_path):
+    _, out, _ = dragoman("translate", model, *LINES)
+    word = max(out.split(), key=len)
+    (tmp_path / "glossary.tsv").write_text("the\tvoiture bleue\n", encoding="utf-8")
+    (tmp_path / "forbidden.txt").write_text(word + "\n", encoding="utf-8")
+    options = ["--glossary", tmp_path / "glossary.tsv", "--forbid", tmp_path / "forbidden.txt", "--prefix", "Oui, le"]
+    code, out, err = dragoman("translate", model, *options, *LINES)
+    assert code == 0, err
+    for source, target in zip(LINES, out.split("\n")[:-1], strict=True):
+        assert target.startswith("Oui, le")
+        assert ("voiture bleue" in target) >= ("the" in source.lower().split())
+        assert word not in target.split()
+
+
+def test_samples_follow_from_the_seed(model, dragoman):
+    def sampled(*options: object) -> str:
+        code, out, _ = dragoman("translate", model, "--sample", *options, *LINES)
+        assert code == 0
+        return out
+
+    assert sampled() == sampled("--seed", 1) != sampled("--seed", 2)
+    assert sampled("--top-k", 1, "--seed", 5) == sampled("--top-k", 1)
+
+
+def test_scores_of_given_pairs_come_in_their_order(model, dragoman, tmp_path):
+    pairs = [*PAIRS[:7], ("Yes.", "")]
+    for name, side in (("s.txt", 0), ("t.txt", 1)):
+        (tmp_path / name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    expected = Translator.load(model, device="cpu").score(pairs)
+    code, out, _ = dragoman("score", model, tmp_path / "s.txt", tmp_path / "t.txt", "--json")
+    scored = [json.loads(line) for line in out.split("\n")[:-1]]
+    assert code == 0
+    assert [each["tokens"] for each in scored] == [each.tokens for each in expected]
+    assert [each["log_prob"] for each in scored] == pytest.approx([each.log_prob for each in expected], abs=1e-4)
+    assert scored[7]["log_prob"] == pytest.approx(scored[7]["token_log_probs"][0])
+    code, out, _ = dragoman("score", model, tmp_path / "s.txt", tmp_path / "t.txt", "--length-penalty", 0)
+    rows = [line.split("\t") for line in out.split("\n")[:-1]]
+    assert [float(row[1]) for row in rows] == pytest.approx([each.log_prob for each in expected], abs=1e-3)
+    assert [row[0] for row in rows] == [row[1] for row in rows]
+    assert [int(row[2]) for row in rows] == [len(each.tokens) + 1 for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--n-best", "7"], 2, ["n_best", "7", "beam_size"]),
+        (["--temperature", "0.5"], 2, ["temperature", "sample"]),
+        (["--sample", "--top-p", "1.5"], 2, ["top_p", "1.5"]),
+        (["--diversity", "0.5"], 2, ["diversity", "n_best"]),
+        (["--diversity", "0.5", "--n-best", "2"], 2, ["beam_size", "multiple"]),
+        (["--max-copies", "1"], 2, ["max_copies", "very very"]),
+        (["--glossary", "nowhere.tsv"], 3, ["nowhere.tsv"]),
+        (["--glossary", "GLOSSARY", "--sample"], 2, ["glossary", "sample"]),
+        (["--glossary", "GLOSSARY", "--forbid", "FORBIDDEN"], 2, ["un chat noir", "'chat' is forbidden"]),
+        (["--ensemble", "nowhere"], 3, ["nowhere"]),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_a_sentence(options, code, words, model, dragoman, tmp_path):
+    (tmp_path / "GLOSSARY").write_text("cat\tun chat noir\n", encoding="utf-8")
+    (tmp_path / "FORBIDDEN").write_text("chat\n", encoding="utf-8")
+    files = [tmp_path / option if option.isupper() else option for option in options]
+    found, out, err = dragoman("translate", model, *files, "Hello.")
+    assert (found, out) == (code, "")
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert all(word in err for word in words), err
+
+
+def test_each_line_is_answered_before_the_next_is_written(model):
+    command = [sys.executable, "-m", "dragoman", "translate", str(model), "--workers", "1", "--quiet"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        answers = []
+        for line in LINES:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            answers.append(process.stdout.readline())  # waits forever if it is only given at the end
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+    assert all(answer.endswith("\n") for answer in answers)

@@ -1,0 +1,56 @@
+"""Corpora for the tests of checks: the built-in grammar, clean or with one thing wrong."""
+
+import random
+from collections.abc import Iterable
+from functools import cache
+
+from dragoman.data.bitext import Bitext
+from dragoman.data.check import Finding, Report, check
+from dragoman.data.grammar import generate
+
+Pairs = list[tuple[str, str]]
+ENGLISH_FRENCH = ("en", "fr")
+
+
+MOST = 2_003
+
+
+@cache
+def _grammar() -> Pairs:
+    return list(generate(MOST, seed=5))
+
+
+def clean(count: int) -> Pairs:
+    """Up to MOST English sentences with their French translations."""
+    assert count <= MOST
+    return _grammar()[:count]
+
+
+def german(count: int) -> list[str]:
+    """Sentences that are German beyond doubt."""
+    draw = random.Random(7)
+    who = ["Die alte Frau", "Der müde Bäcker", "Unser Nachbar", "Das kleine Mädchen", "Mein jüngerer Bruder"]
+    does = ["wartet seit gestern", "schläft trotz des Lärms", "arbeitet schon wieder", "sitzt ganz allein"]
+    where = ["vor dem Bahnhof", "hinter der großen Scheune", "neben unserem Haus", "unter einer hohen Brücke"]
+    return [" ".join([draw.choice(who), draw.choice(does), draw.choice(where)]) + "." for _ in range(count)]
+
+
+def bitext(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_FRENCH) -> Bitext:
+    """As if read from a file."""
+    return Bitext(lambda: pairs, name="planted", languages=languages)
+
+
+def report(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_FRENCH, **held_out: Pairs) -> Report:
+    """All checks on pairs to train on, and on parts held out."""
+    return check(bitext(pairs, languages=languages), held_out={part: bitext(given) for part, given in held_out.items()})
+
+
+def problems(found: Report) -> list[Finding]:
+    """The findings that a user must not overlook."""
+    return [finding for finding in found.findings if finding.severity == "problem"]
+
+
+def only(findings: Iterable[Finding], kind: str) -> Finding:
+    """The one finding of a kind."""
+    (finding,) = (each for each in findings if each.kind == kind)
+    return finding

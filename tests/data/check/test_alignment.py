@@ -1,0 +1,119 @@
+"""Alignment: stretches out of step are found where they are, and nowhere else."""
+
+import random
+
+import numpy as np
+import pytest
+
+from dragoman.data.check import report as report_module
+from dragoman.data.check.alignment import CERTAIN, FARTHEST, Alignment, Stretch, signature
+from dragoman.data.check.report import Block, PartReport, Side
+from tests.data.check.corpora import Pairs, bitext, clean
+
+COUNT = 2_003
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Pairs:
+    return clean(COUNT)
+
+
+def examined(pairs: Pairs) -> Alignment:
+    part = PartReport("train", "list", Side("en"), Side("fr"), pairs=len(pairs))
+    alignment = Alignment(part)
+    for block in Block.each(bitext(pairs)):
+        alignment.add(block)
+    return alignment
+
+
+def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
+    """The source of line N, from `first` to `last`, has its target in line N + `distance`."""
+    targets = [target for _, target in pairs]
+    inside = targets[first - 1 : last]
+    turn = -distance % len(inside)
+    targets[first - 1 : last] = inside[turn:] + inside[:turn]
+    return [(source, target) for (source, _), target in zip(pairs, targets, strict=True)]
+
+
+@pytest.mark.parametrize("distance", [-5, -2, -1, 1, 3])
+@pytest.mark.parametrize(("first", "last"), [(1, COUNT), (1_001, COUNT), (701, 1_301)])
+def test_a_stretch_out_of_step_is_found_with_distance_and_place(corpus, distance, first, last):
+    (finding,) = examined(shifted(corpus, distance, first, last)).findings()
+    assert (finding.kind, finding.severity) == ("misaligned", "problem")
+    lines = "1 line " if abs(distance) == 1 else f"{abs(distance)} lines "
+    assert lines + ("later" if distance > 0 else "earlier") in finding.what
+    assert abs(finding.tally.examples[0] - first) <= 15
+    assert abs(finding.tally.count - (last - first + 1)) <= 30
+    assert ("the end" in finding.what) == (last == COUNT)
+
+
+def test_two_stretches_are_both_found(corpus):
+    pairs = shifted(shifted(corpus, 1, 401, 900), -2, 1_301, 1_800)
+    found = list(examined(pairs).findings())
+    assert [abs(f.tally.examples[0] - first) <= 15 for f, first in zip(found, (401, 1_301), strict=True)] == [True] * 2
+    assert ["1 line later" in found[0].what, "2 lines earlier" in found[1].what] == [True, True]
+
+
+def test_distances_that_fit_less_well_are_not_told_too(corpus):
+    twice = [pair for pair in corpus[:701] for _ in range(2)]
+    (finding,) = examined(shifted(twice, 3, 501, 1_402)).findings()
+    assert "3 lines later" in finding.what
+
+
+def test_aligned_corpora_stay_far_from_the_threshold(corpus):
+    by_length = sorted(corpus, key=lambda pair: len(pair[0]))
+    by_text = sorted(corpus)
+    several = sorted(corpus[:701] * 3)
+    for pairs in (corpus, by_length, by_text, several):
+        alignment = examined(pairs)
+        assert list(alignment.findings()) == []
+        assert max(stretch.best_gain for stretch in alignment.stretches) < CERTAIN / 2
+
+
+def test_sides_of_different_texts_are_told_from_one(corpus):
+    targets = [target for _, target in corpus]
+    random.Random(3).shuffle(targets)
+    (finding,) = examined([(s, t) for (s, _), t in zip(corpus, targets, strict=True)]).findings()
+    assert finding.kind == "unrelated"
+    assert examined(corpus).certainty > 30
+    # Too few lines to say anything.
+    assert list(examined([(s, t) for (s, _), t in zip(corpus[:97], targets, strict=False)]).findings()) == []
+
+
+def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
+    pairs = shifted(corpus[:1_009], -1, 501, 1_009)
+    (whole,) = examined(pairs).findings()
+    for size in (13, 97):
+        monkeypatch.setattr(report_module, "PAIRS_PER_BLOCK", size)
+        alignment = examined(pairs)
+        (finding,) = alignment.findings()
+        assert all(stretch.steps == len(pairs) - 2 * FARTHEST for stretch in alignment.stretches)
+        assert finding.what.endswith("to the end, their targets 1 line earlier")
+        assert abs(finding.tally.examples[0] - whole.tally.examples[0]) <= 5
+
+
+def test_the_cumulative_sum_is_that_of_the_definition():
+    draw = np.random.default_rng(2)
+    gains = draw.normal(-0.1, 1.0, 997)
+    height, start, best = 0.0, 0, (0.0, 0, 0)
+    for place, gain in enumerate(gains):
+        if height + gain <= 0:
+            height, start = 0.0, place + 1
+        else:
+            height += gain
+        if height > best[0]:
+            best = (height, start, place)
+    for size in (7, 13, 997):
+        stretch = Stretch(1, start=0)
+        for place in range(0, len(gains), size):
+            stretch.add(gains[place : place + size], place)
+        assert (stretch.best_gain, stretch.first, stretch.last) == (pytest.approx(best[0]), *best[1:])
+
+
+def test_a_signature_keeps_what_translations_share():
+    english, russian = signature("Did Tom pay 1984 dollars in Moscow?"), signature("Заплатил 1984 доллара?")
+    assert (english & russian).bit_count() == 2
+    assert (signature("In Moscow.") & signature("À Moscou.")).bit_count() == 1
+    assert signature("٣ ？") == signature("3 ?")
+    assert signature("nothing to hold on to.") == 0
+    assert signature("9" * 5_003) > 0

@@ -1,0 +1,180 @@
+"""From corpora to what training reads: weights, splits without leaks, samples for tokenizers, a second attempt."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.config import DataConfig, RunConfig, resolve
+from dragoman.data import preparation
+from dragoman.data.bitext import Bitext, copies, folded, open_corpora, share
+from dragoman.data.entries import Pair
+from dragoman.data.grammar import generate
+from dragoman.data.preparation import PreparedData, prepare
+from dragoman.errors import DataError
+from tests.data.files import write
+
+PAIRS = list(generate(211))
+
+
+def tsv(path: Path, pairs: list[Pair]) -> str:
+    return str(write(path, "".join(f"{source}\t{target}\n" for source, target in pairs)))
+
+
+def config(*settings: str) -> RunConfig:
+    return resolve({}, ["tokenizer.vocab_size=400", "data.held_out=13", *settings])
+
+
+def prepared(folder: Path, run: RunConfig) -> PreparedData:
+    folder.mkdir(exist_ok=True)
+    prepare(open_corpora(run.data), run, folder)
+    return PreparedData.open(folder, run)
+
+
+def epoch(data: PreparedData) -> Counter[Pair]:
+    """How often each pair occurs in an epoch, read back from the token ids."""
+    decode = data.source_tokenizer.decode
+    rows = np.concatenate(data.train.plan(0)).tolist()
+    return Counter((decode(data.train.source[i].tolist()), decode(data.train.target[i].tolist())) for i in rows)
+
+
+def test_corpora_are_one_and_their_weights_count_in_training_alone(tmp_path: Path):
+    first, second = PAIRS[:101], PAIRS[101:]
+    corpora = [{"source": tsv(tmp_path / "a.tsv", first), "weight": 3}, {"source": tsv(tmp_path / "b.tsv", second)}]
+    data = prepared(tmp_path / "data", config(f"data.corpora={json.dumps(corpora)}"))
+    held_out = [tuple(pair) for pair in data.valid_pairs + data.test_pairs]
+    assert len(held_out) == len(set(held_out)) == 26
+    assert set(held_out) & set(first)
+    assert set(held_out) & set(second)
+    expected = {pair: 3 for pair in first} | {pair: 1 for pair in second}
+    assert epoch(data) == {pair: times for pair, times in expected.items() if pair not in held_out}
+    assert data.about.train_pairs == epoch(data).total()
+
+
+def test_no_source_sentence_is_in_two_parts_whatever_corpus_it_is_in(tmp_path: Path):
+    again = [(source.upper(), f"{target} Oui.") for source, target in PAIRS]
+    corpora = [{"source": tsv(tmp_path / name, pairs)} for name, pairs in (("a.tsv", PAIRS), ("b.tsv", again))]
+    data = prepared(tmp_path / "data", config(f"data.corpora={json.dumps(corpora)}"))
+    parts = [data.valid_pairs, data.test_pairs, list(epoch(data))]
+    sources = [{folded(source) for source, _ in part} for part in parts]
+    assert [len(part) for part in sources] == [13, 13, 211 - 26]
+    assert not sources[0] & sources[1] | sources[0] & sources[2] | sources[1] & sources[2]
+
+
+def test_a_fraction_of_a_weight_is_that_share_of_the_pairs():
+    counts = Counter(copies(("x", str(number)), 2.3) for number in range(2_003))
+    # Of 2,003 draws with probability 0.3, 601 on average, standard deviation 20.5.
+    assert counts.keys() == {2, 3}
+    assert abs(counts[3] - 601) < 5 * 20.5
+    assert {copies(pair, 2) for pair in PAIRS} == {2}
+    chosen = {pair for pair in PAIRS if copies(pair, 0.3)}
+    assert chosen < {pair for pair in PAIRS if copies(pair, 0.6)}
+
+
+def test_the_first_corpus_tells_the_languages_of_the_others(tmp_path: Path):
+    first = tsv(tmp_path / "my.en-fr.tsv", PAIRS[:3])
+    lines = [json.dumps({"fr": target, "en": source}) for source, target in PAIRS[3:5]]
+    second = str(write(tmp_path / "b.jsonl", "\n".join(lines)))
+    corpus = open_corpora(DataConfig(corpora=[{"source": first}, {"source": second}]))
+    assert list(corpus) == PAIRS[:5]
+    assert corpus.name == "my.en-fr+b"
+    turned = open_corpora(DataConfig(source=second, languages=("fr", "en")))
+    assert list(turned) == [pair[::-1] for pair in PAIRS[3:5]]
+
+
+def test_repeated_pairs_are_dropped_in_a_corpus_and_weights_of_two_add_up(tmp_path: Path):
+    corpora = [
+        {"source": tsv(tmp_path / "a.tsv", [*PAIRS[:2], PAIRS[0]]), "weight": 2},
+        {"source": tsv(tmp_path / "b.tsv", PAIRS[:1])},
+    ]
+    corpus = open_corpora(DataConfig(corpora=corpora))
+    assert list(corpus.weighted()) == [PAIRS[0], PAIRS[0], PAIRS[1], PAIRS[1], PAIRS[0]]
+    assert list(corpus) == [PAIRS[0], PAIRS[1], PAIRS[0]]
+    assert corpus.report.dropped == {"repeats another pair": 1}
+
+
+def test_held_out_files_are_scored_as_they_are_and_nothing_is_split_off(tmp_path: Path):
+    train, valid, test = PAIRS[:150], PAIRS[150:160] * 2, [*PAIRS[160:170], ("x\ufffd", "y\0"), ("x", "")]
+    settings = [f"data.{name}=[{tsv(tmp_path / name, pairs)}]" for name, pairs in (("valid", valid), ("test", test))]
+    run = config(f"data.source={tsv(tmp_path / 'train.tsv', train)}", *settings)
+    data = prepared(tmp_path / "data", run)
+    assert epoch(data) == Counter(train)
+    assert sorted(map(tuple, data.valid_pairs)) == sorted(valid)
+    assert sorted(map(tuple, data.test_pairs)) == sorted(test[:-1])
+
+
+def test_the_account_has_every_reason_and_the_most_frequent_first(tmp_path: Path):
+    dirty = [("", "x"), *[PAIRS[0]] * 4, ("a\0", "b"), ("w " * 131, "w " * 130)]
+    run = config(f"data.source={tsv(tmp_path / 'a.tsv', PAIRS + dirty)}", "data.max_length=131")
+    data = prepared(tmp_path / "data", run)
+    assert list(data.about.dropped.items()) == [
+        ("repeats another pair", 4),
+        ("source is empty", 1),
+        ("damaged characters (control characters, U+FFFD)", 1),
+        ("more than 131 tokens", 1),
+    ]
+
+
+def test_tokenizers_learn_from_a_sample_that_does_not_depend_on_the_order(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(preparation, "TOKENIZER_PAIRS", 61)
+    seen: list[list[Pair]] = []
+    train = preparation._train_tokenizers
+    monkeypatch.setattr(
+        preparation, "_train_tokenizers", lambda bitext, run: seen.append(list(bitext)) or train(bitext, run)
+    )
+    for name, pairs in (("a", PAIRS), ("b", PAIRS[::-1])):
+        prepared(tmp_path / name, config(f"data.source={tsv(tmp_path / f'{name}.tsv', pairs)}"))
+    # 185 pairs drawn with probability 61 / 211: 53 on average, standard deviation 6.2.
+    assert abs(len(seen[0]) - 53) < 5 * 6.2
+    assert seen[0] == seen[1][::-1]
+    assert len({share(pair, "tokenizer") for pair in PAIRS} | {share(pair, "copies") for pair in PAIRS}) == 2 * 211
+
+
+def test_long_sentences_are_encoded_few_at_a_time(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(preparation, "CHARACTERS_AT_ONCE", 997)
+    chunks = list(preparation._chunks(PAIRS))
+    assert [pair for chunk in chunks for pair in chunk] == PAIRS
+    longest = max(len(source) + len(target) for source, target in PAIRS)
+    sizes = [sum(len(source) + len(target) for source, target in chunk) for chunk in chunks]
+    assert max(sizes) <= 997 + longest
+    assert min(sizes[:-1]) > 997
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_a_preparation_that_broke_off_is_done_again_to_the_same_bytes(tmp_path: Path, monkeypatch):
+    run = config(f"data.source={tsv(tmp_path / 'a.tsv', PAIRS)}")
+    prepared(tmp_path / "whole", run)
+
+    def breaks_off(path: Path, pairs, *rest, **options):
+        if path.name == "train":
+            next(iter(pairs))
+            raise KeyboardInterrupt
+        return write_stores(path, pairs, *rest, **options)
+
+    write_stores = preparation._write_stores
+    (tmp_path / "again").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "_write_stores", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(open_corpora(run.data), run, tmp_path / "again")
+    assert not (tmp_path / "again" / "about.json").exists()
+    prepared(tmp_path / "again", run)
+    assert contents(tmp_path / "again") == contents(tmp_path / "whole")
+
+
+def test_what_cleaning_empties_is_said(tmp_path: Path):
+    copied = [
+        (f"This sentence is number {n} of those that nobody translated into another language.",) * 2 for n in range(40)
+    ]
+    run = config(f"data.source={tsv(tmp_path / 'a.tsv', copied)}")
+    with pytest.raises(DataError, match="a has 0 different source sentences"):
+        prepare(open_corpora(run.data), run, tmp_path)
+
+
+def test_a_bitext_without_corpora_is_weighted_once():
+    assert list(Bitext(lambda: PAIRS, name="x").cleaned().weighted()) == PAIRS

@@ -1,0 +1,64 @@
+"""Word alignments: links from attention, by words, the same in a batch as alone."""
+
+import pytest
+import torch
+
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.alignment import align, links, pharaoh, word_giving_attention, words
+from dragoman.model import Transformer, TransformerConfig
+
+TEXTS = ["le chat noir dort", "un  café", "deux\u2028lignes ici", "x", "日本 語"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(TEXTS, vocab_size=277)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Tokenizer) -> Transformer:
+    size = tokenizer.vocab_size
+    torch.manual_seed(5)
+    options = {"d_model": 30, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
+    return Transformer(TransformerConfig.preset("tiny", **options)).eval()
+
+
+def test_a_word_is_linked_to_the_word_its_tokens_attend_to_most() -> None:
+    # Source: word 0 is tokens 0 and 1, word 1 is token 2, then the end. Target: word 0 is token 0, word 1 is 1 and 2.
+    weights = torch.tensor([[0.3, 0.3, 0.4, 0.0], [0.5, 0.0, 0.4, 0.1], [0.0, 0.0, 0.6, 0.4], [0.0, 0.0, 0.0, 1.0]])
+    assert links(weights, [[0, 1], [2]], [[0], [1, 2]]) == [(0, 0), (1, 1)]
+
+
+def test_a_word_that_attends_to_the_end_is_not_linked() -> None:
+    weights = torch.tensor([[0.1, 0.2, 0.7], [0.6, 0.1, 0.3], [0.0, 0.0, 1.0]])
+    assert links(weights, [[0], [1]], [[0], [1]]) == [(0, 1)]
+    assert links(weights, [], [[0], [1]]) == []
+    assert links(weights, [[0], [1]], []) == []
+
+
+def test_links_as_text() -> None:
+    assert pharaoh([(0, 0), (2, 1)]) == "0-0 2-1"
+    assert pharaoh([]) == ""
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_words_are_what_spaces_separate(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    spelled = [tokenizer.decode([ids[i] for i in word]).strip(" ") for word in words(tokenizer, ids)]
+    assert spelled == [word for word in text.split(" ") if word]
+
+
+@torch.no_grad()
+def test_a_batch_is_aligned_as_each_pair_alone(model: Transformer, tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_batch(TEXTS)
+    pairs = list(zip(ids, ids[::-1], strict=True))
+    widths = [max(map(len, side)) for side in zip(*pairs, strict=True)]
+    source_ids = torch.tensor([[*s, 3, *[0] * (widths[0] - len(s))] for s, _ in pairs])
+    target_ids = torch.tensor([[2, *t, *[3] * (widths[1] - len(t))] for _, t in pairs])
+    found = align(model, source_ids, target_ids, pairs=pairs, tokenizers=(tokenizer, tokenizer))
+    for links_, (source, target), text in zip(found, pairs, TEXTS[::-1], strict=True):
+        weights = word_giving_attention(model, torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
+        assert links_ == links(weights[0], words(tokenizer, source), words(tokenizer, target))
+        places = [target_word for _, target_word in links_]
+        assert places == sorted(set(places))
+        assert not places or places[-1] < len([word for word in text.split(" ") if word])

@@ -1,0 +1,67 @@
+"""Ensembles: the mean of probabilities, step by step and through the translator."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
+from dragoman.decoding.search import beam_search
+from dragoman.decoding.translator import Translator
+from dragoman.errors import DataError
+from dragoman.model import Transformer, TransformerConfig
+from tests.decoding.chains import BOS, Chain, agree, chains
+
+WORDS = ["the", "red", "house", "is", "old", "and", "a", "cat", "sees", "two", "dogs"]
+TEXTS = ["the red house is old", "a cat sees two dogs", "two cats", "old dogs and the house"]
+
+
+def directory(path: Path, seed: int, *, vocab_size: int = 271, d_model: int = 24) -> Path:
+    """A random model of this width."""
+    tokenizer = Tokenizer.train(WORDS, vocab_size=vocab_size)
+    size = tokenizer.vocab_size
+    torch.manual_seed(seed)
+    options = {"d_model": d_model, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
+    ModelDirectory(Transformer(TransformerConfig.preset("tiny", **options)), tokenizer, tokenizer).save(path)
+    return path
+
+
+def test_several_models_search_like_one_with_their_mean_probabilities() -> None:
+    tables = [chains(seed, sentences=5, positions=7, vocab=11) for seed in (7, 11, 13)]
+    mean = torch.stack([table.exp() for table in tables]).mean(0).log()
+    options = {"beam_size": 3, "max_lengths": [7, 3, 5, 7, 1], "bos_id": BOS, "eos_id": 3}
+    found = beam_search(EnsembleStepper([Chain(table) for table in tables]), **options)
+    for one, other in zip(found, beam_search(Chain(mean), **options), strict=True):
+        agree(one, other)
+
+
+def test_the_mean_of_impossible_tokens_is_impossible() -> None:
+    rows = [torch.tensor([-torch.inf, 0.0]), torch.tensor([-torch.inf, -torch.inf])]
+    assert mean_of_probabilities(rows).exp().tolist() == [0.0, 0.5]
+
+
+def test_a_model_twice_is_that_model(tmp_path: Path) -> None:
+    path = directory(tmp_path / "a", 3)
+    options = {"beam_size": 3}
+    one = Translator.load(path, device="cpu").translate(TEXTS, **options)
+    two = Translator.load(path, device="cpu", ensemble=[path]).translate(TEXTS, **options)
+    assert [t.text for t in one] == [t.text for t in two]
+    assert [t.score for t in one] == pytest.approx([t.score for t in two], abs=1e-5)
+
+
+def test_models_of_several_sizes_agree_on_the_mean_of_each_tokens_probability(tmp_path: Path) -> None:
+    a, b = directory(tmp_path / "a", 3), directory(tmp_path / "b", 5, d_model=36)
+    both = Translator.load(a, device="cpu", ensemble=[b])
+    pairs = [(text, t.text) for text, t in zip(TEXTS, both.translate(TEXTS, beam_size=2), strict=True)]
+    single = [Translator.load(path, device="cpu").score(pairs) for path in (a, b)]
+    for together, first, second in zip(both.score(pairs), *single, strict=True):
+        mean = [torch.tensor(each.token_log_probs).exp() for each in (first, second)]
+        assert together.token_log_probs == pytest.approx(((mean[0] + mean[1]) / 2).log().tolist(), abs=1e-4)
+
+
+def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    a, b = directory(tmp_path / "a", 3), directory(tmp_path / "b", 3, vocab_size=263)
+    with pytest.raises(DataError, match=r"b has another vocabulary than .*a, so"):
+        Translator.load(a, device="cpu", ensemble=[b])

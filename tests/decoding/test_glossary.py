@@ -1,0 +1,160 @@
+"""Terms in files and sentences, and a forbidden term against models that insist on it."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.decoding.glossary import ForbiddenTerms, Glossary, joints, read_glossary, read_terms
+from dragoman.decoding.rules import RuledStepper
+from dragoman.decoding.search import beam_search, greedy_search
+from dragoman.errors import DataError
+
+TEXTS = ["le chat noir et le château", "l'ordinateur voit un café", "New York, une pomme de terre", "chaton chats"] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(TEXTS, vocab_size=317)
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+
+def test_a_glossary_is_lines_of_two_terms(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("computer\tordinateur\n\nNew York \t New York\ncomputer\tordinateur\n", encoding="utf-8")
+    assert read_glossary(path) == {"computer": "ordinateur", "New York": "New York"}
+    path.write_text("a\n\n b c \n", encoding="utf-8")
+    assert read_terms(path) == ["a", "b c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cat\tchat\ndog\n", "terms.tsv, line 2 is not a source term, a tab and a target term: 'dog'"),
+        ("cat\tchat\tminou\n", "line 1 is not"),
+        ("\tchat\n", "line 1 is not"),
+        ("cat\tchat\n\ncat\tminou\n", "line 3 gives 'cat' a second translation"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_glossary(path)
+
+
+# ---- terms in sentences ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "targets"),
+    [
+        ("The cat sees a CAT.", ["chat"]),
+        ("Concatenate the cats.", []),
+        ("a cat-like cat", ["chat"]),
+        ("An Apple a day", ["Apple"]),
+        ("an apple a day", []),
+        ("I live in New York City, not in Yorkshire.", ["New York"]),
+        ("york, new york", ["ville"]),
+        ("York and the cat", ["ville", "chat"]),
+        ("pommes de terre", []),
+        ("a cafe\u0301", ["café"]),
+        ("", []),
+    ],
+)
+def test_terms_are_whole_words_the_longest_first(tokenizer: Tokenizer, sentence: str, targets: list[str]) -> None:
+    terms = {"cat": "chat", "Apple": "Apple", "New York City": "New York", "york": "ville", "café": "café"}
+    assert Glossary(terms, tokenizer).targets(sentence) == targets
+
+
+def test_terms_are_spelled_as_within_a_sentence_and_after_an_apostrophe(tokenizer: Tokenizer) -> None:
+    (term,) = Glossary({"computer": "ordinateur"}, tokenizer).terms("a computer")
+    whole = tokenizer.encode("l'ordinateur voit ordinateur")
+    for ids, text in ((term.spelling, "ordinateur"), (term.joined, "'ordinateur")):
+        assert any(whole[i : i + len(ids)] == ids for i in range(len(whole)))
+        assert tokenizer.decode([*tokenizer.encode("'"), *ids]).endswith(text)
+    marks = joints(tokenizer)
+    assert marks[tokenizer.encode("l'")[-1]]
+    assert not marks[tokenizer.encode("chat")[-1]]
+
+
+# ---- forbidden terms -------------------------------------------------------------------------
+
+
+class Insists:
+    """A stepper that goes on with any token that spells more of a text, the likelier the longer it is."""
+
+    def __init__(self, tokenizer: Tokenizer, text: str, rows: int):
+        self.pieces = [tokenizer.decode([i]).encode() if i > EOS_ID else b"" for i in range(tokenizer.vocab_size)]
+        names = tokenizer.pieces(range(tokenizer.vocab_size))
+        for i, name in enumerate(names):  # a stray byte has no text of its own
+            if match := re.fullmatch("<([0-9A-F]{2})>", name):
+                self.pieces[i] = bytes.fromhex(match[1])
+            elif i > EOS_ID:
+                self.pieces[i] = name.replace("▁", " ").encode()
+        self.text, self.written = (" " + text).encode(), [b""] * rows
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.written = [w + self.pieces[t] for w, t in zip(self.written, tokens.tolist(), strict=True)]
+        scores = torch.full((len(tokens), len(self.pieces)), -20.0)
+        for row, written in enumerate(self.written):
+            # Wherever it left the text, it takes it up again.
+            places = [i for i in range(len(written) + 1) if self.text.startswith(written[i:])]
+            rest = self.text[len(written) - places[0] :]
+            for token, piece in enumerate(self.pieces):
+                if piece and rest.startswith(piece):
+                    scores[row, token] = 3.0 * len(piece)
+            if not rest:
+                scores[row, EOS_ID] = 30.0
+        return scores.log_softmax(-1)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.written = [self.written[row] for row in rows.tolist()]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize(
+    ("text", "forbidden"),
+    [
+        ("le chat noir", "chat"),
+        ("Chat noir", "chat"),
+        ("le CHAT", "chat"),
+        ("un café, un", "café"),
+        ("l'ordinateur voit", "ordinateur"),
+        ("New York, une", "New York"),
+        ("une pomme de terre", "pomme de terre"),
+        ("é a", "é"),
+    ],
+)
+def test_a_forbidden_term_is_not_said_in_any_spelling(
+    tokenizer: Tokenizer, text: str, forbidden: str, beam_size: int
+) -> None:
+    search = beam_search if beam_size > 1 else greedy_search
+    options = {"max_lengths": [29], "bos_id": 2, "eos_id": EOS_ID} | ({"beam_size": 4} if beam_size > 1 else {})
+    ((free, *_),) = search(Insists(tokenizer, text, 1), **options)
+    assert tokenizer.decode(free.tokens) == text
+    word = re.compile(rf"(?<!\w){re.escape(forbidden)}(?!\w)", re.IGNORECASE)
+    assert word.search(text)
+    ban = ForbiddenTerms([forbidden, "unrelated"], tokenizer)
+    for h in search(RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]]), **options)[0]:
+        assert not word.search(tokenizer.decode(h.tokens))
+
+
+@pytest.mark.parametrize("text", ["le château", "un achat", "chats", "York, New", "New", "pomme de", "terre"])
+def test_what_is_not_forbidden_can_be_said(tokenizer: Tokenizer, text: str) -> None:
+    ban = ForbiddenTerms(["chat", "New York", "pomme de terre"], tokenizer)
+    stepper = RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]])
+    ((best, *_),) = beam_search(stepper, beam_size=4, max_lengths=[29], bos_id=2, eos_id=EOS_ID)
+    assert tokenizer.decode(best.tokens) == text
+
+
+def test_a_term_with_capitals_is_forbidden_as_it_is_written(tokenizer: Tokenizer) -> None:
+    ban = ForbiddenTerms(["New York"], tokenizer)
+    assert ban.found("in New York.") == "New York"
+    assert ban.found("in new york.") is None
+    assert ForbiddenTerms(["new york"], tokenizer).found("in New York.") == "New York"

@@ -1,0 +1,123 @@
+"""Several runs side by side: true figures, the differing settings, a page that loads nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from dragoman.config import resolve
+from dragoman.errors import DataError
+from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
+from dragoman.report.comparison_page import write_comparison
+from dragoman.report.pictures import OVERLAYS
+from tests.report.runs import EVALUATION, steps, validation
+from tests.report.test_page import EVIL, Page
+
+
+def write_run(path: Path, *settings: str, tested: bool = True, test_pairs: str = "[]", events: Any = None) -> Path:
+    """The files of a run that was never run."""
+    data = path / "run" / "data"
+    data.mkdir(parents=True)
+    config = resolve({}, ["data.source=/home/secret/pairs.tsv", *settings])
+    (path / "run" / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+    events = [*steps(31), validation(10), validation(30), validation(20)] if events is None else events
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    (path / "run" / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    (data / "about.json").write_text(json.dumps({"train_pairs": 5003}), encoding="utf-8")
+    (data / "test.json").write_text(test_pairs, encoding="utf-8")
+    if tested:
+        (path / "run" / "evaluation.json").write_text(json.dumps(EVALUATION), encoding="utf-8")
+        save_file({"a": np.zeros((7, 11), np.float32), "b": np.zeros(13, np.float32)}, path / "model.safetensors")
+    return path
+
+
+def test_the_figures_of_a_run(tmp_path: Path):
+    figures = ComparedRun.read(write_run(tmp_path / "a", "size=small")).figures()
+    assert figures == {
+        "run": str(tmp_path / "a"),
+        "size": "small",
+        "data": "pairs.tsv",
+        "pairs": 5003,
+        "weights": 7 * 11 + 13,
+        "steps": 31,
+        "minutes": pytest.approx(31 * 7 / 60),
+        "tokens_per_second": pytest.approx(100),
+        "best_step": 30,
+        "valid_bleu": pytest.approx(11.3),
+        "test_bleu": 31.25,
+        "test_signature": "nrefs:1|tok:13a",
+    }
+
+
+def test_the_time_of_a_validation_is_not_that_of_a_step(tmp_path: Path):
+    events = steps(9)
+    for event in events[4:]:
+        event["seconds"] += 1000.0
+    run = ComparedRun.read(write_run(tmp_path / "a", events=events))
+    assert run.figures()["tokens_per_second"] == pytest.approx(100)
+
+
+def test_an_average_can_be_the_best(tmp_path: Path):
+    average = {"event": "average", "steps": [10, 20, 30], "bleu": 12.5, "better": True, "valid_loss": 2.0}
+    figures = ComparedRun.read(write_run(tmp_path / "a", events=[*steps(31), validation(10), average])).figures()
+    assert (figures["best_step"], figures["valid_bleu"]) == (30, 12.5)
+
+
+def test_a_run_that_has_just_begun_can_be_compared(tmp_path: Path):
+    young = ComparedRun.read(write_run(tmp_path / "young", tested=False, events=[]))
+    done = ComparedRun.read(write_run(tmp_path / "done"))
+    rows = table_rows([young, done])
+    assert rows["Test BLEU"] == ["-", "31.2"]
+    assert rows["Weights"] == ["-", "90"]
+    assert rows["Tokens/s"] == ["-", "100"]
+    write_comparison(tmp_path / "page.html", [young, done])
+
+
+def test_only_settings_that_differ_are_shown(tmp_path: Path):
+    first = write_run(tmp_path / "a", "training.warmup=7", "model.dropout=0.3")
+    second = write_run(tmp_path / "b", "training.warmup=11", "data.source=/elsewhere/more.tsv")
+    runs = [ComparedRun.read(path) for path in (first, second)]
+    assert differing_settings(runs) == {
+        "data.source": ["/home/secret/pairs.tsv", "/elsewhere/more.tsv"],
+        "training.warmup": [7, 11],
+        "model.dropout": [0.3, None],
+    }
+    assert setting_rows(runs)["data.source"] == ["pairs.tsv", "more.tsv"]
+    assert setting_rows(runs)["model.dropout"] == ["0.3", "-"]
+    assert differing_settings([runs[0], runs[0]]) == {}
+
+
+def test_scores_of_other_pairs_are_not_silently_set_side_by_side(tmp_path: Path):
+    first, same = (ComparedRun.read(write_run(tmp_path / name)) for name in "ab")
+    other = ComparedRun.read(write_run(tmp_path / "c", test_pairs='[["a", "b"]]'))
+    assert remarks([first, same]) == ["Test BLEU is nrefs:1|tok:13a."]
+    assert "cannot be compared" in remarks([first, other])[1]
+
+
+@pytest.mark.parametrize("missing", ["run/config.yaml", "run/data/about.json", "run/data/test.json"])
+def test_a_folder_without_a_run_is_refused_by_name(tmp_path: Path, missing: str):
+    path = write_run(tmp_path / "a")
+    (path / missing).unlink()
+    with pytest.raises(DataError, match="holds no run to compare") as caught:
+        ComparedRun.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_page_loads_nothing_shows_all_and_hides_folders(tmp_path: Path):
+    evil = f"data.source=/home/secret/{EVIL.replace('/', '')}"
+    runs = [ComparedRun.read(write_run(tmp_path / "one", evil)), ComparedRun.read(write_run(tmp_path / "two"))]
+    write_comparison(tmp_path / "page.html", runs)
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    parsed = Page(html)
+    assert parsed.open == []
+    assert not parsed.tags & {"script", "link", "iframe", "img", "form"}
+    assert "secret" not in html
+    assert str(tmp_path) not in html
+    for text in ("1 one", "2 two", "31.2", "90", "nrefs:1|tok:13a", "data.source", EVIL.replace("/", "")):
+        assert text in parsed.text
+    assert html.count("<svg") == len(OVERLAYS)
+    ids = [value for name, value in parsed.attributes if name == "id"]
+    assert len(ids) == len(set(ids))

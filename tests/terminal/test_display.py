@@ -1,0 +1,71 @@
+"""Notes and tables: on a terminal, in a pipe, without colours, and when quiet."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from dragoman.terminal import Display, console, results_table, scores_table
+from dragoman.terminal.remaining import Limits
+
+FIGURES = {
+    "bleu": 41.126, "chrf": 60.0, "ter": 40.0, "signatures": dict.fromkeys(("bleu", "chrf", "ter"), "nrefs:1|" * 20),
+    "perplexity": 3.5, "token_accuracy": 0.75, "sentences_per_second": 100.0, "sentences": 1000,
+}  # fmt: skip
+STEP = {"step": 1, "epoch": 0, "loss": 5.0, "learning_rate": 1e-3, "tokens": 700, "seconds": 1.0}
+
+
+def display(*, quiet: bool = False, tty: bool = False) -> Display:
+    shown = Display(quiet=quiet)
+    shown.console = Console(file=io.StringIO(), force_terminal=tty, width=120, color_system=None)
+    return shown
+
+
+def test_quiet_leaves_warnings_only():
+    shown = display(quiet=True)
+    shown.note("a note")
+    shown.show(scores_table("title", FIGURES))
+    with shown.status("working"), shown.progress("working") as advance, shown.training(Limits()) as view:
+        advance(1)
+        view.report("step", STEP)
+    shown.warn("careful [b]x[/b]")
+    assert shown.console.file.getvalue() == "Warning: careful [b]x[/b]\n"
+
+
+def test_the_cursor_comes_back_whatever_ends_a_training():
+    shown = display(tty=True)
+
+    def interrupted() -> None:
+        with shown.training(Limits()) as view:
+            view.report("step", STEP)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    written = shown.console.file.getvalue()
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")  # shown after it was hidden
+
+
+def test_no_color_leaves_no_styles_at_all(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, for rich
+    for value, styled in (("", True), ("1", False)):
+        monkeypatch.setenv("NO_COLOR", value)
+        written = console()
+        written.file = io.StringIO()
+        written.print("[bold red]x[/]")
+        assert ("\x1b" in written.file.getvalue()) == styled
+
+
+def test_a_table_in_a_pipe_is_not_folded(capsys):
+    console().print(scores_table("title", FIGURES))
+    text = capsys.readouterr().out
+    (line,) = [line for line in text.split("\n") if line.strip().startswith("BLEU")]
+    assert "41.13" in line
+    assert FIGURES["signatures"]["bleu"] in line
+    assert "75.00 %" in text
+
+
+def test_numbers_stand_to_the_right_and_texts_to_the_left(capsys):
+    for text, line in ((False, " a     1"), (True, " a  1   ")):
+        console().print(results_table("title", [("a", "1", ""), ("b", "1000", "")], text=text))
+        assert capsys.readouterr().out.split("\n")[1].startswith(line)

@@ -1,0 +1,140 @@
+"""The view of a training: a live table for people that fits their screen, plain lines for pipes."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from dragoman.terminal import training
+from dragoman.terminal.remaining import Limits
+from dragoman.terminal.training import TrainingView
+
+STEP = {"step": 1, "epoch": 0, "loss": 5.0, "learning_rate": 1e-3, "tokens": 700, "seconds": 1.0}
+SAMPLE = {"source": "A [b]cat[/b].", "translation": "Un chat.", "reference": "Un chat !"}
+VALIDATION = {"step": 2, "better": True, "valid_loss": 3.217, "bleu": 12.34, "chrf": 30.0, "samples": [SAMPLE] * 3}
+
+
+def view(*, width: int = 80, height: int = 24, live: bool = False, limits: Limits | None = None) -> TrainingView:
+    console = Console(file=io.StringIO(), force_terminal=live, width=width, height=height, color_system=None)
+    used = {"memory": 812_000_000, "GPU": 3_100_000_000}
+    return TrainingView(console, limits or Limits(), memory=lambda: used, live=live)
+
+
+def feed(shown: TrainingView, validations: int = 1) -> str:
+    """Two steps and a validation, as often as asked; what was printed."""
+    for number in range(validations):
+        first = 2 * number + 1
+        shown.report("step", STEP | {"step": first, "tokens": 800 * first - 100, "seconds": 2.0 * first - 1})
+        shown.report("step", STEP | {"step": first + 1, "tokens": 800 * first + 700, "seconds": 2.0 * first + 1})
+        better = number < 3
+        shown.report("validation", VALIDATION | {"step": first + 1, "better": better, "bleu": 12.34 + number % 3})
+    return shown.console.file.getvalue()
+
+
+def screen(shown: TrainingView) -> list[str]:
+    """What the live table looks like."""
+    with shown.console.capture() as captured:
+        shown.console.print(shown)
+    return captured.get().split("\n")[:-1]
+
+
+def test_a_pipe_gets_lines_without_control_characters():
+    shown = view(limits=Limits(max_seconds=100))
+    shown.recall([])  # a run that is no resumed one
+    text = feed(shown)
+    shown.report("average", {"steps": [1, 2], "better": False, "bleu": 12.0})
+    assert "\x1b" not in text
+    assert text.startswith(
+        "step 1  epoch 1  loss 5.000  learning rate 1.0e-03  700 tokens/s  0:01  1:39 left  memory 812 MB"
+    )
+    assert "valid loss 3.217  BLEU 12.3 *" in text
+    assert "tokens/s 500" in text  # 1500 tokens in 3 seconds
+    assert "A [b]cat[/b]." in text  # text of users is no markup
+    assert shown.console.file.getvalue().endswith("has BLEU 12.0: not better than the best, left.\n")
+
+
+def test_a_pipe_gets_a_line_every_ten_seconds(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
+    shown = view(limits=Limits(max_steps=1000))
+    for step in range(1, 32):
+        shown.report("step", STEP | {"step": step, "seconds": float(step)})
+        now[0] += 1
+    steps = [line.split("  ")[0] for line in shown.console.file.getvalue().split("\n")[:-1]]
+    assert steps == ["step 1", "step 12", "step 23"]
+
+
+def test_quiet_prints_nothing():
+    shown = view()
+    shown.quiet = True
+    assert feed(shown) == ""
+
+
+def test_the_table_shows_all_that_is_asked_of_a_training():
+    shown = view(live=True, limits=Limits(max_seconds=100))
+    feed(shown, validations=5)
+    text = "\n".join(screen(shown))
+    for words in ("valid loss", "14.3 *", "Un chat !", "A [b]cat[/b].", "400 tokens/s", "0:19  1:21 left"):
+        assert words in text, words
+    assert "▁▅█▁▅  best 14.3 at step 6" in text  # 12.34, 13.34, 14.34 and again 12.34, 13.34
+    assert "best 3.217 at step 2" in text
+    assert "memory 812 MB  GPU 3.1 GB" in text
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (132, 50), (80, 14), (47, 11), (29, 9)])
+def test_the_table_fits_every_screen(width, height):
+    shown = view(width=width, height=height, live=True)
+    feed(shown, validations=23)
+    shown.samples = [{name: f"{name} " * 30 for name in SAMPLE}] * 2
+    lines = screen(shown)
+    assert len(lines) < height
+    assert max(map(len, lines)) <= width
+    assert lines[-2].startswith("step 46")  # the status is never what is cut off
+    assert ("tokens/s" in lines[1]) == (width >= 64)
+    assert [line.split()[0] for line in lines if "13.3 " in line][-1] == "46"  # nor is the last validation
+
+
+def test_without_unicode_there_is_no_sparkline():
+    shown = view(live=True)
+    feed(shown, validations=3)
+    shown.console = Console(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80, height=24)
+    text = "\n".join(screen(shown))
+    assert text.isascii()
+    assert "best 14.3 at step 6" in text
+
+
+def test_a_resumed_run_shows_its_past_and_prints_none_of_it():
+    shown = view(live=True)
+    shown.recall([{"event": "step", **STEP}, {"event": "validation", **VALIDATION}, {"event": "average"}])
+    assert shown.console.file.getvalue() == ""
+    assert "best 12.3 at step 2" in "\n".join(screen(shown))
+
+
+def test_the_shown_loss_is_the_same_whether_all_steps_were_seen_or_some():
+    """Steps of equal loss after a first one: 1 + 4 * 0.95 ** 20 after twenty of them."""
+    every, some = view(live=True), view(live=True)
+    for step in range(1, 22):
+        for shown in [every] if step % 10 != 1 else [every, some]:
+            shown.report("step", STEP | {"step": step, "loss": 5.0 if step == 1 else 1.0})
+    assert every.loss == pytest.approx(1 + 4 * 0.95**20)
+    assert some.loss == pytest.approx(every.loss)
+
+
+def test_ctrl_c_is_answered_inside_the_live_table_and_on_a_line_of_a_pipe():
+    live, piped = view(live=True), view()
+    for shown in (live, piped):
+        shown.stopping()
+    assert live.console.file.getvalue() == ""
+    assert screen(live)[-1].startswith("Stopping after this step")
+    assert piped.console.file.getvalue().startswith("Stopping after this step")
+
+
+def test_memory_is_measured_every_two_seconds_only(monkeypatch):
+    now, measured = [100.0], []
+    monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
+    shown = view(live=True)
+    shown._memory = lambda: measured.append(now[0]) or {}
+    for _ in range(9):
+        screen(shown)
+        now[0] += 0.5
+    assert measured == [100.0, 102.0, 104.0]

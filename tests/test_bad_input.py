@@ -1,0 +1,365 @@
+"""Mistakes that people make: each is answered by one sentence with the remedy and the right exit code, at once.
+
+All rows of the first table run in one process in which torch cannot be imported: what takes longest to load is not
+waited for. `{}` in a row stands for the folder of the files below.
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from dragoman import cli
+from dragoman.checkpoint import ModelDirectory
+from dragoman.config import RunConfig
+from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.run_directory import RunDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+LONG = "very " * 80
+
+USAGE, DATA, RESOURCES = 2, 3, 4
+MISTAKES = [
+    # the command line itself
+    ("trian pairs.tsv", USAGE, "no command 'trian' (did you mean 'train'?)"),
+    ("pairs.tsv", USAGE, "no command 'pairs.tsv'; there are demo, train"),
+    ("train --sise tiny pairs.tsv", USAGE, "no option --sise (did you mean '--size'?)"),
+    ("translate model --beem-size 2 Hello.", USAGE, "did you mean '--beam-size'?"),
+    ("translate model -5", USAGE, "put -- before a text that begins with -"),
+    ("translate", USAGE, "Missing argument 'MODEL'; see `dragoman translate --help`"),
+    ("average model", USAGE, "Missing option"),
+    ("train pairs.tsv --seed one", USAGE, "'--seed': input should be a valid integer"),
+    ("translate model Hello. --beam-size", USAGE, "requires an argument"),
+    ("translate model Hello. --beam-size 0", USAGE, "input should be greater than or equal to 1; see `dragoman"),
+    ("translate model Hello. --beam-size 65", USAGE, "'--beam-size': input should be less than or equal to 64"),
+    ("translate model Hello. --workers 0", USAGE, "'--workers': input should be greater than or equal to 1"),
+    ("translate model Hello. --length-penalty nan", USAGE, "input should be greater than or equal to 0"),
+    ("translate model Hello. --length-penalty inf", USAGE, "inf is no finite number"),
+    ("translate model Hello. --length-penalty -1", USAGE, "'--length-penalty': input should be"),
+    ("translate model Hello. --precision float17", USAGE, "no precision 'float17' (did you mean 'bfloat16'?)"),
+    ("average model --last 1 -o new", USAGE, "'--last': input should be greater than or equal to 2"),
+    # the wrong number or order of arguments
+    ("compare finished", USAGE, "`compare` takes two runs or more; give another one beside finished"),
+    ("train pairs.tsv training.schedule=cosine", USAGE, "training.max_steps"),
+    ("train", USAGE, "a file of pairs or two aligned files, not 0 files"),
+    ("train pairs.tsv train.en train.fr", USAGE, "not 3 files"),
+    ("evaluate model", USAGE, "Missing argument"),
+    ("evaluate model a b c", USAGE, "not 3 files"),
+    ("translate Hello. model", USAGE, "MODEL comes first: write model before the other arguments"),
+    (["translate", LONG, "model"], USAGE, "MODEL comes first"),
+    ("evaluate pairs.tsv model", USAGE, "MODEL comes first: write model before the other"),
+    ("translate model Hello. --input pairs.tsv", USAGE, "not both"),
+    ("train pairs.tsv --size tiny --recipe base", USAGE, "give one of them"),
+    ("train pairs.tsv --resume finished", USAGE, "leave them out"),
+    # what is no model
+    ("translate nowhere Hello.", DATA, "nowhere does not exist; give the folder that `dragoman train` wrote"),
+    (["translate", "The red house is old."], DATA, "The red house is old. does not exist; give the folder"),
+    (["translate", LONG], DATA, "does not exist"),
+    ("translate pairs.tsv Hello.", DATA, "pairs.tsv is a file, not a model directory"),
+    ("translate folder Hello.", DATA, "it has no config.json; give the folder"),
+    ("translate model-newer Hello.", DATA, "format 2, but this version of Dragoman reads format 1; use the version"),
+    ("translate model-key Hello.", DATA, "unknown key 'd_modle'"),
+    ("translate model-text Hello.", DATA, "cannot be read as JSON"),
+    ("translate model-cut Hello.", DATA, "model.safetensors is cut short or damaged"),
+    ("translate model-damaged Hello.", DATA, "its header cannot be read; copy the model again"),
+    ("translate model-weightless Hello.", DATA, "model.safetensors cannot be read: No such file"),
+    ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
+    ("evaluate folder pairs.tsv", DATA, "no config.json"),
+    ("average folder --output new", DATA, "no config.json"),
+    ("average model --output new", DATA, "no snapshots"),
+    # data
+    ("train absent", DATA, "no file absent; check the path"),
+    ("train pears.tsv", DATA, "did you mean pairs.tsv?"),
+    ("train folder", DATA, "folder is a folder; name a file in it"),
+    ("train empty.tsv", DATA, "empty.tsv is empty; give a file with"),
+    ("train few.tsv", DATA, "3 sentence pairs are too few"),
+    ("train train.en train.short", DATA, "train.en has 60 lines but train.short has 59; line N of both"),
+    ("train train.en train.en", DATA, "the same file train.en; give one per language"),
+    ("train text.tsv", DATA, "text.tsv, line 2 has no tab"),
+    ("train latin1.tsv", DATA, "latin1.tsv, line 1 is not valid UTF-8 (byte 0xE9"),
+    ("train utf16.tsv", DATA, "line 1 is encoded as UTF-16"),
+    ("train binary.tsv", DATA, "binary.tsv, line 1 is"),
+    ("train plain.tsv.gz", DATA, "plain.tsv.gz cannot be read after line 0: Not a gzipped file"),
+    ("train cut.tsv.gz", DATA, "check that the file is whole"),
+    ("train builtin:poems", DATA, "no built-in data builtin:poems; write builtin:grammar"),
+    ("train pairs.tsv --valid nowhere.tsv", DATA, "no file nowhere.tsv"),
+    ("train pairs.tsv --valid a --valid b --valid c", USAGE, "data.valid"),
+    ("evaluate model nowhere.tsv", DATA, "no file nowhere.tsv"),
+    ("evaluate model train.en", DATA, "no tab between source and target"),
+    ("evaluate model train.en train.short", DATA, "60 lines"),
+    ("translate model --input nowhere.txt", DATA, "nowhere.txt cannot be read: No such file"),
+    ("translate model --input folder", DATA, "folder cannot be read: Is a directory"),
+    ("translate model --input utf16.tsv", DATA, "UTF-16"),
+    ("translate model --input plain.tsv.gz", DATA, "Not a gzipped file"),
+    # settings and recipes
+    ("train pairs.tsv training.warmpu=3", USAGE, "no setting `training.warmpu` (did you mean 'training.warmup'?)"),
+    ("train pairs.tsv training.warmup=soon", USAGE, "`training.warmup` is 'soon'"),
+    ("train pairs.tsv training.learning_rate=-1", USAGE, "`training.learning_rate` is -1"),
+    ("train pairs.tsv training=fast", USAGE, "`training` is 'fast', but it is a section; give keys of it, as in"),
+    ("train pairs.tsv training.warmup.steps=3", USAGE, "training.warmup"),
+    ("train pairs.tsv model.d_model=25", USAGE, "`d_model` is 25, not a multiple of `num_heads`"),
+    ("train pairs.tsv model.norm=batch", USAGE, "`norm` is 'batch'; choose one of 'layer', 'rms'"),
+    ("train pairs.tsv model.pad_id=5", USAGE, "`pad_id` follows from the tokenizer"),
+    ("train pairs.tsv model.positions=learned model.max_positions=99", USAGE, "99, too few for sentences of data.max"),
+    ("train pairs.tsv tokenizer.vocab_size=100", USAGE, "greater than or equal to 260"),
+    ("train pairs.tsv --max-minutes nan", USAGE, "`training.max_minutes` is 'nan': input should be a finite number"),
+    ("train pairs.tsv --max-minutes -3", USAGE, "greater than 0"),
+    ("train pairs.tsv --seed -1", USAGE, "`seed` is -1"),
+    ("train pairs.tsv --size tinny", USAGE, "no size 'tinny' (did you mean 'tiny'?)"),
+    ("train pairs.tsv --size demo", USAGE, "no size 'demo'; choose tiny, small, base, big, or a recipe with --recipe"),
+    ("train pairs.tsv --recipe bsae", USAGE, "no recipe 'bsae' (did you mean 'base'?)"),
+    ("train pairs.tsv --recipe wrong.yaml", DATA, "wrong.yaml cannot be used by this version of Dragoman: There is"),
+    ("train pairs.tsv --recipe torn.yaml", DATA, "torn.yaml, line 2 is not YAML"),
+    ("train pairs.tsv --recipe list.yaml", DATA, "must hold `key: value` lines, not a list"),
+    # where to write
+    ("train pairs.tsv -o folder", USAGE, "folder exists and is not empty; choose another --output"),
+    ("train pairs.tsv -o pairs.tsv", USAGE, "pairs.tsv exists"),
+    ("train pairs.tsv -o pairs.tsv/model", USAGE, "pairs.tsv is a file; choose another --output"),
+    ("train pairs.tsv -o finished", USAGE, "finished holds a run already; go on with"),
+    ("train pairs.tsv -o locked", RESOURCES, "locked is being trained by process {pid}"),
+    ("demo -o folder", USAGE, "not empty"),
+    ("average model -o model", USAGE, "not empty"),
+    ("translate model Hello. -o no/such/folder.txt", USAGE, "there is no folder no/such; choose another --output"),
+    ("translate model Hello. -o folder", USAGE, "it is a folder"),
+    ("translate model -i train.en -o train.en", USAGE, "cannot be written at the same time"),
+    ("evaluate model pairs.tsv -o no/such/folder.txt", USAGE, "there is no folder no/such"),
+    # going on with a run
+    ("train --resume nowhere", USAGE, "nowhere holds no run to go on with; start one with"),
+    ("train --resume model", USAGE, "model holds no run"),
+    ("train --resume finished", USAGE, "finished, after 7 steps; to train on, give a higher limit: --max-minutes"),
+    ("train --resume finished seed=3", USAGE, "`seed=3` cannot change in a resumed run"),
+    ("train --resume finished training.warmpu=3", USAGE, "did you mean 'training.warmup'?"),
+    ("train --resume foreign", DATA, "no setting `trainign` (did you mean 'training'?)"),
+    ("train --resume dataless", DATA, "is not complete; start a new run"),
+    ("train --resume locked", RESOURCES, "locked is being trained by process {pid}"),
+]
+AS_ANOTHER = [
+    ("train secret.tsv", DATA, "secret.tsv cannot be read: Permission denied"),
+    ("translate model --input secret.tsv", USAGE, "'secret.tsv' is not readable"),
+    ("translate model Hello. -o precious.txt", USAGE, "precious.txt cannot be written: you may not write there"),
+    ("train pairs.tsv -o theirs/model", USAGE, "theirs may not be written to; choose another --output"),
+]
+"""Mistakes of somebody who may not read and write everything, as the superuser may."""
+CLOSED = [("translate model", USAGE, "stdin is closed; give sentences, or a file with --input")]
+"""Mistakes of somebody who has closed stdin."""
+
+RUN_ALL = """
+import contextlib, io, json, os, sys, time
+sys.modules["torch"] = None  # importing it is an error
+from dragoman import cli
+
+def answer(arguments):
+    sys.argv = ["dragoman", *arguments]
+    out, err, started, code = io.StringIO(), io.StringIO(), time.perf_counter(), "none"
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main()
+        except SystemExit as exit_:
+            code = exit_.code
+        except BaseException as error:
+            code = f"Traceback of {error!r}"
+    return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "seconds": time.perf_counter() - started}
+
+tables = json.load(sys.stdin)
+answers = {"usual": [answer(arguments) for arguments in tables["usual"]]}
+if os.geteuid() == 0:
+    os.setuid(65534)
+answers["another"] = [answer(arguments) for arguments in tables["another"]]
+sys.stdin = None
+answers["closed"] = [answer(arguments) for arguments in tables["closed"]]
+print(json.dumps(answers))
+"""
+
+
+def words(line: str | list[str]) -> list[str]:
+    return line.split() if isinstance(line, str) else line
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder that others may enter, unlike those of pytest, with all that the rows name."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o755)
+        pairs = list(Bitext.open("builtin:grammar:60"))
+        write_data(path, pairs)
+        write_models(path, pairs)
+        write_runs(path)
+        with RunDirectory(path / "locked").locked():
+            yield path
+
+
+def write_data(path: Path, pairs: list[tuple[str, str]]) -> None:
+    lines = [f"{source}\t{target}\n" for source, target in pairs]
+    (path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    (path / "few.tsv").write_text("".join(lines[:3]), encoding="utf-8")
+    (path / "train.en").write_text("".join(source + "\n" for source, _ in pairs), encoding="utf-8")
+    (path / "train.short").write_text("".join(target + "\n" for _, target in pairs[1:]), encoding="utf-8")
+    (path / "empty.tsv").touch()
+    (path / "text.tsv").write_text("A cat.\tUn chat.\nA dog.\n")
+    (path / "latin1.tsv").write_bytes("Été.\tSummer.\n".encode("latin-1").replace(b"\xc9", b"E"))
+    (path / "utf16.tsv").write_text("A cat.\tUn chat.\n", encoding="utf-16")
+    (path / "binary.tsv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    (path / "plain.tsv.gz").write_text("A cat.\tUn chat.\n")
+    (path / "cut.tsv.gz").write_bytes(gzip.compress("".join(lines).encode())[:-40])
+    (path / "wrong.yaml").write_text("training:\n  lerning_rate: 1\n")
+    (path / "torn.yaml").write_text("training:\n  : [\n")
+    (path / "list.yaml").write_text("- training\n")
+    (path / "folder").mkdir()
+    (path / "folder" / "notes.txt").write_text("mine")
+    (path / "theirs").mkdir(mode=0o555)
+    (path / "secret.tsv").write_text("A cat.\tUn chat.\n")
+    (path / "secret.tsv").chmod(0)
+    (path / "precious.txt").write_text("Keep me.\n")
+    (path / "precious.txt").chmod(0o444)
+
+
+def write_models(path: Path, pairs: list[tuple[str, str]]) -> None:
+    """`model` is whole; each of the others has one fault."""
+    tokenizer = Tokenizer.train((source for source, _ in pairs), vocab_size=300)
+    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
+    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, **sizes)
+    model = ModelDirectory(Transformer(config), tokenizer, tokenizer)
+    for fault in ("", "-newer", "-key", "-text", "-cut", "-damaged", "-weightless", "-wordless"):
+        model.save(path / f"model{fault}")
+    weights = (path / "model" / "model.safetensors").read_bytes()
+    described = json.loads((path / "model" / "config.json").read_text())
+    (path / "model-newer" / "config.json").write_text(json.dumps(described | {"format": 2}))
+    (path / "model-key" / "config.json").write_text(json.dumps(described | {"model": {"d_modle": 8}}))
+    (path / "model-text" / "config.json").write_text("d_model = 8")
+    (path / "model-cut" / "model.safetensors").write_bytes(weights[:-100])
+    (path / "model-damaged" / "model.safetensors").write_bytes(weights[:8] + b"?" + weights[9:])
+    (path / "model-weightless" / "model.safetensors").unlink()
+    (path / "model-wordless" / "tokenizer.json").unlink()
+
+
+def write_runs(path: Path) -> None:
+    for name in ("finished", "foreign", "dataless", "locked"):
+        run = RunDirectory(path / name)
+        run.data.mkdir(parents=True)
+        run.config.write_text(RunConfig().to_yaml())
+        (run.data / "about.json").write_text("{}")
+    RunDirectory(path / "finished").metrics.write_text('{"event": "end", "step": 7, "reason": "7 steps"}\n')
+    RunDirectory(path / "foreign").config.write_text("trainign: {}\n")
+    (RunDirectory(path / "dataless").data / "about.json").unlink()
+
+
+@pytest.fixture(scope="module")
+def answers(folder) -> dict[str, dict]:
+    """What each command line is answered, by its words."""
+    tables = {"usual": MISTAKES, "another": AS_ANOTHER, "closed": CLOSED}
+    lines = {name: [words(line) for line, *_ in table] for name, table in tables.items()}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    before = sorted(folder.rglob("*"))
+    command = [sys.executable, "-c", RUN_ALL]
+    done = subprocess.run(command, input=json.dumps(lines), cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(folder.rglob("*")) == before, "a mistake left something behind"
+    found = json.loads(done.stdout)
+    return {" ".join(line): each for name in tables for line, each in zip(lines[name], found[name], strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        pytest.param(line, code, sentence, id=" ".join(words(line))[:60])
+        for line, code, sentence in MISTAKES + AS_ANOTHER + CLOSED
+    ],
+)
+def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, answers):
+    answer = answers[" ".join(words(line))]
+    error = answer["err"]
+    assert (answer["code"], answer["out"]) == (code, ""), answer
+    assert sentence.format(pid=os.getpid()) in error
+    assert error.startswith("Error: ")
+    assert error.endswith((".\n", "?\n"))
+    assert error.count("\n") == 1
+    assert not re.search(r"[.!?] [A-Z]", error.replace(" ".join(words(line)[1:2]), "")), "more than one sentence"
+    assert answer["seconds"] < 0.5
+
+
+# --- what shows only when torch is there, or when the output is written -------------------------------
+
+
+def main(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> tuple[int, str]:
+    """The exit code and stderr of a command line."""
+    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return exit_.value.code, capfd.readouterr().err
+
+
+def test_weights_that_are_no_numbers_or_of_another_model_are_refused(folder, tmp_path, capfd, monkeypatch):
+    for fault, sentence in (("nan", "that are no finite numbers"), ("shape", "the two files belong to different")):
+        shutil.copytree(folder / "model", tmp_path / fault)
+        weights = safetensors.numpy.load_file(tmp_path / fault / "model.safetensors")
+        name = next(name for name, weight in weights.items() if weight.ndim == 2)
+        weights[name] = weights[name] * np.float32("nan") if fault == "nan" else weights[name][:-1].copy()
+        safetensors.numpy.save_file(weights, tmp_path / fault / "model.safetensors")
+        code, err = main(capfd, monkeypatch, "translate", tmp_path / fault, "Hello.")
+        assert (code, err.count("\n")) == (DATA, 1)
+        assert sentence in err
+
+
+def test_a_tokenizer_that_is_none_is_refused(folder, tmp_path, capfd, monkeypatch):
+    shutil.copytree(folder / "model", tmp_path / "model")
+    (tmp_path / "model" / "tokenizer.json").write_text("{}")
+    code, err = main(capfd, monkeypatch, "translate", tmp_path / "model", "Hello.")
+    assert (code, err.count("\n")) == (DATA, 1)
+    assert "tokenizer.json is no tokenizer" in err
+
+
+def test_a_damaged_snapshot_is_named(folder, tmp_path, capfd, monkeypatch):
+    shutil.copytree(folder / "model", tmp_path / "model")
+    for step in ("step_00000007", "step_00000013"):
+        (tmp_path / "model" / "run" / "snapshots" / step).mkdir(parents=True)
+    code, err = main(capfd, monkeypatch, "average", tmp_path / "model", "--output", tmp_path / "new")
+    assert (code, err.count("\n")) == (DATA, 1)
+    assert "step_00000007 is damaged (manifest.json is not what was written); delete its folder" in err
+    assert not (tmp_path / "new").exists()
+
+
+needs_dev_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's full disk")
+
+
+@needs_dev_full
+def test_a_full_disk_is_named_with_the_remedy(folder, capfd, monkeypatch):
+    arguments = ["translate", folder / "model", "Hello.", "--output", "/dev/full"]
+    code, err = main(capfd, monkeypatch, *arguments)
+    assert (code, err.count("\n")) == (RESOURCES, 1)
+    assert "no space left on device; make room on the disk and try again." in err
+
+
+def shell(command: str, folder: Path) -> tuple[int, str]:
+    """The exit code and stderr of a shell command in which `dragoman` is this one."""
+    # Buffered, as it usually is: the disk is then found full when Python ends.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"} | {"PYTHONPATH": str(ROOT)}
+    command = command.replace("dragoman", f'"{sys.executable}" -m dragoman')
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+@needs_dev_full
+def test_a_full_disk_behind_stdout_is_no_traceback_at_the_end(folder):
+    code, err = shell("dragoman --version > /dev/full", folder)
+    assert (code, err.count("\n")) == (RESOURCES, 1)
+    assert "make room" in err
+
+
+def test_closed_streams_are_no_tracebacks(folder):
+    assert shell("dragoman --version >&-", folder) == (0, "")
+    assert shell("dragoman translate nowhere Hello. 2>&-", folder) == (DATA, "")
+    code, err = shell("dragoman translate model <&-", folder)
+    assert (code, "stdin is closed" in err) == (USAGE, True)

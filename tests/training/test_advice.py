@@ -1,0 +1,108 @@
+"""Advice: given when there is reason to, once, and not otherwise."""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from dragoman.config import TrainingConfig
+from dragoman.data.batching import TokenStore
+from dragoman.training import advice as module
+from dragoman.training.advice import Learning, frequency_entropy
+from tests.training.runs import Runs
+
+CONFIG = TrainingConfig(warmup=10, learning_rate=0.004)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> TokenStore:
+    """Tokens 4 and 5 and the end of sentence, four times each: log 3 nats each."""
+    TokenStore.write_pair(tmp_path / "s", tmp_path / "t", [([7], [4, 5])] * 4)
+    return TokenStore(tmp_path / "t")
+
+
+def test_the_entropy_of_frequencies_by_hand(target: TokenStore):
+    assert frequency_entropy(target) == pytest.approx(math.log(3))
+    # Of 3 tokens, the second sentence is not at its end: 4 twice, 5 once, one end.
+    expected = -(0.5 * math.log(0.5) + 2 * 0.25 * math.log(0.25))
+    assert frequency_entropy(target, most=3) == pytest.approx(expected)
+
+
+def advice(losses: list[tuple[float, float]], target: TokenStore, *, every: int = 400, **choices: float) -> list[str]:
+    """What is said of these training and validation losses, `every` so many steps."""
+    learning, said = Learning(), []
+    for number, (train, valid) in enumerate(losses, start=1):
+        for _ in range(every):
+            learning.step(train)
+        said += learning.look(number * every, valid, config=CONFIG.model_copy(update=choices), target=target)
+        learning = Learning(**json.loads(json.dumps(asdict(learning))))  # as through a checkpoint
+    return said
+
+
+def test_a_model_no_better_than_frequencies_is_reported_once(target: TokenStore):
+    (text,) = advice([(2.0, 1.2), (2.0, 1.2), (2.0, 1.2)], target)
+    assert text.startswith("After 400 steps ")
+    assert "1.20 nats" in text
+    assert "1.10" in text
+    assert "training.learning_rate=0.001 " in text
+    assert "dragoman data check" in text
+
+
+@pytest.mark.parametrize("losses", [[(2.0, 1.0)], [(2.0, 1.0), (2.0, 1.05), (2.0, 1.0)]])
+def test_a_model_that_has_learned_more_is_left_in_peace(target: TokenStore, losses: list[tuple[float, float]]):
+    assert advice(losses, target) == []
+
+
+def test_nothing_is_expected_in_the_warm_up_or_of_a_few_steps(target: TokenStore):
+    assert advice([(2.0, 1.2)], target, warmup=401) == []
+    assert advice([(2.0, 1.2)], target, every=299) == []
+
+
+def test_frequent_validations_are_taken_together(target: TokenStore):
+    """Every 7 steps: the losses are looked at after 105, 210 and 315, the first time that is late enough."""
+    (text,) = advice([(2.0, 1.2)] * 60, target, every=7)
+    assert text.startswith("After 315 steps ")
+
+
+@pytest.mark.parametrize(("clip_norm", "remedy"), [(1.0, "training.warmup"), (0.0, "training.clip_norm=1")])
+def test_a_rising_training_loss_is_reported(target: TokenStore, clip_norm: float, remedy: str):
+    (text,) = advice([(0.9, 0.8), (0.6, 0.8), (0.65, 0.8), (0.7, 0.8), (0.9, 0.8)], target, clip_norm=clip_norm)
+    assert "from 0.60 to 0.70" in text
+    assert "training.learning_rate=0.002" in text
+    assert remedy in text
+
+
+def test_learning_by_heart_is_reported_after_three_worse_validations(target: TokenStore):
+    better = [(0.9, 0.8), (0.8, 0.7), (0.7, 0.6)]
+    worse = [(0.6, 0.65), (0.5, 0.7), (0.4, 0.75)]
+    assert advice(better + worse[:2], target) == []
+    (text,) = advice(better + worse + worse[2:] * 3, target)
+    assert "Since step 1,200 " in text
+    assert "from 0.60 to 0.75" in text
+    assert "from 0.70 to 0.40" in text
+    assert "dropout" in text
+
+
+def test_a_validation_loss_that_only_fluctuates_is_no_learning_by_heart(target: TokenStore):
+    assert advice([(0.9, 0.6), (0.8, 0.61), (0.7, 0.605), (0.6, 0.61), (0.5, 0.611)], target) == []
+    assert advice([(0.9, 0.6), (0.8, 0.7), (0.7, 0.7), (0.6, 0.6), (0.5, 0.7), (0.4, 0.7)], target) == []
+
+
+def test_a_validation_loss_that_rises_with_the_training_loss_is_no_learning_by_heart(target: TokenStore):
+    assert advice([(0.9, 0.6), (0.9, 0.7), (0.91, 0.7), (0.92, 0.7), (0.93, 0.7)], target) == []
+
+
+def test_a_run_that_learns_nothing_is_warned_of_and_a_resumed_one_not_again(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(module, "FEWEST_STEPS", 3)
+    monkeypatch.setattr(module, "NOVICE", 6)
+    runs, choices = Runs(tmp_path), {"validate_every": 4, "learning_rate": 1e-9}
+    trainer, watcher = runs.trainer(max_steps=9, **choices)
+    trainer.train()
+    (warning,) = watcher.of("warning")
+    assert warning["step"] == 8
+    assert "no more than how frequent" in warning["text"]
+    resumed, watcher = runs.resumed(max_steps=16, **choices)
+    resumed.train()
+    assert watcher.of("warning") == []

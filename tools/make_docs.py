@@ -1,0 +1,231 @@
+"""Write the pages of docs/ that follow from the code: commands, settings, recipes.
+
+    python -m tools.make_docs
+
+A test compares them with what this would write, so they cannot drift.
+"""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import typer.main
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dragoman.cli import app
+from dragoman.cli.app import describe
+from dragoman.config import RunConfig, recipe_names
+from dragoman.model.config import PRESETS, TransformerConfig
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
+BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
+TYPES = {int: "whole number", float: "number", bool: "true, false", str: "text"}
+DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
+"""Fields of the architecture that follow from the tokenizer and are no settings."""
+
+
+def pages() -> dict[Path, str]:
+    """Each page's file and text."""
+    made = {"commands.md": commands_page(), "settings.md": settings_page(), "recipes.md": recipes_page()}
+    return {DOCS / name: NOTICE + "\n" + text for name, text in made.items()}
+
+
+# --- commands --------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """Every command with its arguments, options and examples, as `--help` shows them."""
+    parts = [
+        "# Commands\n",
+        "Results go to stdout, everything else to stderr. `--json` prints a result as JSON, `--quiet` leaves results "
+        "and warnings; without a terminal, or with `NO_COLOR` set, nothing is coloured, and progress is a line every "
+        "ten seconds. A mistake is answered by one sentence that says what to type.\n",
+        "Exit codes: 0 done, 1 failed, 2 the command line or a setting makes no sense, 3 a file cannot be used, "
+        "4 memory, disk or another resource does not suffice, 130 and 143 stopped by Ctrl-C or SIGTERM.\n",
+        "`dragoman --install-completion` teaches the shell (bash, zsh, fish, PowerShell) to complete commands, "
+        "options, sizes, recipes and precisions with the Tab key; `dragoman --show-completion` prints what it would "
+        "install.\n",
+        *(_command(command, context) for command, context in commands()),
+    ]
+    return "\n".join(parts)
+
+
+def commands(context: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Every command, those of groups such as `data` too, with its context."""
+    context = context or typer.Context(typer.main.get_command(app), info_name="dragoman")
+    for name in context.command.list_commands(context):
+        command = context.command.get_command(context, name)
+        inner = typer.Context(command, info_name=name, parent=context)
+        if hasattr(command, "list_commands"):
+            yield from commands(inner)
+        elif not command.hidden:
+            yield command, inner
+
+
+def _command(command: Any, context: Any) -> str:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    shown = [each for each in command.get_params(context) if "--help" not in each.opts]
+    rows = [describe(each) for each in shown if not getattr(each, "hidden", False)]
+    lines = [f"## {context.command_path}\n", f"{inspect.cleandoc(command.help)}\n", f"```\n{usage}\n```\n"]
+    lines += [_table(("argument or option", "meaning"), [(f"`{typed}`", meaning) for typed, meaning in rows])]
+    if command.epilog:
+        lines.append(f"```sh\n{command.epilog}\n```\n")
+    return "\n".join(lines)
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    """Every key of a run's config: default, values, meaning."""
+    parts = [
+        "# Settings\n",
+        "Each is a key of a recipe, a YAML file, and can be given after the data as `key=value`; what is not given "
+        "has its default. `run/config.yaml` in a model directory holds all of them as a run used them.\n",
+        "```sh\ndragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms data.valid='[dev.tsv]'\n```\n",
+        *_section(RunConfig, ""),
+    ]
+    return "\n".join(parts)
+
+
+def _section(section: type[BaseModel], prefix: str) -> Iterator[str]:
+    """A table of the plain keys of a section, then the sections inside it."""
+    plain, inside = [], []
+    for name, field in section.model_fields.items():
+        models = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+        if models:
+            inside += [part for model in models for part in _section(model, _key(prefix, name, field.annotation))]
+        elif name == "model":
+            inside.append(_architecture())
+        else:
+            row = (f"`{prefix}{name}`", _default(field), _values(field), " ".join((field.description or "").split()))
+            plain.append(row)
+    title = f"## {prefix.rstrip('.')}\n\n{_first_line(section)}\n" if prefix else "## A run\n"
+    yield f"{title}\n{_table(('key', 'default', 'values', 'meaning'), plain)}"
+    yield from inside
+
+
+def _key(prefix: str, name: str, annotation: Any) -> str:
+    # An entry of a list of sections has its keys, not the list.
+    many = any(get_origin(part) is list for part in (annotation, *get_args(annotation)))
+    return f"{prefix}{name}[]." if many else f"{prefix}{name}."
+
+
+def _architecture() -> str:
+    """The section `model`, whose keys are the fields of a dataclass, and the sizes that preset them."""
+    meanings, defaults = _docstrings(TransformerConfig), RunConfig().transformer(1000, 1000)
+    rows = []
+    for field in dataclasses.fields(TransformerConfig):
+        if field.name not in DERIVED:
+            of_size = all(field.name in preset for preset in PRESETS.values())
+            default = "by size" if of_size else _shown(getattr(defaults, field.name))
+            rows.append((f"`model.{field.name}`", default, _type(field.type), meanings.get(field.name, "")))
+    sizes = [(f"`{name}`", *map(str, preset.values())) for name, preset in PRESETS.items()]
+    keys = next(iter(PRESETS.values()))
+    return (
+        f"## model\n\n{_first_line(TransformerConfig)}\n\n"
+        f"{_table(('key', 'default', 'values', 'meaning'), rows)}\n"
+        f"{_table(('size', *(f'`{key}`' for key in keys)), sizes)}"
+    )
+
+
+def _docstrings(dataclass: type) -> dict[str, str]:
+    """The line under each field of a class."""
+    body = ast.parse(inspect.cleandoc(inspect.getsource(dataclass))).body[0].body
+    found = {}
+    for field, after in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            found[field.target.id] = " ".join(str(after.value.value).split())
+    return found
+
+
+def _default(field: FieldInfo) -> str:
+    return "required" if field.is_required() else _shown(field.get_default(call_default_factory=True))
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ([], {}):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{list(value) if isinstance(value, tuple) else value}`"
+
+
+def _values(field: FieldInfo) -> str:
+    bounds = [BOUNDS[key].format(getattr(each, key)) for each in field.metadata for key in BOUNDS if hasattr(each, key)]
+    return " ".join([_type(field.annotation), *bounds])
+
+
+def _type(annotation: Any) -> str:
+    parts = [part for part in _parts(annotation) if part is not type(None)]
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{each}`" for each in get_args(annotation))
+    if get_origin(annotation) in (list, tuple):
+        return f"list of {_type(parts[0])}s"
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(each) for each in get_args(annotation) if each is not type(None)))
+    return TYPES.get(parts[0], getattr(parts[0], "__name__", str(parts[0])))
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """The types that a type is made of."""
+    if get_origin(annotation) is Literal or not get_args(annotation):
+        return [annotation]
+    return [part for each in get_args(annotation) for part in _parts(each)]
+
+
+# --- recipes ---------------------------------------------------------------------------------------
+
+
+def recipes_page() -> str:
+    """Every recipe of the package, whole: its comments say what it is for."""
+    parts = [
+        "# Recipes\n",
+        "A recipe is a YAML file with [settings](settings.md). `dragoman train DATA --recipe NAME` takes one of these, "
+        "or a file of yours; `--size` takes those that are sizes; without either, the amount of data chooses. A "
+        "setting that is given as `key=value` wins over the recipe.\n",
+    ]
+    for name in recipe_names():
+        text = files("dragoman.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+        comments = [
+            line.removeprefix("#").strip() for line in text.split("\n\n")[0].split("\n") if line.startswith("#")
+        ]
+        parts.append(f"## {name}\n\n{' '.join(comments)}\n\n```yaml\n{_without_head(text)}\n```\n")
+    return "\n".join(parts)
+
+
+def _without_head(text: str) -> str:
+    lines = text.strip().split("\n")
+    while lines[0].startswith("#"):
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+# --- Markdown --------------------------------------------------------------------------------------
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def _first_line(documented: type) -> str:
+    return (inspect.getdoc(documented) or "").split("\n")[0]
+
+
+def main() -> None:
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(DOCS.parent))
+
+
+if __name__ == "__main__":
+    main()
