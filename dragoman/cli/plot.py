@@ -1,12 +1,19 @@
-"""Commands that draw: plot mask, positions, schedules, split, curves, attention."""
+"""Commands that draw: plot mask, positions, schedules, split, curves, attention.
 
+Budget: a command takes more parameters than a function may, since they are its options.
+"""
+
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli.app import App
 from dragoman.cli.checks import check_model
-from dragoman.cli.options import OUTPUT, Argument, BeamSize, Model, Option, app, choice
+from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, Model, Option, Quiet, app, choice
 from dragoman.errors import DataError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from dragoman.report.pictures.picture import Picture
 
 plot = App(help="Draw masks, positions, schedules, splits, curves and attention, as PNG or SVG.")
 app.add_typer(plot, name="plot")
@@ -36,12 +43,14 @@ def mask(
         Option(metavar="N", min=1, max=200, help="Positions.", show_default="20, or the sentence and 3 of padding"),
     ] = None,
     output: Output = Path("mask.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw the look-ahead mask, or what look-ahead and padding hide together in a sentence."""
     from dragoman.report.pictures import plot_causal_mask, plot_example_mask
 
     figure = plot_causal_mask(length or 20) if text is None else plot_example_mask(text.split(), length=length)
-    _save(figure, output)
+    _save(figure, output, as_json=as_json, quiet=quiet)
 
 
 @plot.command(epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg")
@@ -50,11 +59,18 @@ def positions(
     d_model: Annotated[int, Option(metavar="N", min=2, max=4096, help="Features.")] = 128,
     products: Annotated[bool, Option("--products", help="Draw the dot products of all encodings instead.")] = False,
     output: Output = Path("positions.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw the sinusoidal positional encoding, or what its dot products tell of distances."""
     from dragoman.report.pictures import plot_position_products, plot_positions
 
-    _save((plot_position_products if products else plot_positions)(length=length, d_model=d_model), output)
+    _save(
+        (plot_position_products if products else plot_positions)(length=length, d_model=d_model),
+        output,
+        as_json=as_json,
+        quiet=quiet,
+    )
 
 
 @plot.command(epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3")
@@ -69,12 +85,16 @@ def schedules(
     ] = None,
     steps: Annotated[int, Option(metavar="N", min=1, max=10_000_000, help="Steps to draw.")] = 20_000,
     output: Output = Path("schedules.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw learning rates over the steps of a run."""
     from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 
     own = {"Learning rate": {text.replace(",", ", "): read_curve(text, steps=steps) for text in curves or []}}
-    _save(plot_schedules(own if curves else example_schedules(steps), steps=steps), output)
+    _save(
+        plot_schedules(own if curves else example_schedules(steps), steps=steps), output, as_json=as_json, quiet=quiet
+    )
 
 
 @plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
@@ -86,6 +106,8 @@ def split(
     valid: Count = None,
     test: Count = None,
     output: Output = Path("split.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw how sentence pairs are shared out for training, validation and test."""
     counts = {"training": train, "validation": valid, "test": test}
@@ -94,7 +116,7 @@ def split(
     from dragoman.report.pictures import plot_split, read_split
 
     given = {name: count for name, count in counts.items() if count is not None}
-    _save(plot_split(read_split(run) if run else given), output)
+    _save(plot_split(read_split(run) if run else given), output, as_json=as_json, quiet=quiet)
 
 
 @plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
@@ -108,6 +130,8 @@ def curves(
         Option(metavar="NAME", help="Draw this panel only; may be repeated.", show_default="all that tell progress"),
     ] = None,
     output: Output = Path("curves.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw the loss and the scores of a run over its steps, or of several runs over each other."""
     from dragoman.report.pictures import OVERLAYS, PANELS, plot_curves, plot_runs
@@ -126,7 +150,7 @@ def curves(
         figure = plot_curves(*metrics.values(), panel or ())
     else:
         figure = plot_runs(metrics, *([panel] if panel else []))
-    _save(figure, output)
+    _save(figure, output, as_json=as_json, quiet=quiet)
 
 
 @plot.command(epilog='dragoman plot attention runs/en-fr "The red house is old."')
@@ -145,6 +169,8 @@ def attention(
     head: Annotated[int | None, Option(metavar="N", help="Head to draw large.", show_default="the mean of all")] = None,
     beam_size: BeamSize = 5,
     output: Output = Path("attention.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw which words the words of a sentence attended to, in each layer and head."""
     check_model(model, [text])
@@ -155,7 +181,7 @@ def attention(
 
     loaded = ModelDirectory.load(model, device=choose_device())
     inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size)
-    _save(plot_heads(inspection, kind, layer=layer, head=head), output)
+    _save(plot_heads(inspection, kind, layer=layer, head=head), output, as_json=as_json, quiet=quiet)
 
 
 def _name(run: Path, runs: list[Path]) -> str:
@@ -163,8 +189,15 @@ def _name(run: Path, runs: list[Path]) -> str:
     return run.name if [other.name for other in runs].count(run.name) == 1 else str(run)
 
 
-def _save(figure, path: Path) -> None:
+def _save(figure: "Picture", path: Path, *, as_json: bool, quiet: bool) -> None:
+    """Write the picture, print its name, and tell its size."""
     from dragoman.report.pictures import save_picture
+    from dragoman.terminal import Display
 
     save_picture(figure, path)
-    print(path)
+    width, height = (round(float(side), 2) for side in figure.get_size_inches())
+    if as_json:
+        print(json.dumps({"picture": str(path), "inches": [width, height]}))
+    else:
+        print(path)
+        Display(quiet=quiet).note(f"{width:g} by {height:g} inches")
