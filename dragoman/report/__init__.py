@@ -5,7 +5,6 @@ from dragoman.report.card import model_card
 from dragoman.report.inspection import Inspection, inspect_translation
 from dragoman.report.inspection_page import render_inspection
 from dragoman.report.page import write_report
-from dragoman.report.pictures import plot_attention, plot_curves, to_png, to_svg
 from dragoman.report.summary import RunSummary
 
 __all__ = [
@@ -15,11 +14,7 @@ __all__ = [
     "inspect_translation",
     "model_card",
     "most_reordered",
-    "plot_attention",
-    "plot_curves",
     "render_inspection",
-    "to_png",
-    "to_svg",
     "word_attention",
     "write_report",
 ]

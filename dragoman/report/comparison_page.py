@@ -7,7 +7,8 @@ from pathlib import Path
 from dragoman.checkpoint import write_file
 from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table_rows
 from dragoman.report.page import document
-from dragoman.report.pictures import OVERLAYS, plot_overlaid, run_color, to_svg
+from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
+from dragoman.report.pictures.style import line_style
 
 
 def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
@@ -25,8 +26,9 @@ def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
 
 def _table(runs: Sequence[ComparedRun], rows: dict[str, list[str]]) -> str:
     heads = "".join(
+        f'<th><span style="color: {line_style(number)["color"]}">&#9632;</span> {number + 1} '
         # The folders above the run are nobody else's business.
-        f'<th><span style="color: {run_color(number)}">&#9632;</span> {number + 1} {escape(Path(run.name).name)}</th>'
+        f"{escape(Path(run.name).name)}</th>"
         for number, run in enumerate(runs)
     )
     body = "".join(
@@ -37,5 +39,5 @@ def _table(runs: Sequence[ComparedRun], rows: dict[str, list[str]]) -> str:
 
 
 def _curves(runs: Sequence[ComparedRun]) -> str:
-    metrics = [run.metrics for run in runs]
-    return "".join(f"<figure>{to_svg(plot_overlaid(metrics, panel), panel)}</figure>" for panel in OVERLAYS)
+    metrics = {str(number): run.metrics for number, run in enumerate(runs, start=1)}
+    return "".join(f"<figure>{to_svg(plot_runs(metrics, [panel]), panel)}</figure>" for panel in OVERLAYS)

@@ -12,7 +12,7 @@ from dragoman.config import resolve
 from dragoman.errors import DataError
 from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
 from dragoman.report.comparison_page import write_comparison
-from dragoman.report.pictures import FIRST, OTHERS, OVERLAYS, SECOND, plot_overlaid
+from dragoman.report.pictures import OVERLAYS
 from tests.report.runs import EVALUATION, steps, validation
 from tests.report.test_page import EVIL, Page
 
@@ -104,19 +104,6 @@ def test_a_folder_without_a_run_is_refused_by_name(tmp_path: Path, missing: str)
     with pytest.raises(DataError, match="holds no run to compare") as caught:
         ComparedRun.read(path)
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("panel", OVERLAYS)
-def test_every_run_has_its_line_and_its_colour(panel: str):
-    runs = [[*steps(31), *map(validation, range(1, 31, 4))] for _ in range(3)]
-    (axes,) = plot_overlaid(runs, panel).axes
-    assert [line.get_color() for line in axes.lines] == [FIRST, SECOND, OTHERS[0]]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1", "2", "3"]
-
-
-def test_time_is_read_from_the_steps():
-    (axes,) = plot_overlaid([[*steps(31), validation(10), validation(30)]], "validation BLEU in time").axes
-    assert axes.lines[0].get_xdata() == pytest.approx([10 * 7 / 60, 30 * 7 / 60])
 
 
 def test_the_page_loads_nothing_shows_all_and_hides_folders(tmp_path: Path):

@@ -1,0 +1,203 @@
+"""Commands that draw: plot mask, positions, schedules, split, curves, attention.
+
+Budget: a command takes more parameters than a function may, since they are its options.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from dragoman.cli.app import App
+from dragoman.cli.checks import check_model
+from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, Model, Option, Quiet, app, choice
+from dragoman.errors import DataError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from dragoman.report.pictures.picture import Picture
+
+plot = App(help="Draw masks, positions, schedules, splits, curves and attention, as PNG or SVG.")
+app.add_typer(plot, name="plot")
+
+
+def _picture(path: Path) -> Path:
+    """Refuse what cannot be written now, and not when all is computed."""
+    from dragoman.lines import check_output
+    from dragoman.report.pictures.files import check_suffix
+
+    check_suffix(path)
+    check_output(path)
+    return path
+
+
+Output = Annotated[Path, Option(*OUTPUT, metavar="FILE", help="File to write, .png or .svg.", callback=_picture)]
+Count = Annotated[int | None, Option(metavar="N", min=0, help="Sentence pairs, instead of those of a run.")]
+
+
+@plot.command(epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
+def mask(
+    text: Annotated[
+        str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.", show_default=False)
+    ] = None,
+    length: Annotated[
+        int | None,
+        Option(metavar="N", min=1, max=200, help="Positions.", show_default="20, or the sentence and 3 of padding"),
+    ] = None,
+    output: Output = Path("mask.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the look-ahead mask, or what look-ahead and padding hide together in a sentence."""
+    from dragoman.report.pictures import plot_causal_mask, plot_example_mask
+
+    figure = plot_causal_mask(length or 20) if text is None else plot_example_mask(text.split(), length=length)
+    _save(figure, output, as_json=as_json, quiet=quiet)
+
+
+@plot.command(epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg")
+def positions(
+    length: Annotated[int, Option(metavar="N", min=2, max=2000, help="Positions.")] = 100,
+    d_model: Annotated[int, Option(metavar="N", min=2, max=4096, help="Features.")] = 128,
+    products: Annotated[bool, Option("--products", help="Draw the dot products of all encodings instead.")] = False,
+    output: Output = Path("positions.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the sinusoidal positional encoding, or what its dot products tell of distances."""
+    from dragoman.report.pictures import plot_position_products, plot_positions
+
+    _save(
+        (plot_position_products if products else plot_positions)(length=length, d_model=d_model),
+        output,
+        as_json=as_json,
+        quiet=quiet,
+    )
+
+
+@plot.command(epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3")
+def schedules(
+    curves: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[CURVE ...]",
+            help="Settings of a schedule, such as warmup=4000,d_model=512 or schedule=inverse_sqrt,learning_rate=1e-3.",
+            show_default="the paper's, and one of each kind",
+        ),
+    ] = None,
+    steps: Annotated[int, Option(metavar="N", min=1, max=10_000_000, help="Steps to draw.")] = 20_000,
+    output: Output = Path("schedules.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw learning rates over the steps of a run."""
+    from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
+
+    own = {"Learning rate": {text.replace(",", ", "): read_curve(text, steps=steps) for text in curves or []}}
+    _save(
+        plot_schedules(own if curves else example_schedules(steps), steps=steps), output, as_json=as_json, quiet=quiet
+    )
+
+
+@plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
+def split(
+    run: Annotated[
+        Path | None, Argument(metavar="[RUN]", help="A model directory with its run/ folder.", show_default=False)
+    ] = None,
+    train: Count = None,
+    valid: Count = None,
+    test: Count = None,
+    output: Output = Path("split.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw how sentence pairs are shared out for training, validation and test."""
+    counts = {"training": train, "validation": valid, "test": test}
+    if (run is None) == all(count is None for count in counts.values()):
+        raise UsageError("`plot split` takes a run, or counts with --train, --valid and --test; give one of the two.")
+    from dragoman.report.pictures import plot_split, read_split
+
+    given = {name: count for name, count in counts.items() if count is not None}
+    _save(plot_split(read_split(run) if run else given), output, as_json=as_json, quiet=quiet)
+
+
+@plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
+def curves(
+    runs: Annotated[
+        list[Path],
+        Argument(metavar="RUN ...", help="Model directories with their run/ folders.", show_default=False),
+    ],
+    panel: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Draw this panel only; may be repeated.", show_default="all that tell progress"),
+    ] = None,
+    output: Output = Path("curves.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the loss and the scores of a run over its steps, or of several runs over each other."""
+    from dragoman.report.pictures import OVERLAYS, PANELS, plot_curves, plot_runs
+    from dragoman.run_directory import RunDirectory, read_metrics
+
+    known = PANELS if len(runs) == 1 else OVERLAYS
+    for name in panel or []:
+        if name not in known:
+            raise UsageError(f"There is no panel '{name}'{did_you_mean(name, known)}; choose {', '.join(known)}.")
+    files = {run: RunDirectory(run).metrics for run in runs}
+    for run, file in files.items():
+        if not file.is_file():
+            raise DataError(f"{run} holds no run: there is no {file}; give folders that `dragoman train` wrote.")
+    metrics = {_name(run, runs): read_metrics(file) for run, file in files.items()}
+    if len(runs) == 1:
+        figure = plot_curves(*metrics.values(), panel or ())
+    else:
+        figure = plot_runs(metrics, *([panel] if panel else []))
+    _save(figure, output, as_json=as_json, quiet=quiet)
+
+
+@plot.command(epilog='dragoman plot attention runs/en-fr "The red house is old."')
+def attention(
+    model: Model,
+    text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
+    target: Annotated[
+        str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
+    ] = None,
+    kind: Annotated[
+        str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Which attention.")
+    ] = "cross",
+    layer: Annotated[
+        int | None, Option(metavar="N", help="Layer to draw large.", show_default="the one that tells most")
+    ] = None,
+    head: Annotated[int | None, Option(metavar="N", help="Head to draw large.", show_default="the mean of all")] = None,
+    beam_size: BeamSize = 5,
+    output: Output = Path("attention.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw which words the words of a sentence attended to, in each layer and head."""
+    check_model(model, [text])
+    from dragoman.checkpoint import ModelDirectory
+    from dragoman.device import choose_device
+    from dragoman.report import inspect_translation
+    from dragoman.report.pictures import plot_heads
+
+    loaded = ModelDirectory.load(model, device=choose_device())
+    inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size)
+    _save(plot_heads(inspection, kind, layer=layer, head=head), output, as_json=as_json, quiet=quiet)
+
+
+def _name(run: Path, runs: list[Path]) -> str:
+    """The folder's own name, or the whole path where two have the same."""
+    return run.name if [other.name for other in runs].count(run.name) == 1 else str(run)
+
+
+def _save(figure: "Picture", path: Path, *, as_json: bool, quiet: bool) -> None:
+    """Write the picture, print its name, and tell its size."""
+    from dragoman.report.pictures import save_picture
+    from dragoman.terminal import Display
+
+    save_picture(figure, path)
+    width, height = (round(float(side), 2) for side in figure.get_size_inches())
+    if as_json:
+        print(json.dumps({"picture": str(path), "inches": [width, height]}))
+    else:
+        print(path)
+        Display(quiet=quiet).note(f"{width:g} by {height:g} inches")

@@ -1,0 +1,62 @@
+"""Pictures as files and as parts of a page: the same picture gives the same bytes."""
+
+import html
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.checkpoint import write_file
+from dragoman.errors import UsageError
+from dragoman.report.pictures.style import FIRST, INK
+
+if TYPE_CHECKING:
+    from dragoman.report.pictures.picture import Picture
+
+SUFFIXES = (".png", ".svg")
+FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in print
+
+
+def save_picture(figure: "Picture", path: Path) -> None:
+    """Write the figure to `path`, in the format of its suffix; raises `UsageError` where that cannot be done."""
+    check_suffix(path)
+    data = figure.to_png(dpi=FILE_DPI) if path.suffix.lower() == ".png" else _svg(figure, salt="dragoman").encode()
+    try:
+        write_file(path, data)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+
+
+def check_suffix(path: Path) -> None:
+    """Raise `UsageError` for a file that is neither PNG nor SVG by its name."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{path} is no name for a picture; give a name that ends in {' or '.join(SUFFIXES)}.")
+
+
+def to_svg(figure: "Picture", label: str) -> str:
+    """The figure as an element of an HTML page, whose font and text colour it takes on.
+
+    `label` is read out where the picture cannot be seen, and must be unlike others on the page.
+    A page with a dark background can lighten the blue lines by a CSS variable `--accent`.
+    """
+    svg = _svg(figure, salt=label, fonttype="none", transparent=True)
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = svg.replace(FIRST, f"var(--accent, {FIRST})")
+    # HTML needs no namespaces; ids such as axes_1 are those of the next figure too.
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[\w.]+_\d+"', "", svg)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)
+
+
+def _svg(figure: "Picture", *, salt: str, fonttype: str = "path", transparent: bool = False) -> str:
+    """An SVG file; `fonttype` "none" leaves the letters to the fonts of the reader, "path" draws them."""
+    import matplotlib as mpl
+
+    file = io.StringIO()
+    # A salt instead of random ids, and no date.
+    settings = {"svg.fonttype": fonttype, "svg.hashsalt": salt}
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with warnings.catch_warnings(), mpl.rc_context(settings):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # drawn as a box; a reader's browser has more fonts
+        figure.savefig(file, format="svg", transparent=transparent, metadata=no_metadata)
+    return file.getvalue()

@@ -1,0 +1,49 @@
+"""How sentence pairs are shared out."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.errors import DataError, UsageError
+from dragoman.report.pictures.style import COLORS, add_colors_below, dress, new_figure
+from dragoman.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def read_split(run: Path) -> dict[str, int]:
+    """The sentence pairs of each part of the run in the model directory `run`; raises `DataError` if there is none."""
+    directory = RunDirectory(run)
+    try:
+        train = json.loads((directory.data / "about.json").read_bytes())["train_pairs"]
+        return {"training": train, "validation": len(directory.pairs("valid")), "test": len(directory.pairs("test"))}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{run} holds no run with its data; give a folder that `dragoman train` wrote.") from None
+
+
+def plot_split(counts: Mapping[str, int]) -> "Figure":
+    """A bar cut into the parts of `counts`, and below it, where a small part has room too, their sizes and shares.
+
+    Raises `UsageError` if there are no pairs at all.
+    """
+    total = sum(counts.values())
+    if not total:
+        raise UsageError("There is no split to draw: all parts have 0 sentence pairs.")
+    figure = new_figure(7.2, 1.3)
+    axes = figure.subplots()
+    start, parts = 0, {}
+    for (name, count), color in zip(counts.items(), COLORS, strict=False):
+        axes.barh(0, count, left=start, color=color, edgecolor="white", linewidth=1)
+        parts[f"{name}: {count:,} ({_percent(count / total)})"] = color
+        start += count
+    dress(axes, title=f"{total:,} sentence pairs", xlabel="", ylabel="")
+    axes.set(xlim=(0, total), xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    add_colors_below(figure, parts)
+    return figure
+
+
+def _percent(share: float) -> str:
+    return "0 %" if not share else "< 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"

@@ -1,0 +1,138 @@
+"""The one style of all pictures: their sizes, colours, letters and axes.
+
+A figure is an object of its own, without pyplot: drawing one changes nothing else in the process. Sizes are in inches.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, FigureBase
+
+# Of Okabe and Ito, whose colours all eyes tell apart, on white and on black: blue, vermilion, and four more.
+FIRST, SECOND = "#0072b2", "#d55e00"
+OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+COLORS = (FIRST, SECOND, *OTHERS)
+INK = "#2b2b2c"  # of text and axes; a colour of no other use, as a page puts its own in its place
+FAINT = "#e4e4e6"  # of what is hidden or behind
+WEIGHTS = "viridis"  # for numbers from 0 up: its lightness rises evenly, so that it can be printed in grey
+SIGNED = "RdBu_r"  # for numbers around 0
+TITLE, LABEL = 11, 9  # points
+LONGEST_WORD = 20  # characters of a label
+SCRIPT_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto Sans Thai", "Microsoft YaHei",
+    "Malgun Gothic", "Nirmala UI", "Leelawadee UI", "WenQuanYi Micro Hei", "Arial Unicode MS",
+)  # fmt: skip
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure that leaves its labels the room they need."""
+    from dragoman.report.pictures.picture import Picture
+
+    figure = Picture(figsize=(width, height), layout="compressed")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    return figure
+
+
+def dress(axes: "Axes", *, title: str, xlabel: str, ylabel: str) -> None:
+    """Write around the axes what they show, in ink."""
+    axes.set_title(title, color=INK, fontsize=TITLE, loc="left")
+    axes.set_xlabel(xlabel, color=INK, fontsize=LABEL)
+    axes.set_ylabel(ylabel, color=INK, fontsize=LABEL)
+    axes.tick_params(colors=INK, labelsize=LABEL, length=2)
+    axes.spines[:].set_color(INK)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def add_grid(axes: "Axes") -> None:
+    """Lines behind curves."""
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+
+
+def add_legend(place: "Axes | FigureBase", **options: object) -> None:
+    """What the lines or colours are, in some axes or for a whole figure."""
+    place.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
+
+
+def add_legend_below(figure: "FigureBase", handles: "Sequence[Artist]", **options: object) -> None:
+    """One legend for all axes of a figure or a part of one, with as many entries side by side as have room."""
+    width = 0.066 * max(len(handle.get_label()) for handle in handles) + 0.65  # inches of an entry
+    columns = max(1, int(figure.bbox.width / figure.dpi / width))
+    add_legend(figure, handles=handles, loc="outside lower left", ncols=columns, **options)
+
+
+def add_colors_below(figure: "Figure", meanings: Mapping[str, str]) -> None:
+    """A legend of colours: a square for each text."""
+    from matplotlib.patches import Patch
+
+    patches = [Patch(color=color, label=text) for text, color in meanings.items()]
+    add_legend_below(figure, patches, handlelength=1, handleheight=1)
+
+
+def add_colorbar(image: object, axes: "Axes | Sequence[Axes]", *, label: str, shrink: float = 1.0) -> None:
+    """What the colours of `image` mean."""
+    figure = (axes[0] if isinstance(axes, Sequence) else axes).figure
+    bar = figure.colorbar(image, ax=axes, aspect=30, shrink=shrink, pad=0.02)
+    bar.outline.set_visible(False)
+    dress(bar.ax, title="", xlabel="", ylabel=label)
+
+
+def frameless(axes: "Axes") -> None:
+    """Without lines around a matrix and ticks at it; columns are named above it."""
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    axes.xaxis.set_label_position("top")
+    axes.spines[:].set_visible(False)
+
+
+def name_rows_and_columns(axes: "Axes", rows: Sequence[str], columns: Sequence[str], *, upright: bool = False) -> None:
+    """Words beside each row and above each column: upright over narrow columns, else slanted unless they are short."""
+    rows, columns = [short(word) for word in rows], [short(word) for word in columns]
+    # "$" in a word is no formula.
+    text = {"parse_math": False, "fontfamily": font_families(), "fontsize": TITLE - 1}
+    turned = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if is_slanted(columns) else {}
+    turned = {"rotation": 90} if upright else turned
+    axes.set_xticks(range(len(columns)), columns, **text, **turned)
+    axes.set_yticks(range(len(rows)), rows, **text)
+
+
+def is_slanted(columns: Sequence[str]) -> bool:
+    """Whether these words over columns have no room side by side."""
+    return max(map(len, columns)) > 4
+
+
+def short(word: str) -> str:
+    """The word, or its beginning if it would squeeze the picture."""
+    return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Of line `number`, counted from 0, among several: another colour each, every other one dashed.
+
+    A dashed line lies above the others, so that of two that are the same both are seen.
+    """
+    dashed = (number + number // len(COLORS)) % 2
+    return {"color": COLORS[number % len(COLORS)], "linestyle": (0, (4, 2)) if dashed else "-", "zorder": 2 + dashed}
+
+
+def draw_line(axes: "Axes", x: np.ndarray, y: np.ndarray, **style: object) -> None:
+    """A curve; few points are marked, as a single one is no line."""
+    if len(x):
+        marker = "o" if len(x) <= 30 else ""
+        axes.plot(x, y, **({"marker": marker, "markersize": 3.5, "linewidth": 1.6} | style))
+
+
+def start_at_zero(axes: "Axes") -> None:
+    """Let heights be compared by eye."""
+    top = axes.dataLim.y1  # -inf without data
+    axes.set_ylim(0, 1.08 * top if top > 0 else 1)
+
+
+def font_families() -> list[str]:
+    """Matplotlib's own font, then what this machine has for the scripts that it lacks."""
+    from matplotlib.font_manager import get_font_names
+
+    return ["DejaVu Sans", *(name for name in SCRIPT_FONTS if name in get_font_names())]

@@ -1,0 +1,144 @@
+"""`plot` as a user meets it: every command of the page draws, a mistake is one sentence."""
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from dragoman import cli
+from dragoman.report.pictures.files import FILE_DPI
+from tests.report.models import small_model
+from tests.report.runs import steps, validation
+
+PAGE = (Path(__file__).parents[2] / "docs" / "pictures.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^dragoman (plot .*)$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """A folder with the runs that the page names."""
+    path = tmp_path_factory.mktemp("folder") / "runs"
+    small_model().save(path / "en-fr")
+    data = path / "en-fr" / "run" / "data"
+    data.mkdir(parents=True)
+    events = [*steps(31), *map(validation, range(1, 31, 4))]
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    (data.parent / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    (data / "about.json").write_text(json.dumps({"train_pairs": 31}), encoding="utf-8")
+    for name in ("valid", "test"):
+        (data / f"{name}.json").write_text(json.dumps([["a", "b"]] * 3), encoding="utf-8")
+    shutil.copytree(path / "en-fr", path / "en-de")
+    return path
+
+
+@pytest.fixture
+def dragoman(capfd, monkeypatch, tmp_path, runs):
+    """A function that runs a command in a folder with `runs`: exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").symlink_to(runs)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return exit_.value.code, *capfd.readouterr()
+
+    return run
+
+
+def is_picture(path: Path) -> bool:
+    if path.suffix == ".svg":
+        return "<svg" in path.read_text(encoding="utf-8")[:500]
+    with Image.open(path) as image:
+        return image.format == "PNG"
+
+
+def test_the_page_has_commands_for_every_picture():
+    assert {command.split()[1] for command in COMMANDS} == {
+        each.callback.__name__ for each in cli.plot.plot.registered_commands
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_page_draws_and_prints_its_file(command, dragoman, tmp_path):
+    code, out, err = dragoman(*shlex.split(command))
+    assert code == 0
+    assert re.fullmatch(r"[\d.]+ by [\d.]+ inches\n", err)
+    named = re.search(r"--output (\S+)", command)
+    assert out == (named[1] if named else f"{command.split()[1]}.png") + "\n"
+    assert is_picture(tmp_path / out.strip())
+
+
+def test_the_python_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(program, "docs/pictures.md", "exec"), {})
+    assert is_picture(tmp_path / "mask.svg")
+
+
+def test_every_picture_of_the_page_is_there():
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", PAGE)
+    folder = Path(__file__).parents[2] / "docs"
+    assert {folder / name for name in shown} == set((folder / "pictures").iterdir())
+    assert all(map(is_picture, (folder / name for name in shown)))
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "problem"),
+    [
+        ("mask -o mask.pdf", 2, "mask.pdf is no name for a picture; give a name that ends in .png or .svg."),
+        ("mask -o none/mask.png", 2, "none/mask.png cannot be written"),
+        ("mask 'I see a cat' --length 2", 2, "give a --length from 5 to"),
+        ("mask --length 0", 2, "'--length'"),
+        ("positions --length 1", 2, "'--length'"),
+        ("schedules warmup=x", 2, "`training.warmup` is 'x'"),
+        ("schedules decay=3", 2, "`decay=3` in `decay=3` is no setting of a schedule"),
+        ("split", 2, "`plot split` takes a run, or counts"),
+        ("split runs/en-fr --train 3", 2, "`plot split` takes a run, or counts"),
+        ("split --train 0", 2, "There is no split to draw"),
+        ("split nowhere", 3, "nowhere holds no run"),
+        ("curves nowhere", 3, "nowhere holds no run"),
+        ("curves runs/en-fr --panel los", 2, "There is no panel 'los'"),
+        ("curves runs/en-fr runs/en-de --panel loss", 2, "choose training loss, validation loss"),
+        ("attention nowhere a", 3, "nowhere does not exist"),
+        ("attention runs/en-fr ' '", 2, "is empty"),
+        ("attention runs/en-fr a --layer 9", 2, "There is no layer 9"),
+        ("attention runs/en-fr a --kind self", 2, "There is no attention 'self'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_no_file(command, code, problem, dragoman, tmp_path):
+    found, out, err = dragoman("plot", *shlex.split(command))
+    assert (found, out) == (code, "")
+    assert problem in " ".join(err.split())
+    assert "Traceback" not in err
+    if err.startswith("Error:"):
+        assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_json_names_the_picture_and_quiet_prints_its_name_alone(dragoman):
+    code, out, err = dragoman("plot", "mask", "--length", 3, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["picture"] == "mask.png"
+    with Image.open("mask.png") as image:
+        assert image.size == pytest.approx([FILE_DPI * side for side in told["inches"]], abs=3)
+    assert dragoman("plot", "mask", "--quiet") == (0, "mask.png\n", "")
+
+
+def test_one_panel_alone_can_be_drawn(dragoman, tmp_path):
+    for command in ("runs/en-fr --panel loss", "runs/en-fr runs/en-de --panel 'validation BLEU'"):
+        code, _, _ = dragoman("plot", "curves", *shlex.split(command))
+        assert code == 0
+        with Image.open(tmp_path / "curves.png") as image:
+            assert image.width == 960  # one panel is 4.8 inches wide
+
+
+def test_runs_of_the_same_name_are_told_apart_by_their_paths(runs):
+    same = [Path("a/x"), Path("b/x"), Path("c/y")]
+    assert [cli.plot._name(path, same) for path in same] == ["a/x", "b/x", "y"]

@@ -1,0 +1,76 @@
+"""Whether a picture can be read: measured on the boxes around its texts, as drawn."""
+
+import itertools
+import math
+
+import numpy as np
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+
+
+def drawn(figure: Figure) -> Figure:
+    """The figure with everything in its place."""
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
+def shown_texts(figure: Figure) -> list[Text]:
+    """All that is written in the picture."""
+    found = [text for each in (figure, *figure.subfigs) for text in each.texts]
+    found += [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    for axes in figure.axes:
+        found += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        for axis in (axes.xaxis, axes.yaxis):
+            found += [axis.get_offset_text(), *tick_labels(axis)]
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def tick_labels(axis: Axis) -> list[Text]:
+    """Those inside the axes; others are not drawn."""
+    low, high = sorted(axis.get_view_interval())
+    return [
+        label
+        for tick in axis.get_major_ticks()
+        for label in (tick.label1, tick.label2)
+        if label.get_visible() and label.get_text() and low <= tick.get_loc() <= high
+    ]
+
+
+def clipped_texts(figure: Figure) -> list[str]:
+    """Texts that stick out of the picture."""
+    box = figure.bbox
+    return [
+        text.get_text()
+        for text in shown_texts(figure)
+        if not (
+            box.x0 - 1 <= (extent := text.get_window_extent()).x0
+            and extent.x1 <= box.x1 + 1
+            and box.y0 - 1 <= extent.y0
+            and extent.y1 <= box.y1 + 1
+        )
+    ]
+
+
+def overlapping_tick_labels(figure: Figure) -> list[tuple[str, str]]:
+    """Neighbours along an axis without room between them."""
+    found = []
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        for one, other in itertools.pairwise(tick_labels(axis)):
+            if one.get_rotation() % 90:
+                # The boxes of slanted words overlap, their lines need the height of a letter between them.
+                gap = np.subtract(other.get_window_extent().p0, one.get_window_extent().p0)
+                room = np.hypot(*gap) * math.sin(math.radians(one.get_rotation()))
+                close = room < one.get_fontsize() * figure.dpi / 72
+            else:
+                close = one.get_window_extent().overlaps(other.get_window_extent())
+            if close:
+                found.append((one.get_text(), other.get_text()))
+    return found
+
+
+def small_texts(figure: Figure) -> list[str]:
+    """Texts of less than nine points."""
+    return [text.get_text() for text in shown_texts(figure) if text.get_fontsize() < 9]
