@@ -1,7 +1,12 @@
 """What several test files share."""
 
+import os
+
 import jaxtyping
 import pytest
+
+# Before torch is imported, and for the commands that tests start: tests run in a process a core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture

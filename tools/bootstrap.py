@@ -48,9 +48,11 @@ class Verb(NamedTuple):
     modules: tuple[tuple[str, ...], ...]
 
 
+# A process a core, and each file in one of them, for the models that its tests share.
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 VERBS = {
     "demo": Verb((), (("dragoman", "demo"),)),
-    "test": Verb(("test",), (("ruff", "check", "."), ("pytest", "-q"))),
+    "test": Verb(("test",), (("ruff", "check", "."), ("pytest", "-q", *PARALLEL))),
     "slow": Verb(("test",), (("pytest", "-q", "-m", "slow"),)),
     "lint": Verb(("test",), (("ruff", "check", "."),)),
     "docs": Verb((), (("tools.make_docs",),)),
