@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from dragoman import cli
 from dragoman.checkpoint import ModelDirectory
 from dragoman.config import RunConfig
 from dragoman.data.bitext import Bitext
@@ -293,39 +292,31 @@ def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, ans
 # --- what shows only when torch is there, or when the output is written -------------------------------
 
 
-def main(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> tuple[int, str]:
-    """The exit code and stderr of a command line."""
-    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    return exit_.value.code, capfd.readouterr().err
-
-
-def test_weights_that_are_no_numbers_or_of_another_model_are_refused(folder, tmp_path, capfd, monkeypatch):
+def test_weights_that_are_no_numbers_or_of_another_model_are_refused(folder, tmp_path, dragoman):
     for fault, sentence in (("nan", "that are no finite numbers"), ("shape", "the two files belong to different")):
         shutil.copytree(folder / "model", tmp_path / fault)
         weights = safetensors.numpy.load_file(tmp_path / fault / "model.safetensors")
         name = next(name for name, weight in weights.items() if weight.ndim == 2)
         weights[name] = weights[name] * np.float32("nan") if fault == "nan" else weights[name][:-1].copy()
         safetensors.numpy.save_file(weights, tmp_path / fault / "model.safetensors")
-        code, err = main(capfd, monkeypatch, "translate", tmp_path / fault, "Hello.")
+        code, _, err = dragoman("translate", tmp_path / fault, "Hello.")
         assert (code, err.count("\n")) == (DATA, 1)
         assert sentence in err
 
 
-def test_a_tokenizer_that_is_none_is_refused(folder, tmp_path, capfd, monkeypatch):
+def test_a_tokenizer_that_is_none_is_refused(folder, tmp_path, dragoman):
     shutil.copytree(folder / "model", tmp_path / "model")
     (tmp_path / "model" / "tokenizer.json").write_text("{}")
-    code, err = main(capfd, monkeypatch, "translate", tmp_path / "model", "Hello.")
+    code, _, err = dragoman("translate", tmp_path / "model", "Hello.")
     assert (code, err.count("\n")) == (DATA, 1)
     assert "tokenizer.json is no tokenizer" in err
 
 
-def test_a_damaged_snapshot_is_named(folder, tmp_path, capfd, monkeypatch):
+def test_a_damaged_snapshot_is_named(folder, tmp_path, dragoman):
     shutil.copytree(folder / "model", tmp_path / "model")
     for step in ("step_00000007", "step_00000013"):
         (tmp_path / "model" / "run" / "snapshots" / step).mkdir(parents=True)
-    code, err = main(capfd, monkeypatch, "average", tmp_path / "model", "--output", tmp_path / "new")
+    code, _, err = dragoman("average", tmp_path / "model", "--output", tmp_path / "new")
     assert (code, err.count("\n")) == (DATA, 1)
     assert "step_00000007 is damaged (manifest.json is not what was written); delete its folder" in err
     assert not (tmp_path / "new").exists()
@@ -335,9 +326,9 @@ needs_dev_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/de
 
 
 @needs_dev_full
-def test_a_full_disk_is_named_with_the_remedy(folder, capfd, monkeypatch):
+def test_a_full_disk_is_named_with_the_remedy(folder, dragoman):
     arguments = ["translate", folder / "model", "Hello.", "--output", "/dev/full"]
-    code, err = main(capfd, monkeypatch, *arguments)
+    code, _, err = dragoman(*arguments)
     assert (code, err.count("\n")) == (RESOURCES, 1)
     assert "no space left on device; make room on the disk and try again." in err
 

@@ -1,7 +1,6 @@
 """The command line as a user meets it: results on stdout, one sentence for a mistake, the right exit code."""
 
 import hashlib
-import io
 import json
 import os
 import signal
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import cli
 from dragoman.cli.app import Command, Group
 from dragoman.data.bitext import Bitext
 from tools import make_docs
@@ -28,22 +26,6 @@ SMALL = [
     "training.warmup=3", "training.learning_rate=1e-2",
 ]  # fmt: skip
 LINES = ["The red house is old.", "", "I see a cat.", "   ", "The red house is old.", "Ω 😀 \u2028 x"]
-
-
-def run(*arguments: object, stdin: str = "", capsys=None, monkeypatch=None) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command, run in this process."""
-    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    out, err = capsys.readouterr()
-    return exit_.value.code, out, err
-
-
-@pytest.fixture
-def dragoman(capfd, monkeypatch):
-    """A function that runs a command."""
-    return lambda *arguments, stdin="": run(*arguments, stdin=stdin, capsys=capfd, monkeypatch=monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -133,10 +115,10 @@ def test_runs_are_compared(model, dragoman, tmp_path):
 
 
 def test_without_tensorboard_nothing_is_begun(pairs, dragoman, tmp_path, monkeypatch):
-    monkeypatch.setattr("dragoman.training.tensorboard.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     code, out, err = dragoman("train", pairs, "--tensorboard", "-o", tmp_path / "run")
-    assert (code, out, (tmp_path / "run").exists()) == (2, "", False)
-    assert "dragoman[tensorboard]" in err
+    assert (code, out, (tmp_path / "run").exists()) == (4, "", False)
+    assert 'pip install "dragoman[tensorboard]"' in err
 
 
 def test_no_socket_is_opened(model, dragoman, monkeypatch):

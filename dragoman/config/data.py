@@ -43,6 +43,8 @@ class DataConfig(Section):
     """Several corpora in place of `source`, each with `source`, `target` and `weight`."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
+    replace_bad_bytes: bool = False
+    """Read bytes that are not UTF-8 as U+FFFD, and so leave out and count their pairs; false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
     """Which pairs are left out of training."""
     valid: list[str] = Field([], max_length=2)
