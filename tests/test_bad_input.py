@@ -43,7 +43,7 @@ MISTAKES = [
     ("translate", USAGE, "Missing argument 'MODEL'; see `dragoman translate --help`"),
     ("average model", USAGE, "Missing option"),
     ("train pairs.tsv --seed one", USAGE, "'--seed': input should be a valid integer"),
-    ("translate model Hello. --beam-size", USAGE, "requires an argument"),
+    ("translate model Hello. --beam-size", USAGE, "requires an argument; see `dragoman translate --help`"),
     ("translate model Hello. --beam-size 0", USAGE, "input should be greater than or equal to 1; see `dragoman"),
     ("translate model Hello. --beam-size 65", USAGE, "'--beam-size': input should be less than or equal to 64"),
     ("translate model Hello. --workers 0", USAGE, "'--workers': input should be greater than or equal to 1"),
@@ -83,6 +83,9 @@ MISTAKES = [
     ("translate model-weightless Hello.", DATA, "model.safetensors cannot be read: No such file"),
     ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
     ("evaluate folder pairs.tsv", DATA, "no config.json"),
+    ("translate model Hello. --ensemble nowhere", DATA, "nowhere does not exist; give the folder"),
+    ("score model pairs.tsv --ensemble model-newer", DATA, "format 2, but this version of Dragoman reads format 1"),
+    ("evaluate model pairs.tsv --ensemble model-cut", DATA, "model.safetensors is cut short or damaged"),
     ("average folder --output new", DATA, "no config.json"),
     ("average model --output new", DATA, "no snapshots"),
     # data

@@ -21,6 +21,6 @@ def test_settings_or_the_languages_of_the_model_choose_the_sides(tmp_path, monke
     tokenizers = dict.fromkeys(("source_tokenizer", "target_tokenizer"), "tokenizer.json")
     (tmp_path / "config.json").write_text(json.dumps({"format": FORMAT} | tokenizers | config), encoding="utf-8")
     (tmp_path / "a.jsonl").write_text(json.dumps({"en": "Go.", "fr": "Va !"}), encoding="utf-8")
-    monkeypatch.setattr(checks, "check_model", lambda *_: None)
+    monkeypatch.setattr(checks, "check_model", lambda *_, **__: None)
     arguments = [str(tmp_path / "a.jsonl"), *settings]
-    assert list(checks.open_pairs("evaluate", tmp_path, arguments, None)) == [pair]
+    assert list(checks.open_pairs("evaluate", tmp_path, arguments, ensemble=None, output=None)) == [pair]

@@ -17,11 +17,9 @@ from dragoman import __version__
 
 # They register their commands, in the order of the help.
 from dragoman.cli import training, translation, inspection, plot, data, doctor  # noqa: F401  # isort: skip
+from dragoman.cli.app import ClickException
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, did_you_mean
-
-# typer brings a click of its own and exports only some of its exceptions: BadParameter -> UsageError -> this one.
-ClickException = typer.BadParameter.__mro__[2]
 
 
 @app.callback(invoke_without_command=True)

@@ -18,7 +18,7 @@ READING = ("data.languages", "data.replace_bad_bytes")
 """Settings that decide how a file is read."""
 
 
-def check_model(model: Path, others: Sequence[str] = ()) -> None:
+def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[Path] | None = None) -> None:
     """Raise for a folder that is no whole model; `others` are the arguments after it, one of which may be it."""
     from dragoman.model_files import check_files
 
@@ -29,6 +29,8 @@ def check_model(model: Path, others: Sequence[str] = ()) -> None:
         if swapped and not _has_config(model):
             raise UsageError(f"MODEL comes first: write {swapped[0]} before the other arguments.") from None
         raise
+    for other in ensemble or ():
+        check_files(other)
 
 
 def check_snapshots(model: Path) -> None:
@@ -43,14 +45,13 @@ def check_snapshots(model: Path) -> None:
         )
 
 
-def check_translation(model: Path, texts: Sequence[str] | None, source: Path | None, output: Path | None) -> None:
-    """Raise for a model, an input or an output that cannot be used; warn of texts that look like files."""
+def check_translation(texts: Sequence[str] | None, source: Path | None, output: Path | None) -> None:
+    """Raise for an input or an output that cannot be used; warn of texts that look like files."""
     from dragoman.lines import check_input, check_output
     from dragoman.terminal import Display
 
     if texts and source:
         raise UsageError("Give sentences on the command line or in --input, not both.")
-    check_model(model, texts or [])
     if not texts:
         check_input(source)
     if output:
@@ -60,13 +61,15 @@ def check_translation(model: Path, texts: Sequence[str] | None, source: Path | N
             Display().warn(f"{text} is translated as a text; to translate the lines of the file: --input {text}")
 
 
-def open_pairs(command: str, model: Path, arguments: Sequence[str], output: Path | None) -> "Bitext":
+def open_pairs(
+    command: str, model: Path, arguments: Sequence[str], *, ensemble: Sequence[Path] | None, output: Path | None
+) -> "Bitext":
     """What to score with a model, in its languages unless others are set.
 
-    Raises for a model, sentence pairs (of a large file: the first ones) or an output that cannot be used.
+    Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used.
     """
     paths, settings = files_and_settings(command, arguments)
-    check_model(model, paths)
+    check_model(model, paths, ensemble=ensemble)
     from dragoman.configuration import choose_data
     from dragoman.data.bitext import Bitext
     from dragoman.lines import check_output
@@ -84,9 +87,14 @@ def open_pairs(command: str, model: Path, arguments: Sequence[str], output: Path
 
 
 def files_and_settings(
-    command: str, arguments: Sequence[str], *, required: bool = True, **held_out: Sequence[str] | None
+    command: str,
+    arguments: Sequence[str],
+    *,
+    required: bool = True,
+    valid: Sequence[str] | None = None,
+    test: Sequence[str] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Files and `key=value` settings among the arguments; `valid` and `test` files are settings too.
+    """Files and `key=value` settings among the arguments; those to validate and test on are settings too.
 
     Raises for more than two files, and for none if they are `required`.
     """
@@ -96,7 +104,8 @@ def files_and_settings(
         raise UsageError(
             f"`{command}` takes a file of pairs or two aligned files, not {len(paths)} files; quote a name with spaces."
         )
-    return paths, settings + [f"data.{part}={json.dumps(files)}" for part, files in held_out.items() if files]
+    held_out = {"data.valid": valid, "data.test": test}
+    return paths, settings + [f"{key}={json.dumps(files)}" for key, files in held_out.items() if files]
 
 
 def refuse_others(command: str, settings: Sequence[str], known: tuple[str, ...]) -> None:

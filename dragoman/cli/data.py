@@ -72,12 +72,13 @@ def _show(report: "Report", *, quiet: bool) -> None:
         for part in report.parts:
             screen.print(_sizes(part))
         screen.print()
-    for finding in report.findings:
-        if finding.severity == "problem":
-            screen.print(f"[bold yellow]Problem[/]  {escape(_sentence(finding))}", soft_wrap=True)
-        elif not quiet:
-            screen.print(f"[bold]Note[/]     {escape(_sentence(finding))}", soft_wrap=True)
-    screen.print(escape("\n" + "\n".join(report.verdict)), soft_wrap=True)
+    labels = {"problem": "[bold yellow]Problem[/]  ", "note": "[bold]Note[/]     "}
+    shown = [finding for finding in report.findings if finding.severity == "problem" or not quiet]
+    for finding in shown:
+        screen.print(labels[finding.severity] + escape(_sentence(finding)), soft_wrap=True)
+    if shown:
+        screen.print()
+    screen.print(escape("\n".join(report.verdict)), soft_wrap=True)
 
 
 def _sentence(finding: "Finding") -> str:
@@ -110,7 +111,7 @@ def _sizes(part: "PartReport") -> "Table":
         remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""
         rows.append((f"{name} {language}", _bars(length.histogram(NUM_BARS, end)), remark))
-    spread = f"times as many characters in the target (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
+    spread = f"target to source characters (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
     rows.append(("ratio", f"{part.ratio(50):.2f}", spread))
     counts = f"{part.pairs:,} pairs, {part.different:,} different, {part.different_sources:,} sources"
     return results_table(f"{TITLES[part.part]} ({part.name}): {counts}", rows)

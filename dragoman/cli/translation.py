@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dragoman.cli.checks import check_translation, open_pairs
+from dragoman.cli.checks import check_model, check_translation, open_pairs
 from dragoman.cli.options import (
     Argument,
     BeamSize,
@@ -79,7 +79,8 @@ def translate(
     quiet: Quiet = False,
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order."""
-    check_translation(model, text, input_file, output_file)
+    check_model(model, text or (), ensemble=ensemble)
+    check_translation(text, input_file, output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.glossary import read_glossary, read_terms
     from dragoman.decoding.live import live_lines
@@ -142,7 +143,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Say how probable a model finds given translations: a line for each pair with score, log-probability, tokens."""
-    bitext = open_pairs("score", model, data, output_file)
+    bitext = open_pairs("score", model, data, ensemble=ensemble, output=output_file)
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import open_output
@@ -174,7 +175,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    bitext = open_pairs("evaluate", model, data, output_file)
+    bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output

@@ -134,15 +134,6 @@ def test_an_ensemble_is_evaluated_as_it_translates_and_scores(model, other, drag
     assert all(abs(figures["perplexity"] - float(p.log().mean().neg().exp())) > 0.1 for p in tokens)
 
 
-@pytest.mark.parametrize("command", ["translate", "score", "evaluate"])
-def test_an_ensemble_of_what_is_no_model_is_refused_by_every_command(command, model, dragoman, tmp_path):
-    (tmp_path / "pairs.tsv").write_text("Go.\tVa.\n", encoding="utf-8")
-    arguments = ["Go."] if command == "translate" else [tmp_path / "pairs.tsv"]
-    code, out, err = dragoman(command, model, *arguments, "--ensemble", tmp_path / "nowhere")
-    assert (code, out, err.count("\n")) == (3, "", 1)
-    assert "nowhere does not exist" in err
-
-
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
