@@ -36,7 +36,8 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
     directory = RunDirectory(path)
     directory.refuse_if_used()
     with directory.locked():
-        directory.data.mkdir(parents=True, exist_ok=True)
+        directory.clear()
+        directory.data.mkdir(parents=True)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data)
         # Written last: a directory with a config is one that can be resumed.

@@ -57,9 +57,9 @@ def tune_process() -> None:
     # times as fast on one that has other work.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        # Freed memory stays with the process: to give the tensors of each step back to the system, and to take them
-        # again page by page, costs a tenth of the time. These are M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc.
-        libc.mallopt(-1, 2**31 - 1)
+        # Some freed memory stays with the process: to give the tensors of each step back to the system, and to take
+        # them again page by page, costs a tenth of the time. These are M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc.
+        libc.mallopt(-1, 64 * 2**20)
         libc.mallopt(-3, 32 * 2**20)
 
 
