@@ -42,7 +42,8 @@ def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[s
 
 def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
     """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
-    # A wrong key is found before a large corpus is read.
+    # A wrong key, or a library that is missing, is found before a large corpus is read.
+    _require_libraries(_resolved(recipe or "tiny", settings))
     data = choose_data(paths, recipe=recipe, settings=settings)
     bitext = open_corpora(data)
     open_held_out(data, bitext.languages)
@@ -69,6 +70,7 @@ def reconfigure(path: Path, settings: list[str]) -> RunConfig:
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
     config = _resolved(str(directory.config), settings)
+    _require_libraries(config)
     if not (directory.data / "about.json").is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
@@ -87,10 +89,12 @@ def _resolved(recipe: str, settings: list[str]) -> RunConfig:
         resolve(tree, [])
     except UsageError as error:
         raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
-    config = resolve(tree, settings)
+    return resolve(tree, settings)
+
+
+def _require_libraries(config: RunConfig) -> None:
     if config.training.tensorboard:
         require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
-    return config
 
 
 def _has_gpu() -> bool:

@@ -93,8 +93,8 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
     needed = MIN_PAIRS if split_off else 1
     if num_pairs < needed:
         return False, [
-            f"Cannot be trained on: {num_pairs:,} different pairs with two sides that are not held out; at least "
-            f"{needed} are needed, and tens of thousands for a translator."
+            f"Cannot be trained on: {num_pairs:,} different pairs are left; at least {needed} are needed, and tens of "
+            "thousands for a translator."
         ]
     sentences = expectation(num_pairs, words=words)
     problems = sum(finding.severity == "problem" for finding in findings)
