@@ -45,7 +45,9 @@ def check_snapshots(model: Path) -> None:
         )
 
 
-def check_translation(texts: Sequence[str] | None, source: Path | None, output: Path | None) -> None:
+def check_translation(
+    texts: Sequence[str] | None, source: Path | None, output: Path | None, *, terms: Sequence[Path | None]
+) -> None:
     """Raise for an input or an output that cannot be used; warn of texts that look like files."""
     from dragoman.lines import check_input, check_output
     from dragoman.terminal import Display
@@ -55,7 +57,7 @@ def check_translation(texts: Sequence[str] | None, source: Path | None, output: 
     if not texts:
         check_input(source)
     if output:
-        check_output(output, source=source)
+        check_output(output, read=[source, *terms])
     for text in texts or []:
         if os.path.isfile(text):
             Display().warn(f"{text} is translated as a text; to translate the lines of the file: --input {text}")
@@ -82,7 +84,7 @@ def open_pairs(
     for _ in islice(bitext, CHECKED_PAIRS):
         pass
     if output:
-        check_output(output)
+        check_output(output, read=paths)
     return bitext
 
 
