@@ -1,11 +1,10 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
-import json
 from pathlib import Path
 
 from dragoman.config import RunConfig, read_recipe, resolve
-from dragoman.data.bitext import Bitext, CleanedBitext, default_held_out, open_corpora
-from dragoman.data.sources import GRAMMAR
+from dragoman.data.bitext import Bitext, CleanedBitext, default_held_out, held_out_sizes, open_corpora
+from dragoman.data.builtin import settings_for
 from dragoman.errors import DataError, UsageError
 from dragoman.run_directory import RunDirectory, read_metrics
 
@@ -33,7 +32,8 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
     One or two files in `paths` come before those that the recipe and the settings name.
     """
     # A wrong key is found before a large corpus is read.
-    data = _resolved(recipe or "tiny", settings).data
+    wanted = _resolved(recipe or "tiny", settings)
+    data = wanted.data
     if paths:
         data.corpora, (data.source, data.target) = [], [*paths, None][:2]
     elif not data.source and not data.corpora:
@@ -41,19 +41,15 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
             "`train` takes a file of pairs or two aligned files, not 0 files; name them, or a recipe with data.source."
         )
     bitext = open_corpora(data)
-    for held_out in filter(None, (data.valid, data.test)):
-        Bitext.open(*held_out, languages=bitext.languages)
+    for others in filter(None, (data.valid, data.test, wanted.tokenizer.pairs)):
+        Bitext.open(*others, languages=bitext.languages)
     num_pairs = sum(1 for _ in bitext)
-    if data.source and data.source.startswith(GRAMMAR):
-        # The grammar holds out whole combinations of words, which no split by sentence could.
-        held_out = {name: [f"{GRAMMAR}:500:{name}"] for name in ("valid", "test")}
-        settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
     recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
-    config = resolve(read_recipe(recipe), settings)
+    config = resolve(read_recipe(recipe), [*settings_for(data.source), *settings])
     config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
     if not (config.data.valid and config.data.test):
-        config.data.held_out = config.data.held_out or default_held_out(num_pairs)
+        config.data.held_out = held_out_sizes(bitext, config.data) or (default_held_out(num_pairs),) * 2
     return config, bitext
 
 

@@ -50,12 +50,14 @@ class Tokenizer:
         vocab_size: int,
         kind: str = "bpe",
         standardisation: str | None = None,
+        min_frequency: int | None = None,
         symbols: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
 
         Each of `symbols` is one token wherever it stands, and no other text gives it. `standardisation` is how the
-        kind `word` finds words, see `dragoman.data.kinds`.
+        kind `word` finds words, see `dragoman.data.kinds`; it leaves out those that occur less than `min_frequency`
+        times.
         """
         smallest = min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
@@ -72,7 +74,8 @@ class Tokenizer:
             texts = (part for text in texts for part in between.split(text))
         if kind == "word":
             standardisation = standardisation or STANDARDISATIONS[0]
-        backend = kinds.train(texts, kind, standardisation, vocab_size=vocab_size - len(symbols))
+        size = vocab_size - len(symbols)
+        backend = kinds.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
         for symbol in symbols:
             if backend.token_to_id(symbol) is not None:
                 raise UsageError(

@@ -64,8 +64,8 @@ class ComparedRun:
     def figures(self) -> dict[str, Any]:
         """All that is compared, for JSON; None where it is not known yet."""
         last = (self.events("step") or [{}])[-1]
-        scored = [*self.events("validation"), *self.events("average")]
-        best = max(scored, key=lambda event: event["bleu"], default={})
+        kept = [event for event in (*self.events("validation"), *self.events("average")) if event["better"]]
+        best = kept[-1] if kept else {}
         tested = self.evaluation or {}
         return {
             "run": self.name,

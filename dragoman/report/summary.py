@@ -10,6 +10,10 @@ from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
 
 SCORES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
+BY_SOURCE = {
+    "trained_on": "whose source sentence was trained on with another translation",
+    "new": "with a source sentence that is new",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,9 @@ class RunSummary:
             "valid": [Path(name).name for name in data.valid],
             "test": [Path(name).name for name in data.test],
         }
-        shown = {"data": data.model_copy(update=names)}
+        vocabulary = {"pairs": [Path(name).name for name in self.config.tokenizer.pairs]}
+        tokenizer = self.config.tokenizer.model_copy(update=vocabulary)
+        shown = {"data": data.model_copy(update=names), "tokenizer": tokenizer}
         return self.config.model_copy(update=shown).to_yaml()
 
     @property
@@ -72,9 +78,15 @@ class RunSummary:
         """How the test pairs came about."""
         if self.config.data.test:
             return f"{self.pairs['test']:,} pairs of a test set of its own"
-        return (
-            f"{self.pairs['test']:,} pairs held out by source sentence: none of their source sentences was trained on"
-        )
+        how = "by source sentence" if self.config.data.split == "sentence" else "line by line"
+        by_source = (self.evaluation or {}).get("by_source", {})
+        parts = [
+            f"BLEU {by_source[part]['bleu']:.1f} on {by_source[part]['sentences']:,} {words}"
+            for part, words in BY_SOURCE.items()
+            if part in by_source
+        ]
+        remark = ", ".join(parts) or "none of their source sentences was trained on"
+        return f"{self.pairs['test']:,} pairs held out {how}: {remark}"
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.metrics if event["event"] == kind]

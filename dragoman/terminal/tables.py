@@ -9,8 +9,15 @@ from rich.table import Table
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
     """The figures of `Evaluation.to_dict`, with the sacrebleu signatures."""
     signatures = evaluation["signatures"]
+    parts = {"trained_on": "source sentences trained on with another translation", "new": "new source sentences"}
+    by_source = evaluation.get("by_source", {})
     rows = [
         ("BLEU", f"{evaluation['bleu']:.2f}", signatures["bleu"]),
+        *(
+            ("  of those", f"{by_source[part]['bleu']:.2f}", f"{by_source[part]['sentences']:,} pairs of {words}")
+            for part, words in parts.items()
+            if part in by_source
+        ),
         ("chrF++", f"{evaluation['chrf']:.2f}", signatures["chrf"]),
         ("TER", f"{evaluation['ter']:.2f}", signatures["ter"]),
         ("perplexity", f"{evaluation['perplexity']:.3f}", "per token"),
