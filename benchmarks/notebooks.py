@@ -21,8 +21,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from dragoman.checkpoint import ModelDirectory
@@ -48,6 +46,9 @@ REPAIRED = {1: 8.683, 10: 7.971, 14: 7.643}
 """The same of a run with its decoder repaired."""
 
 
+Pairs = tuple[Tensor, Tensor]
+
+
 class PositionsAgain(nn.Module):
     """What the notebook's decoder has in place of a feed-forward network: x + positions."""
 
@@ -59,15 +60,16 @@ class PositionsAgain(nn.Module):
         return x + self.positions(0, x.size(1))
 
 
-def random_ids(seed: int) -> tuple[Tensor, Tensor]:
+def random_ids(seed: int) -> Pairs:
     """The sources and the targets, as the notebook draws them."""
     generator = torch.Generator().manual_seed(seed)
     source, target = (torch.randint(1, VOCABULARY, (PAIRS, LENGTH), generator=generator) for _ in range(2))
     return source, target
 
 
-def our_losses(config: RunConfig, source: Tensor, target: Tensor, *, feed_forward: bool) -> Iterator[float]:
+def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
     """The loss of each epoch, endlessly."""
+    source, target = pairs
     model = Transformer(config.transformer(VOCABULARY, VOCABULARY)).train()
     if not feed_forward:
         for layer in model.decoder.layers:
@@ -87,8 +89,8 @@ def our_losses(config: RunConfig, source: Tensor, target: Tensor, *, feed_forwar
         yield loss.item()
 
 
-def their_losses(notebook: Path, source: Tensor, target: Tensor, *, feed_forward: bool) -> Iterator[float]:
-    """The same, of the notebook's own classes."""
+def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
+    """The same, of the notebook's own classes in the sizes of ours."""
     text = notebook.read_text(encoding="utf-8")
     # From the line that begins a class to the next one that is not indented.
     classes = re.findall(r"^class \w+.*\n(?:[ \t].*\n|\s*\n)+", text, re.MULTILINE)
@@ -97,7 +99,9 @@ def their_losses(notebook: Path, source: Tensor, target: Tensor, *, feed_forward
         code = code.replace("feed_forward = PositionalEncoding(", "feed_forward = PositionWiseFeedForward(")
     made = {"torch": torch, "nn": nn, "math": math}
     exec(compile(code, str(notebook), "exec"), made)
-    model = made["Transformer"](VOCABULARY, VOCABULARY, 512, 8, 6, 2048, LENGTH, 0.1).train()
+    ours, (source, target) = config.transformer(VOCABULARY, VOCABULARY), pairs
+    sizes = ours.d_model, ours.num_heads, ours.num_encoder_layers, ours.d_ff
+    model = made["Transformer"](VOCABULARY, VOCABULARY, *sizes, LENGTH, ours.dropout).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0001, betas=(0.9, 0.98), eps=1e-9)
     while True:
         logits = model(source, target[:, :-1])
@@ -114,18 +118,20 @@ def compare_random(arguments: argparse.Namespace) -> None:
     config = resolve(read_recipe("notebook-postnorm"), arguments.settings)
     pairs = random_ids(arguments.seed)
     torch.manual_seed(arguments.seed)
-    theirs = their_losses(arguments.notebook, *pairs, **options) if arguments.notebook.is_file() else None
-    ours, known = our_losses(config, *pairs, **options), REPAIRED if options["feed_forward"] else PRINTED
-    print(f"epoch  {'notebook' if theirs else 'its print'}  dragoman  difference")
+    known = REPAIRED if options["feed_forward"] else PRINTED
+    ours, theirs = our_losses(config, pairs, **options), None
+    if arguments.notebook.is_file():
+        theirs = their_losses(config, arguments.notebook, pairs, **options)
+    print("| epoch | notebook | dragoman | difference |\n| ---: | ---: | ---: | ---: |")
     for epoch in range(1, arguments.epochs + 1):
         loss, reference = next(ours), next(theirs) if theirs else known.get(epoch)
-        compared = f"{reference:9.3f}  {loss:8.3f}  {100 * (loss / reference - 1):+8.2f} %" if reference else ""
-        print(f"{epoch:5}  {compared or f'{loss:19.3f}'}", flush=True)
+        difference = f"{100 * (loss / reference - 1):+.2f} %" if reference else ""
+        print(f"| {epoch} | {f'{reference:.3f}' if reference else ''} | {loss:.3f} | {difference} |", flush=True)
 
 
 def compare_standardised(arguments: argparse.Namespace) -> None:
     """A row for each run."""
-    table = Table("run", "test pairs", "BLEU", "BLEU standardised", "token accuracy")
+    print("| run | test pairs | BLEU | BLEU standardised | token accuracy |\n| --- | ---: | ---: | ---: | ---: |")
     standardise = blank("word", "lowercase").normalizer.normalize_str
     for path in arguments.runs:
         directory, loaded = RunDirectory(path), ModelDirectory.load(path)
@@ -137,8 +143,7 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
         plain = score(texts, references, with_ter=False).bleu
         bare = score([*map(standardise, texts)], [*map(standardise, references)], with_ter=False).bleu
         accuracy = json.loads(directory.evaluation.read_bytes())["token_accuracy"]
-        table.add_row(str(path), f"{len(texts):,}", f"{plain:.1f}", f"{bare:.1f}", f"{100 * accuracy:.1f} %")
-    Console().print(table)
+        print(f"| {path} | {len(texts):,} | {plain:.1f} | {bare:.1f} | {100 * accuracy:.1f} % |", flush=True)
 
 
 def main() -> None:

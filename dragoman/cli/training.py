@@ -61,7 +61,7 @@ def train(
         Argument(
             metavar="DATA | SOURCE TARGET [key=value ...]",
             help="A TSV, JSONL, TMX, XLIFF or PO file, or a source and a target file, plain or .gz, .xz, .zst; "
-            "hf:NAME; or builtin:grammar. Settings such as training.learning_rate=1e-3 may follow.",
+            "hf:NAME; builtin:grammar; or builtin:random. Settings such as training.learning_rate=1e-3 may follow.",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +83,7 @@ def train(
     ] = None,
     max_minutes: Annotated[
         float | None,
-        Option(metavar="X", help="Stop training after this long.", show_default="when BLEU stops rising"),
+        Option(metavar="X", help="Stop training after this long.", show_default="when it gets no better"),
     ] = None,
     precision: Annotated[str | None, Option(**PRECISIONS, help="Of the products.", show_default="auto")] = None,
     seed: Annotated[

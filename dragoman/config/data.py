@@ -103,7 +103,7 @@ class TokenizerConfig(Section):
     vocab_size: int | None = Field(None, ge=260)
     """Entries of the vocabulary, at most; empty: chosen from the number of pairs."""
     min_frequency: int | None = Field(None, ge=2)
-    """Of `word`: how often a word must occur to have an entry, so that <unk> is trained on the others; empty: once."""
+    """Of `word`: how often a word must occur to have an entry, the others teaching what unknown is; empty: once."""
     pairs: list[str] = Field([], max_length=2)
     """Pairs to learn the vocabulary from, one or two files; empty: those to train on."""
     shared: bool = True

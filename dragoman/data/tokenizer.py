@@ -55,9 +55,8 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
 
-        Each of `symbols` is one token wherever it stands, and no other text gives it. `standardisation` is how the
-        kind `word` finds words, see `dragoman.data.kinds`; it leaves out those that occur less than `min_frequency`
-        times.
+        Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
+        `standardisation` says, see `dragoman.data.kinds`, and knows those that occur `min_frequency` times or more.
         """
         smallest = min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
@@ -69,8 +68,7 @@ class Tokenizer:
         texts = map(_well_formed, texts)
         if symbols:
             # What stands between symbols is a text of its own, in training as in encoding.
-            longest_first = sorted(symbols, key=len, reverse=True)
-            between = re.compile("|".join(map(re.escape, longest_first)))
+            between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
             texts = (part for text in texts for part in between.split(text))
         if kind == "word":
             standardisation = standardisation or STANDARDISATIONS[0]
