@@ -8,12 +8,9 @@ from typing import Any
 from dragoman.config import RunConfig
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
+from dragoman.terminal.tables import BY_SOURCE
 
 SCORES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
-BY_SOURCE = {
-    "trained_on": "whose source sentence was trained on with another translation",
-    "new": "with a source sentence that is new",
-}
 
 
 @dataclass(frozen=True, kw_only=True)

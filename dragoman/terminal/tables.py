@@ -5,17 +5,26 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+BY_SOURCE = {
+    "trained_on": "whose source sentence was trained on with another translation",
+    "new": "with a source sentence that is new",
+}
+"""The parts of test pairs in `Evaluation.by_source`."""
+
 
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
     """The figures of `Evaluation.to_dict`, with the sacrebleu signatures."""
     signatures = evaluation["signatures"]
-    parts = {"trained_on": "source sentences trained on with another translation", "new": "new source sentences"}
     by_source = evaluation.get("by_source", {})
     rows = [
         ("BLEU", f"{evaluation['bleu']:.2f}", signatures["bleu"]),
         *(
-            ("  of those", f"{by_source[part]['bleu']:.2f}", f"{by_source[part]['sentences']:,} pairs of {words}")
-            for part, words in parts.items()
+            (
+                f"  {part.replace('_', ' ')}",
+                f"{by_source[part]['bleu']:.2f}",
+                f"{by_source[part]['sentences']:,} {words}",
+            )
+            for part, words in BY_SOURCE.items()
             if part in by_source
         ),
         ("chrF++", f"{evaluation['chrf']:.2f}", signatures["chrf"]),
