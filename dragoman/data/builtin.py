@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from dragoman.data.entries import Pair, Reading
+from dragoman.data.entries import Numbered, Pair, Reading
 from dragoman.errors import DataError
 
 BUILTIN = "builtin:"
@@ -32,7 +32,7 @@ _NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]*))?(?::(train|vali
 def open_builtin(source: str) -> tuple[str, Reading]:
     """The short name and the pairs of `builtin:grammar` or `builtin:random`, each with `[:COUNT][:PART]`."""
     if source == VOCABULARY:
-        return "random", Reading(lambda: ((word, word) for word in WORDS))
+        return "random", Reading(lambda: enumerate(zip(WORDS, WORDS, strict=True), start=1), unit="pair")
     match = _NAME.fullmatch(source)
     if match is None:
         raise DataError(
@@ -40,9 +40,8 @@ def open_builtin(source: str) -> tuple[str, Reading]:
             "pairs, or builtin:grammar:500:test for pairs that training never sees; or builtin:random."
         )
     name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
-    if name == "grammar":
-        return name, Reading(partial(_grammar_pairs, count, part), ("en", "fr"))
-    return name, Reading(partial(random_pairs, count, part))
+    languages = ("en", "fr") if name == "grammar" else (None, None)
+    return name, Reading(partial(_numbered, name, count, part), languages, unit="pair")
 
 
 def settings_for(source: str | None) -> list[str]:
@@ -60,7 +59,9 @@ def random_pairs(count: int, part: str = "train") -> Iterator[Pair]:
         yield source, target
 
 
-def _grammar_pairs(count: int, part: str) -> Iterator[Pair]:
+def _numbered(name: str, count: int, part: str) -> Iterator[Numbered]:
+    if name == "random":
+        return enumerate(random_pairs(count, part), start=1)
     from dragoman.data.grammar import generate
 
-    return generate(count, seed=0, split=part)
+    return enumerate(generate(count, seed=0, split=part), start=1)

@@ -13,7 +13,7 @@ from tokenizers import Encoding
 
 from dragoman.config import RunConfig
 from dragoman.data.batching import Store, TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, folded, share, split
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, folded, open_held_out, share, split
 from dragoman.data.entries import Pair
 from dragoman.data.placeholders import SLOTS, MaskedPairs
 from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
@@ -81,7 +81,7 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     bitext, parts = _split(bitext, config)
     vocabulary = _sample(parts.train, num_pairs)
     if config.tokenizer.pairs:
-        vocabulary = _open(config.tokenizer.pairs, bitext.languages)
+        vocabulary = Bitext.open(*config.tokenizer.pairs, languages=bitext.languages).cleaned()
     source, target = _train_tokenizers(_masked(vocabulary, config), config)
     train = _masked(parts.train, config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
@@ -110,20 +110,15 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    files = {"valid": config.data.valid, "test": config.data.test}
-    given = {name: _open(paths, bitext.languages) for name, paths in files.items()}
-    if held_out := [part for part in given.values() if part]:
-        bitext = bitext.cleaned(held_out=held_out)
-    if all(given.values()):
-        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), given["valid"], given["test"])
-    sizes = {name: 0 if part else size for (name, part), size in zip(given.items(), config.data.held_out, strict=True)}
-    parts = split(bitext, **sizes, seed=config.seed, by=config.data.split)
-    return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
-
-
-def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
     # What the user holds out is scored as it is; only what has no other side cannot be.
-    return Bitext.open(*paths, languages=languages).cleaned() if paths else None
+    given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
+    if given:
+        bitext = bitext.cleaned(held_out=given.values())
+    if len(given) == 2:
+        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), **given)
+    sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)
+    parts = split(bitext, **sizes, seed=config.seed, by=config.data.split)
+    return bitext, parts._replace(**given)
 
 
 def _leaked(train: Bitext, test: Pairs) -> list[int]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import DataError, UsageError
+from dragoman.extras import load
 from dragoman.interop.styles import STYLES, Style
 from dragoman.model import Transformer, TransformerConfig
 
@@ -63,10 +64,7 @@ def read_weights(path: Path) -> dict[str, Any]:
 
 
 def _read_hdf5(path: Path) -> dict[str, Any]:
-    try:
-        import h5py
-    except ImportError:
-        raise UsageError('Keras files need h5py; type: pip install "dragoman[keras]"') from None
+    h5py = load("h5py", extra="keras", purpose="Reading weights of Keras")
     arrays: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
