@@ -1,11 +1,10 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
-import json
 from pathlib import Path
 
 from dragoman.config import DataConfig, RunConfig, read_recipe, resolve
-from dragoman.data.bitext import CleanedBitext, default_held_out, open_corpora, open_held_out
-from dragoman.data.sources import GRAMMAR
+from dragoman.data.bitext import Bitext, CleanedBitext, default_held_out, held_out_sizes, open_corpora, open_held_out
+from dragoman.data.builtin import settings_for
 from dragoman.errors import DataError, UsageError
 from dragoman.extras import require
 from dragoman.run_directory import RunDirectory, read_metrics
@@ -43,21 +42,20 @@ def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[s
 def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
     """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
-    _require_libraries(_resolved(recipe or "tiny", settings))
+    wanted = _resolved(recipe or "tiny", settings)
+    _require_libraries(wanted)
     data = choose_data(paths, recipe=recipe, settings=settings)
     bitext = open_corpora(data)
     open_held_out(data, bitext.languages)
+    if wanted.tokenizer.pairs:
+        Bitext.open(*wanted.tokenizer.pairs, languages=bitext.languages)
     num_pairs = sum(1 for _ in bitext)
-    if data.source and data.source.startswith(GRAMMAR):
-        # The grammar holds out whole combinations of words, which no split by sentence could.
-        held_out = {name: [f"{GRAMMAR}:500:{name}"] for name in ("valid", "test")}
-        settings = [f"data.{name}={json.dumps(pairs)}" for name, pairs in held_out.items()] + settings
     recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
-    config = resolve(read_recipe(recipe), settings)
+    config = resolve(read_recipe(recipe), [*settings_for(data.source), *settings])
     config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
     if not (config.data.valid and config.data.test):
-        config.data.held_out = config.data.held_out or default_held_out(num_pairs)
+        config.data.held_out = held_out_sizes(bitext, config.data) or (default_held_out(num_pairs),) * 2
     return config, bitext
 
 
@@ -94,7 +92,7 @@ def _resolved(recipe: str, settings: list[str]) -> RunConfig:
 
 def _require_libraries(config: RunConfig) -> None:
     if config.training.tensorboard:
-        require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
+        require("tensorboard", extra="tensorboard", purpose="training.tensorboard=true")
 
 
 def _has_gpu() -> bool:

@@ -4,9 +4,9 @@ Scores come from sacrebleu with its signatures, so that other people's numbers c
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -58,6 +58,9 @@ class Evaluation:
     """In the order of the pairs."""
     seconds: float
     """Time to translate all sentences."""
+    by_source: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of a split that leaks, `sentences` and `bleu` of the pairs whose source sentence was `trained_on` and of `new`
+    ones."""
 
     @property
     def sentences_per_second(self) -> float:
@@ -71,6 +74,7 @@ class Evaluation:
             "sentences": len(self.translations),
             "seconds": self.seconds,
             "sentences_per_second": self.sentences_per_second,
+            **({"by_source": self.by_source} if self.by_source else {}),
         }
 
 
@@ -95,6 +99,25 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, with_ter: boo
     values = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics.items()}
     signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
     return Scores(values["bleu"], values["chrf"], values.get("ter"), signatures)
+
+
+def scores_by_source(
+    hypotheses: Sequence[str], references: Sequence[str], leaked: Collection[int]
+) -> dict[str, dict[str, float]]:
+    """What `Evaluation.by_source` is, the pairs in the places `leaked` being those whose source was trained on.
+
+    A part without pairs is left out.
+    """
+    known = frozenset(leaked)
+    parts = {"trained_on": sorted(known), "new": [i for i in range(len(references)) if i not in known]}
+    return {
+        name: {
+            "sentences": len(places),
+            "bleu": score([hypotheses[i] for i in places], [references[i] for i in places], with_ter=False).bleu,
+        }
+        for name, places in parts.items()
+        if places
+    }
 
 
 @torch.inference_mode()

@@ -83,9 +83,10 @@ def _fit(
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
-        files = [opened.enter_context(MetricsFile(directory.metrics))]
+        every = config.training.log_every
+        files = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
         if config.training.tensorboard:
-            files.append(opened.enter_context(EventFile(directory.tensorboard)))
+            files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         stop = opened.enter_context(StopSignal(view.stopping))
 
         def report(event: str, values: dict[str, Any]) -> None:
@@ -128,7 +129,7 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
     )
     held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
-    for warning in training_warnings(about.train_pairs, *held_out):
+    for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked)):
         display.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())

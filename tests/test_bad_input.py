@@ -192,7 +192,7 @@ MISSING = [
     (
         "tensorboard",
         "train pairs.tsv --tensorboard",
-        'Writing curves for TensorBoard needs another library; type: pip install "dragoman[tensorboard]"',
+        'training.tensorboard=true needs another library; type: pip install "dragoman[tensorboard]"',
     ),
 ]
 """Libraries that are not there, what needs them, and what is said."""

@@ -15,6 +15,7 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT.parent / "shared" / "notebooks" / "B-postnorm-pytorch.txt"
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +80,34 @@ def test_loops_tries_the_guard_on_and_off(model: Path, corpus: Path):
 def test_resources_measures_the_memory_of_a_command():
     printed = run("resources", "memory", sys.executable, "-c", "import time; kept = b'1' * 10**8; time.sleep(0.5)")
     assert 95 < int(printed.split("peak memory ")[1].split()[0]) < 300
+
+
+SMALL = ["model.d_model=16", "model.d_ff=24", "model.num_encoder_layers=1", "model.num_decoder_layers=1"]
+
+
+@pytest.mark.parametrize("options", [(), ("--without-feed-forward",)])
+def test_notebooks_learns_random_pairs(options: tuple[str, ...], tmp_path: Path):
+    rows = run("notebooks", "random", *SMALL, "--epochs", "2", "--notebook", tmp_path / "none", *options)
+    (first, second) = (row.split("|")[1:5] for row in rows.splitlines()[2:])
+    assert float(first[1]) == (8.677 if options else 8.683)
+    assert 8.4 < float(second[2]) < float(first[2]) < 9.2
+
+
+@pytest.mark.skipif(not NOTEBOOK.is_file(), reason="no notebooks beside the checkout")
+@pytest.mark.parametrize("options", [(), ("--without-feed-forward",)])
+def test_notebooks_runs_the_notebooks_own_code(options: tuple[str, ...]):
+    rows = run("notebooks", "random", *SMALL, "--epochs", "3", *options).splitlines()[2:]
+    assert len(rows) == 3
+    # Two draws of first weights: no more can be said of three epochs.
+    assert all(abs(float(row.split("|")[4].strip(" %"))) < 5 for row in rows)
+
+
+def test_notebooks_compares_runs_without_case_and_marks(tmp_path: Path):
+    settings = [*SMALL, "training.max_steps=2", "data.held_out=5", "tokenizer.vocab_size=300"]
+    command = [sys.executable, "-m", "dragoman", "train", "builtin:grammar:50", "--output", tmp_path / "a", *settings]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    row = run("notebooks", "standardised", tmp_path / "a").splitlines()[2]
+    assert row.split("|")[1:3] == [f" {tmp_path / 'a'} ", " 500 "]
 
 
 @needs_peers

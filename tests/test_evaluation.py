@@ -12,7 +12,7 @@ from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.decoding import ensemble
 from dragoman.errors import DataError
-from dragoman.evaluation import evaluate, reference_batches, score, token_statistics
+from dragoman.evaluation import evaluate, reference_batches, score, scores_by_source, token_statistics
 from dragoman.model import Transformer, TransformerConfig
 
 SOURCE_VOCAB, TARGET_VOCAB = 31, 43
@@ -225,6 +225,16 @@ def test_statistics_do_not_depend_on_how_pairs_are_batched(tokenizer):
     assert together.perplexity == pytest.approx(apart.perplexity, rel=1e-5)
     assert together.num_tokens == apart.num_tokens
     assert together.num_tokens == sum(len(tokenizer.encode(text)) + 1 for _, text in PAIRS)
+
+
+def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
+    references = [f"one sentence of number {n} and no other" for n in range(11)]
+    texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
+    apart = scores_by_source(texts, references, [7, 2, 3])
+    assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
+    assert apart["trained_on"]["bleu"] == pytest.approx(100)
+    assert apart["new"]["bleu"] < 1
+    assert scores_by_source(texts, references, range(11)).keys() == {"trained_on"}
 
 
 def test_an_evaluation_scores_what_was_translated(tokenizer):

@@ -70,7 +70,7 @@ def train(
     recipe: Recipe = None,
     max_minutes: Annotated[
         float | None,
-        Option(metavar="X", help="Stop training after this long.", show_default="when BLEU stops rising"),
+        Option(metavar="X", help="Stop training after this long.", show_default="when it gets no better"),
     ] = None,
     precision: Annotated[str | None, Option(**PRECISIONS, help="Of the products.", show_default="auto")] = None,
     seed: Annotated[

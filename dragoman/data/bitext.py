@@ -171,33 +171,38 @@ def copies(pair: Pair, weight: float) -> int:
 
 def share(pair: Pair, purpose: str) -> float:
     """A number from 0 to 1 that follows from the pair; those of different purposes are independent."""
-    digest = hashlib.blake2b("\t".join(pair).encode(errors="surrogatepass"), digest_size=8, key=purpose.encode())
-    return int.from_bytes(digest.digest()) / 2**64
+    return int.from_bytes(_digest("\t".join(pair), purpose.encode())) / 2**64
 
 
 class Splits(NamedTuple):
-    """Three bitexts, no two of which share a source sentence."""
+    """Three bitexts, no two of which share a source sentence, or, if split by line, a pair."""
 
     train: Bitext
     valid: Bitext
     test: Bitext
 
 
-def split(bitext: Bitext, *, valid: int, test: int, seed: int) -> Splits:
+def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "sentence") -> Splits:
     """Holds out exactly `valid` and `test` different source sentences, with all their translations.
 
-    Sentences that differ only in case, spacing or normalisation count as one. Which ones are drawn
-    depends on `seed` and on the sentences, not on their order: those with the smallest hashes are.
+    Sentences that differ only in case, spacing or normalisation count as one. By "line", different pairs are held out
+    instead, and a sentence with several translations may come to be in all parts, as if lines had been shuffled.
+    Which ones are drawn depends on `seed` and on the sentences, not on their order: those with the smallest hashes are.
     Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
     Raises `DataError` if nothing is.
     """
     if min(valid, test) < 0:
         raise UsageError(f"Cannot hold out {min(valid, test)} sentences; give 0 or more.")
     key = str(seed).encode()
-    drawn = _smallest(((_hash(pair[0], key), pair) for pair in bitext), valid + test + 1)
+
+    def digest(pair: Pair) -> bytes:
+        return _digest(whole(pair, by), key)
+
+    drawn = _smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
     if len(drawn) <= valid + test:
+        what = "source sentences" if by == "sentence" else "pairs"
         raise DataError(
-            f"{bitext.name} has {len(drawn)} different source sentences, too few to hold out "
+            f"{bitext.name} has {len(drawn)} different {what}, too few to hold out "
             f"{valid} + {test} and train on others; add pairs or hold out fewer."
         )
     hashes = sorted(drawn)
@@ -208,13 +213,26 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int) -> Splits:
 
     def train() -> Iterator[Pair]:
         pairs = bitext.weighted() if isinstance(bitext, CleanedBitext) else bitext
-        return (pair for pair in pairs if _hash(pair[0], key) not in held_out)
+        return (pair for pair in pairs if digest(pair) not in held_out)
 
     return Splits(
         train=part("train", train),
-        valid=part("valid", lambda: [pair for digest in hashes[:valid] for pair in drawn[digest]]),
-        test=part("test", lambda: [pair for digest in hashes[valid : valid + test] for pair in drawn[digest]]),
+        valid=part("valid", lambda: [pair for each in hashes[:valid] for pair in drawn[each]]),
+        test=part("test", lambda: [pair for each in hashes[valid : valid + test] for pair in drawn[each]]),
     )
+
+
+def held_out_sizes(bitext: Bitext, data: DataConfig) -> tuple[int, int] | None:
+    """How many source sentences, or lines, a config asks to hold out for validation and test; None: no size is given.
+
+    Counting what a share is of makes one pass, with 8 bytes of memory a pair.
+    """
+    sizes = data.held_out
+    if sizes and min(sizes) < 1:
+        seen = Seen()
+        total = sum(seen.add(whole(pair, data.split)) for pair in bitext)
+        sizes = tuple(max(1, round(size * total)) if size < 1 else size for size in sizes)
+    return sizes
 
 
 def default_held_out(num_pairs: int) -> int:
@@ -227,13 +245,22 @@ def default_held_out(num_pairs: int) -> int:
     return min(MAX_HELD_OUT, max(1, num_pairs // 20))
 
 
+def whole(pair: Pair, by: str) -> str:
+    """What a split leaves together: the source sentence, or the line."""
+    return folded(pair[0]) if by == "sentence" else "\t".join(pair)
+
+
 def folded(source: str) -> str:
     """What tells source sentences apart when pairs are held out: case, spacing and normalisation do not."""
     return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
 
 
-def _hash(source: str, key: bytes = b"") -> bytes:
-    return hashlib.blake2b(folded(source).encode(errors="surrogatepass"), digest_size=8, key=key).digest()
+def _hash(source: str) -> bytes:
+    return _digest(folded(source))
+
+
+def _digest(text: str, key: bytes = b"") -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).digest()
 
 
 def _smallest(hashed: Iterable[tuple[bytes, Pair]], count: int) -> dict[bytes, list[Pair]]:

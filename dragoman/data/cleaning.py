@@ -61,9 +61,9 @@ def _is_damaged(text: str) -> bool:
 
 
 class Seen:
-    """Which pairs came before, by 64-bit hashes: 8 bytes for each of a large number, and no text.
+    """Which pairs or sentences came before, by 64-bit hashes: 8 bytes for each of a large number, and no text.
 
-    Of two million pairs, two different ones have the same hash once in ten million runs.
+    Of two million, two different ones have the same hash once in ten million runs.
     """
 
     RECENT = 1 << 19
@@ -74,9 +74,9 @@ class Seen:
         # Reading an item of a memoryview is several times faster than of an array.
         self._sorted = memoryview(array("q"))
 
-    def add(self, pair: Pair) -> bool:
-        """Whether the pair is new."""
-        hashed = hash(pair)
+    def add(self, text: Pair | str) -> bool:
+        """Whether it is new."""
+        hashed = hash(text)
         if hashed in self._recent or self._is_sorted_in(hashed):
             return False
         self._recent.add(hashed)

@@ -69,14 +69,21 @@ def _standardising(standardisation: str) -> list[normalizers.Normalizer]:
     return (lowercase if standardisation == "lowercase" else []) + spaces
 
 
-def train(texts: Iterable[str], kind: str, standardisation: str | None, *, vocab_size: int) -> tokenizers.Tokenizer:
-    """A tokenizer with at most `vocab_size` tokens; same texts, same tokens, whatever the number of threads."""
+def train(
+    texts: Iterable[str], kind: str, standardisation: str | None, *, vocab_size: int, min_frequency: int | None = None
+) -> tokenizers.Tokenizer:
+    """A tokenizer with at most `vocab_size` tokens; same texts, same tokens, whatever the number of threads.
+
+    Of the kind `word`, words that occur less than `min_frequency` times have none.
+    """
     backend = blank(kind, standardisation)
     if kind == "unigram":
         return _train_unigram(backend, texts, vocab_size)
     settings = {"vocab_size": vocab_size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
     if kind != "word":
         settings["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+    if min_frequency:
+        settings["min_frequency"] = min_frequency
     trainer = trainers.WordLevelTrainer if kind == "word" else trainers.BpeTrainer
     backend.train_from_iterator(texts, trainer(**settings))
     if kind == "word":

@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from dragoman.data.builtin import BUILTIN, open_builtin
 from dragoman.data.entries import Asked, Languages, Numbered, Reading
 from dragoman.data.hub import HUB, open_dataset
 from dragoman.data.jsonl import open_jsonl
@@ -19,10 +20,6 @@ from dragoman.data.tmx import open_tmx
 from dragoman.data.xliff import open_xliff
 from dragoman.errors import DataError
 from dragoman.lines import unpacked_name
-
-BUILTIN = "builtin:"
-GRAMMAR = "builtin:grammar"
-DEFAULT_GRAMMAR_PAIRS = 20_000
 
 FORMATS: dict[str, Callable[[Path, Asked], Reading]] = {
     ".jsonl": open_jsonl,
@@ -48,7 +45,7 @@ def find(source: str, target: str | None, asked: Asked) -> Source:
     if target is not None and (source.startswith((BUILTIN, HUB)) or _suffix(source) in FORMATS):
         raise DataError(f"{source} has both languages already; leave out {target}.")
     if source.startswith(BUILTIN):
-        return Source("grammar", Reading(_grammar(source), ("en", "fr"), unit="pair"), (source,))
+        return Source(*open_builtin(source), (source,))
     if source.startswith(HUB):
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
         return Source(name, open_dataset(source, asked), (source,))
@@ -117,19 +114,3 @@ def _state(path: Path) -> tuple[int, int]:
         status = path.stat()
         return status.st_size, status.st_mtime_ns
     return 0, 0
-
-
-def _grammar(name: str) -> Callable[[], Iterator[Numbered]]:
-    match = re.fullmatch(f"{GRAMMAR}(?::0*([1-9][0-9]*))?(?::(train|valid|test))?", name)
-    if match is None:
-        raise DataError(
-            f"There is no built-in data {name}; write {GRAMMAR}, or {GRAMMAR}:5000 for a "
-            f"number of pairs, or {GRAMMAR}:500:test for pairs that training never sees."
-        )
-    return partial(_read_grammar, int(match[1] or DEFAULT_GRAMMAR_PAIRS), match[2] or "train")
-
-
-def _read_grammar(count: int, part: str) -> Iterator[Numbered]:
-    from dragoman.data.grammar import generate
-
-    return enumerate(generate(count, seed=0, split=part), start=1)

@@ -50,12 +50,13 @@ class Tokenizer:
         vocab_size: int,
         kind: str = "bpe",
         standardisation: str | None = None,
+        min_frequency: int | None = None,
         symbols: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
 
-        Each of `symbols` is one token wherever it stands, and no other text gives it. `standardisation` is how the
-        kind `word` finds words, see `dragoman.data.kinds`.
+        Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
+        `standardisation` says, see `dragoman.data.kinds`, and knows those that occur `min_frequency` times or more.
         """
         smallest = min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
@@ -67,12 +68,12 @@ class Tokenizer:
         texts = map(_well_formed, texts)
         if symbols:
             # What stands between symbols is a text of its own, in training as in encoding.
-            longest_first = sorted(symbols, key=len, reverse=True)
-            between = re.compile("|".join(map(re.escape, longest_first)))
+            between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
             texts = (part for text in texts for part in between.split(text))
         if kind == "word":
             standardisation = standardisation or STANDARDISATIONS[0]
-        backend = kinds.train(texts, kind, standardisation, vocab_size=vocab_size - len(symbols))
+        size = vocab_size - len(symbols)
+        backend = kinds.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
         for symbol in symbols:
             if backend.token_to_id(symbol) is not None:
                 raise UsageError(

@@ -65,8 +65,8 @@ class ComparedRun:
     def figures(self) -> dict[str, Any]:
         """All that is compared, for JSON; None where it is not known yet."""
         last = (self.events("step") or [{}])[-1]
-        scored = [*self.events("validation"), *self.events("average")]
-        best = max(scored, key=lambda event: event["bleu"], default={})
+        kept = [event for event in (*self.events("validation"), *self.events("average")) if event["better"]]
+        best = kept[-1] if kept else {}
         tested = self.evaluation or {}
         return {
             "run": self.name,
@@ -153,5 +153,5 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _shown(key: str, value: Any) -> str:
     if value in (None, []):
         return "-"
-    value = without_folders(value) if key.startswith("data.") else value
+    value = without_folders(value) if key.startswith(("data.", "tokenizer.pairs")) else value
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -8,6 +8,7 @@ from dragoman.config import RunConfig
 from dragoman.config.data import without_folders
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
+from dragoman.terminal.tables import BY_SOURCE
 
 SCORES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
 
@@ -57,16 +58,24 @@ class RunSummary:
     def config_yaml(self) -> str:
         """The configuration without the folders of the data."""
         tree = self.config.model_dump(mode="json")
-        return RunConfig.checked(tree | {"data": without_folders(tree["data"])}).to_yaml()
+        tree["data"] = without_folders(tree["data"])
+        tree["tokenizer"]["pairs"] = without_folders(tree["tokenizer"]["pairs"])
+        return RunConfig.checked(tree).to_yaml()
 
     @property
     def test_pairs(self) -> str:
         """How the test pairs came about."""
         if self.config.data.test:
             return f"{self.pairs['test']:,} pairs of a test set of its own"
-        return (
-            f"{self.pairs['test']:,} pairs held out by source sentence: none of their source sentences was trained on"
-        )
+        how = "by source sentence" if self.config.data.split == "sentence" else "line by line"
+        by_source = (self.evaluation or {}).get("by_source", {})
+        parts = [
+            f"BLEU {by_source[part]['bleu']:.1f} on {by_source[part]['sentences']:,} {words}"
+            for part, words in BY_SOURCE.items()
+            if part in by_source
+        ]
+        remark = ", ".join(parts) or "none of their source sentences was trained on"
+        return f"{self.pairs['test']:,} pairs held out {how}: {remark}"
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.metrics if event["event"] == kind]

@@ -55,6 +55,13 @@ def test_words_and_runs_of_marks_are_apart() -> None:
     assert words().to_json() == tokenizer.to_json()  # the default
 
 
+def test_rare_words_have_no_entry() -> None:
+    """In the three copies of the texts "the" and "cat" stand 6 times, "tail" 3 times."""
+    for least, known in ((3, "the cat tail"), (4, "the cat <unk>"), (6, "the cat <unk>"), (7, "<unk> <unk> <unk>")):
+        tokenizer = words(min_frequency=least)
+        assert tokenizer.decode(tokenizer.encode("the cat tail")) == known
+
+
 def test_spaces_separate_words_and_nothing_else_does() -> None:
     tokenizer = words("none")
     assert tokenizer.pieces(tokenizer.encode("the cat's  tail,")) == ["▁the", "▁cat's", "▁tail,"]
@@ -202,6 +209,7 @@ def test_symbols_must_fit_into_the_vocabulary() -> None:
         ("tokenizer.dropout=1", "less than 1"),
         ("tokenizer.sampling_alpha=0.2", "`sampling_alpha` is for kind = unigram, not for bpe"),
         ("tokenizer.standardisation=none", "`standardisation` is for kind = word, not for bpe"),
+        ("tokenizer.min_frequency=2", "`min_frequency` is for kind = word, not for bpe"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(setting: str, reason: str) -> None:

@@ -50,6 +50,14 @@ def test_the_time_of_a_validation_does_not_slow_the_steps(tmp_path: Path):
     assert curves(tmp_path)["tokens per second"] == [(20, 350), (40, 175)]
 
 
+def test_steps_may_be_drawn_more_often(tmp_path: Path):
+    with EventFile(tmp_path, every=3) as file:
+        file.forget_after(0)
+        for number in range(1, 11):
+            file.write("step", step(number))
+    assert [number for number, _ in curves(tmp_path)["loss/training"]] == [3, 6, 9]
+
+
 def test_steps_that_are_done_again_replace_those_before(tmp_path: Path):
     with EventFile(tmp_path) as file:
         file.forget_after(0)

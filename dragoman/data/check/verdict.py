@@ -106,11 +106,16 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
     return True, sentences
 
 
-def training_warnings(num_pairs: int, valid: list[str], test: list[str]) -> list[str]:
-    """What to say loudly before a training; `valid` and `test` are source sentences."""
+def training_warnings(num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0) -> list[str]:
+    """What to say loudly before a training; `valid` and `test` are source sentences, `leaked` of `test` in training."""
     warnings = []
     if num_pairs < FEW:
         warnings.append(f"{num_pairs:,} pairs to train on are {EXPECTATIONS[0].text}")
+    if leaked:
+        warnings.append(
+            f"{leaked:,} of the {len(test):,} test pairs have a source sentence that is trained on with another "
+            "translation, so test scores come out too high; data.split=sentence holds out all translations together."
+        )
     held_out = frozenset(map(folded, valid))
     if shared := sum(folded(source) in held_out for source in test):
         warnings.append(

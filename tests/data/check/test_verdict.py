@@ -74,3 +74,5 @@ def test_training_is_warned_of_few_pairs_and_of_a_test_that_leaks():
     assert "9,999 pairs" in few
     (leak,) = training_warnings(50_000, ["Go.", "Stay."], ["go. ", "Else", "STAY."])
     assert "2 of the 3 test sentences" in leak
+    (leak,) = training_warnings(50_000, ["a", "b"], ["c", "d", "e"], leaked=2)
+    assert "2 of the 3 test pairs have a source sentence that is trained on" in leak
