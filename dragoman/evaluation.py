@@ -102,10 +102,11 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, with_ter: boo
 def token_statistics(model: Transformer, batches: Iterable[Batch]) -> TokenStatistics:
     """Perplexity and accuracy of the next token, on the device of the model.
 
-    Holds the logits of some thousand tokens at most, whatever the batch. Raises `DataError` if
-    there is no token to predict.
+    Holds the logits of some thousand tokens at most, whatever the batch. Of a reference that is longer than the
+    positions a model has learned, what fits counts. Raises `DataError` if there is no token to predict.
     """
     parameter = next(model.parameters())
+    longest = model.config.max_positions if model.config.positions == "learned" else None
     rows = max(1, _SLICE_ELEMENTS // model.config.target_vocab_size)
     total = torch.zeros((), dtype=torch.float64, device=parameter.device)
     correct = torch.zeros((), dtype=torch.int64, device=parameter.device)
@@ -113,9 +114,10 @@ def token_statistics(model: Transformer, batches: Iterable[Batch]) -> TokenStati
     with evaluating(model):
         for batch in batches:
             batch = batch.to(parameter.device)
-            counted = batch.labels != model.config.pad_id
-            states = model.states(batch.source_ids, batch.target_ids)[counted]
-            labels = batch.labels[counted]
+            labels = batch.labels[:, :longest]
+            counted = labels != model.config.pad_id
+            states = model.states(batch.source_ids, batch.target_ids[:, :longest])[counted]
+            labels = labels[counted]
             num_tokens += len(labels)
             for part, label in zip(states.split(rows), labels.split(rows), strict=True):
                 logits = model.project(part).float()

@@ -36,6 +36,22 @@ def check_snapshots(model: Path) -> None:
         )
 
 
+def check_import(file: Path, output: Path, source: Path | None, target: Path | None) -> tuple[Path, Path] | None:
+    """The tokenizers, if there are any; raises for files that are not there and a folder that is in use."""
+    from dragoman.lines import open_input
+    from dragoman.run_directory import refuse_to_overwrite
+
+    if (source is None) != (target is None):
+        raise UsageError(
+            "Give --source-tokenizer and --target-tokenizer, the same file twice if both sides share it; or neither, "
+            "and sentences are ids."
+        )
+    for path in filter(None, (file, source, target)):
+        open_input(path).close()
+    refuse_to_overwrite(output)
+    return None if source is None else (source, target)
+
+
 def check_translation(model: Path, texts: Sequence[str] | None, source: Path | None, output: Path | None) -> None:
     """Raise for a model, an input or an output that cannot be used; warn of texts that look like files."""
     from dragoman.lines import check_input, check_output

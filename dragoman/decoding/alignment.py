@@ -50,12 +50,14 @@ def word_giving_attention(
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
     """The links of one sentence; `source` and `target` hold the places of each word's tokens.
 
-    The last row and column are those of the end of sentence.
+    Other rows and columns are those of the end of sentence, and of what else is no word.
     """
     if not source or not target:
         return []
-    columns = [weights[:, word].sum(1) for word in source]
-    by_word = torch.stack([torch.stack([*columns, weights[:, -1]], dim=1)[word].mean(0) for word in target])
+    in_words = {place for word in source for place in word}
+    nowhere = [place for place in range(weights.size(1)) if place not in in_words]
+    columns = torch.stack([weights[:, places].sum(1) for places in [*source, nowhere]], dim=1)
+    by_word = torch.stack([columns[word].mean(0) for word in target])
     return [(best, place) for place, best in enumerate(by_word.argmax(1).tolist()) if best < len(source)]
 
 
