@@ -99,7 +99,7 @@ def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
         ("prenorm OUT --style prenorm --num-heads 3", 3, "prenorm cannot be read: Is a directory"),
         ("pairs.tsv OUT --style prenorm --num-heads 3", 3, "pairs.tsv is refused: PyTorch finds no tensors in it"),
         ("hostile.pt OUT --style postnorm --num-heads 3", 3, "hostile.pt is refused: it asks to run `"),
-        ("raw.pkl OUT --style postnorm --num-heads 3", 3, "raw.pkl is refused: it asks to run `"),
+        ("raw.pkl OUT --style postnorm --num-heads 3", 3, "raw.pkl is refused: PyTorch finds no tensors in it"),
         ("prenorm/model.pt OUT --style postnorm --num-heads 3", 3, "is not of the style 'postnorm' but 'prenorm'"),
         ("keras/model.weights.h5 OUT --style annotated --num-heads 3", 3, "not of the style 'annotated' but 'keras'"),
         ("prenorm/model.pt OUT --style prenorm --num-heads 4", 2, "`d_model` is 21, not a multiple of `num_heads` 4"),

@@ -1,6 +1,7 @@
 """An imported model translates as its notebook did, and is a model directory like any other."""
 
 import json
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,8 @@ def silent(text: str) -> None:
 def notebook(request, tmp_path_factory) -> NotebookModel:
     if request.param == "keras":
         pytest.importorskip("h5py")
-    made = make(request.param, tmp_path_factory.mktemp(request.param), encoder_layers=1, decoder_layers=2)
-    train(made, steps=80)
+    made = make(request.param, tmp_path_factory.mktemp(request.param), encoder_layers=1, decoder_layers=1)
+    train(made, steps=100)
     return made
 
 
@@ -113,7 +114,8 @@ def test_the_guard_against_repetitions_does_not_count_the_fill(tmp_path):
     save(notebook.weights, notebook.files.weights)
     import_notebook(notebook.files, tmp_path / "model", note=silent)
     (translation,) = Translator.load(tmp_path / "model").translate(["The cat."], beam_size=1)
-    assert translation.text.split().count(notebook.words[9]) == 3
+    runs = [len(list(run)) for word, run in groupby(translation.text.split()) if word == notebook.words[9]]
+    assert max(runs) == 3
 
 
 # ---- without tokenizers ----------------------------------------------------------------------
