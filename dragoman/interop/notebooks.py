@@ -1,10 +1,11 @@
 """Weights of the notebooks that taught this model, read into a `Transformer` (see `dragoman.interop.styles`)."""
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ _STACKS = ("encoder", "decoder")
 
 
 def from_notebook(
-    weights: str | Path | Mapping[str, Any], *, style: str, num_heads: int, **choices: Any
+    weights: str | Path | Mapping[str, Any], *, style: str, num_heads: SupportsIndex, **choices: Any
 ) -> Transformer:
     """The notebook's model as a `Transformer`, in evaluation mode, from its file or its `state_dict()`.
 
@@ -58,10 +59,11 @@ class Notebook:
         return None if table is None else len(table)
 
     @torch.no_grad()
-    def model(self, *, num_heads: int, **choices: Any) -> Transformer:
+    def model(self, *, num_heads: SupportsIndex, **choices: Any) -> Transformer:
         """As `from_notebook`."""
         try:
-            config = TransformerConfig(**(self.style.choices | self._sizes() | {"num_heads": num_heads} | choices))
+            heads = {"num_heads": operator.index(num_heads)}
+            config = TransformerConfig(**(self.style.choices | self._sizes() | heads | choices))
         except (ValueError, TypeError) as error:
             raise UsageError(f"This model cannot be built: {error}") from None
         self._check_tables(config)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from string import ascii_uppercase, punctuation, whitespace
-from typing import Self
+from typing import Any, Self
 
 import tokenizers
 
@@ -120,7 +120,7 @@ def _from_json(path: Path, text: str) -> Vocabulary:
     words = sorted(ids, key=ids.get)
     if sorted(ids.values()) != list(range(len(ids))):
         raise DataError(f"{path} numbers its {len(ids)} tokens with gaps, so they cannot be rows of a table.")
-    if part := foreign.strange_part(content):
+    if part := foreign.strange_part(content) or _strange_end(content):
         raise DataError(
             f"{path} works with {part}, which cannot be taken over; WordLevel and plain BPE can, cut by Whitespace, "
             "ByteLevel and the like."
@@ -133,6 +133,13 @@ def _from_json(path: Path, text: str) -> Vocabulary:
     words_only = model["type"] == "WordLevel"
     build = partial(foreign.words, **cut) if words_only else partial(foreign.pieces, model=model, **cut)
     return Vocabulary(str(path), words, special, build, _surroundings(backend, special))
+
+
+def _strange_end(content: dict[str, Any]) -> str | None:
+    """What would put words together otherwise than with spaces between them, or find them before they are cut."""
+    if own := next((token["content"] for token in content["added_tokens"] if not token["special"]), None):
+        return f"the added token '{own}'"
+    return content["decoder"]["type"] if content["decoder"] and content["decoder"]["type"] != "ByteLevel" else None
 
 
 def _surroundings(backend: tokenizers.Tokenizer, special: dict[str, int]) -> list[str] | None:

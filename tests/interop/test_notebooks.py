@@ -195,6 +195,22 @@ def test_the_decoder_without_feed_forward_network_is_explained():
         from_notebook(broken, style="postnorm", num_heads=3)
 
 
+def test_position_tables_of_two_lengths_are_read():
+    weights, sizes = random_weights("keras", Sizes()), Sizes()
+    for shorter in ("layers/positional_embedding", "layers/positional_embedding_1"):
+        table = f"{shorter}/position_embeddings/vars/0"
+        assert_same("keras", weights | {table: weights[table][:13]}, sizes, (13, 11))
+
+
+def test_the_number_of_heads_may_be_one_of_numpy(annotations_unchecked):
+    weights = random_weights("prenorm", Sizes())
+    for number in (np.int64(3), np.array(3), torch.tensor(3)):
+        assert from_notebook(weights, style="prenorm", num_heads=number).config.num_heads == 3
+    for number in (3.0, "3", None):
+        with pytest.raises(UsageError, match="cannot be built"):
+            from_notebook(weights, style="prenorm", num_heads=number)
+
+
 def test_choices_that_make_another_model_are_refused():
     weights = random_weights("prenorm", Sizes())
     assert from_notebook(weights, style="prenorm", num_heads=3, pad_id=1).config.pad_id == 1

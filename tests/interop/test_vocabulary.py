@@ -243,6 +243,12 @@ WORD_PIECE = {
         ("words", replaced(normalizer={"type": "Sequence", "normalizers": [PATTERN]}), "works with Replace"),
         ("words", replaced(pre_tokenizer=METASPACE), "works with Metaspace"),
         ("words", replaced(model=WORD_PIECE), "works with WordPiece, which cannot be taken over; WordLevel"),
+        ("words", replaced(decoder={"type": "WordPiece", "prefix": "##", "cleanup": True}), "works with WordPiece"),
+        (
+            "words",
+            lambda content: content["added_tokens"][3].update(special=False),
+            r"works with the added token '\[EOS\]'",
+        ),
         ("words", lambda content: content["model"]["vocab"].update(cat=9999), r"numbers its \d+ tokens with gaps"),
         ("pieces", with_model(dropout=0.1), "works with dropout"),
         ("pieces", with_model(end_of_word_suffix="</w>"), "works with end_of_word_suffix"),
