@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from dragoman.config import RunConfig, read_recipe, resolve
-from dragoman.data.bitext import Bitext, CleanedBitext, default_held_out, open_corpora
+from dragoman.config import DataConfig, RunConfig, read_recipe, resolve
+from dragoman.data.bitext import CleanedBitext, default_held_out, open_corpora, open_held_out
 from dragoman.data.sources import GRAMMAR
 from dragoman.errors import DataError, UsageError
+from dragoman.extras import require
 from dragoman.run_directory import RunDirectory, read_metrics
 
 FEW, MANY = 200_000, 2_000_000
@@ -27,22 +28,25 @@ def choose_vocab_size(num_pairs: int, kind: str) -> int:
     return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
 
 
-def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
-    """The run that a recipe (None: by the amount of data) and `key=value` settings ask for.
-
-    One or two files in `paths` come before those that the recipe and the settings name.
-    """
-    # A wrong key is found before a large corpus is read.
+def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
+    """The section `data` of a run; one or two files in `paths` come before those that recipe and settings name."""
     data = _resolved(recipe or "tiny", settings).data
     if paths:
         data.corpora, (data.source, data.target) = [], [*paths, None][:2]
     elif not data.source and not data.corpora:
         raise UsageError(
-            "`train` takes a file of pairs or two aligned files, not 0 files; name them, or a recipe with data.source."
+            "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
         )
+    return data
+
+
+def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
+    """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
+    # A wrong key, or a library that is missing, is found before a large corpus is read.
+    _require_libraries(_resolved(recipe or "tiny", settings))
+    data = choose_data(paths, recipe=recipe, settings=settings)
     bitext = open_corpora(data)
-    for held_out in filter(None, (data.valid, data.test)):
-        Bitext.open(*held_out, languages=bitext.languages)
+    open_held_out(data, bitext.languages)
     num_pairs = sum(1 for _ in bitext)
     if data.source and data.source.startswith(GRAMMAR):
         # The grammar holds out whole combinations of words, which no split by sentence could.
@@ -67,6 +71,7 @@ def reconfigure(path: Path, settings: list[str]) -> RunConfig:
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
     config = _resolved(str(directory.config), settings)
+    _require_libraries(config)
     if not (directory.data / "about.json").is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
@@ -86,6 +91,11 @@ def _resolved(recipe: str, settings: list[str]) -> RunConfig:
     except UsageError as error:
         raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
     return resolve(tree, settings)
+
+
+def _require_libraries(config: RunConfig) -> None:
+    if config.training.tensorboard:
+        require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
 
 
 def _has_gpu() -> bool:

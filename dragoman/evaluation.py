@@ -5,7 +5,7 @@ Scores come from sacrebleu with its signatures, so that other people's numbers c
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,10 +17,9 @@ from dragoman.data.batching import Batch, cut, padded
 from dragoman.data.bitext import normalised
 from dragoman.data.placeholders import MaskedPairs
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.decoding.ensemble import predictions
 from dragoman.errors import DataError
 from dragoman.model import Transformer
-
-_SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
 
 @dataclass(frozen=True)
@@ -99,33 +98,30 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, with_ter: boo
 
 
 @torch.inference_mode()
-def token_statistics(model: Transformer, batches: Iterable[Batch]) -> TokenStatistics:
-    """Perplexity and accuracy of the next token, on the device of the model.
+def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) -> TokenStatistics:
+    """Perplexity and accuracy of the next token, by the mean of the models' probabilities, on their device.
 
-    Holds the logits of some thousand tokens at most, whatever the batch. Of a reference that is longer than the
-    positions a model has learned, what fits counts. Raises `DataError` if there is no token to predict.
+    Of a reference that is longer than the positions that a model has learned, what fits counts. Raises `DataError` if
+    there is no token to predict.
     """
-    parameter = next(model.parameters())
-    longest = model.config.max_positions if model.config.positions == "learned" else None
-    rows = max(1, _SLICE_ELEMENTS // model.config.target_vocab_size)
-    total = torch.zeros((), dtype=torch.float64, device=parameter.device)
-    correct = torch.zeros((), dtype=torch.int64, device=parameter.device)
+    device = next(models[0].parameters()).device
+    learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
+    longest = min(learned, default=None)
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    correct = torch.zeros((), dtype=torch.int64, device=device)
     num_tokens = 0
-    with evaluating(model):
+    with ExitStack() as switched:
+        for model in models:
+            switched.enter_context(evaluating(model))
         for batch in batches:
-            batch = batch.to(parameter.device)
-            labels = batch.labels[:, :longest]
-            counted = labels != model.config.pad_id
-            states = model.states(batch.source_ids, batch.target_ids[:, :longest])[counted]
-            labels = labels[counted]
-            num_tokens += len(labels)
-            for part, label in zip(states.split(rows), labels.split(rows), strict=True):
-                logits = model.project(part).float()
-                total += nn.functional.cross_entropy(logits, label, reduction="sum")
-                correct += (logits.argmax(-1) == label).sum()
+            batch = batch.to(device)
+            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
+            num_tokens += len(found.log_probs)
+            total += found.log_probs.double().sum()
+            correct += found.likeliest.sum()
     if not num_tokens:
         raise DataError("There is no token to predict; give at least one sentence pair.")
-    perplexity = (total / num_tokens).exp()  # of a tensor: too large a mean gives inf, no error
+    perplexity = (-total / num_tokens).exp()  # of a tensor: too large a mean gives inf, no error
     return TokenStatistics(float(perplexity), int(correct) / num_tokens, num_tokens)
 
 
@@ -133,10 +129,10 @@ def evaluate(
     pairs: Sequence[tuple[str, str]],
     translate: Callable[[list[str]], list[str]],
     *,
-    model: Transformer,
+    models: Sequence[Transformer],
     batches: Iterable[Batch],
 ) -> Evaluation:
-    """Translate the sources, score the result, and let `model` predict the references.
+    """Translate the sources, score the result, and let `models` together predict the references.
 
     `batches` are the same pairs as token ids, in any order (`reference_batches`).
     """
@@ -145,7 +141,7 @@ def evaluate(
     translations = translate(sources)
     seconds = time.perf_counter() - started
     scores = score(translations, references)
-    return Evaluation(scores, token_statistics(model, batches), translations, seconds)
+    return Evaluation(scores, token_statistics(models, batches), translations, seconds)
 
 
 def reference_batches(

@@ -81,9 +81,12 @@ def check_output(path: Path, *, source: Path | None = None) -> None:
         raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
-def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
-    """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number."""
-    number = 0
+def read_lines(stream: BufferedIOBase, name: str, *, replace: bool = False, remedy: str = "") -> Iterator[str]:
+    """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number.
+
+    With `replace`, bytes that are not UTF-8 become U+FFFD; without, the sentence that refuses them ends with `remedy`.
+    """
+    number, errors = 0, "replace" if replace else "strict"
     try:
         _refuse_utf16(stream.peek(1024), name)
         while raw := stream.readline(MAX_LINE):
@@ -94,11 +97,11 @@ def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
                     "on each line."
                 )
             content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
-            f"position {error.start + 1}); save or convert the file as UTF-8."
+            f"position {error.start + 1}); save or convert the file as UTF-8{remedy}."
         ) from None
     except unpacking_errors() as error:
         raise DataError(
@@ -107,11 +110,11 @@ def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
         ) from None
 
 
-def read_file(path: Path) -> Iterator[str]:
-    """The lines of a file that must have some."""
-    line = None
+def read_file(path: Path, *, replace: bool = False) -> Iterator[str]:
+    """The lines of a file of sentence pairs, which must have some."""
+    line, remedy = None, ", or leave such pairs out with data.replace_bad_bytes=true"
     with open_input(path) as stream:
-        for line in read_lines(stream, str(path)):
+        for line in read_lines(stream, str(path), replace=replace, remedy=remedy):
             yield line
     if line is None:
         raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")

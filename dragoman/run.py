@@ -25,7 +25,7 @@ from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display, command
 from dragoman.terminal.remaining import Limits
 from dragoman.training.stability import account
-from dragoman.training.tensorboard import EventFile, require_tensorboard
+from dragoman.training.tensorboard import EventFile
 from dragoman.training.trainer import Outside, Trainer
 
 SHOWN_SAMPLES = 3
@@ -34,11 +34,10 @@ SHOWN_SAMPLES = 3
 def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
     directory = RunDirectory(path)
-    if config.training.tensorboard:
-        require_tensorboard()
     directory.refuse_if_used()
     with directory.locked():
-        directory.data.mkdir(parents=True, exist_ok=True)
+        directory.clear()
+        directory.data.mkdir(parents=True)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data)
         # Written last: a directory with a config is one that can be resumed.
@@ -49,8 +48,6 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
 def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
     """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
     config, directory = reconfigure(path, settings), RunDirectory(path)
-    if config.training.tensorboard:
-        require_tensorboard()
     with directory.locked():
         write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display)

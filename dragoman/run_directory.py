@@ -6,6 +6,7 @@ It may be deleted when the run is over.
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,6 +92,14 @@ class RunDirectory:
             raise UsageError(f"{self.path} holds a run already; go on with `{go_on}`, or choose another --output.")
         # A folder with a run/ alone is one that a start left half prepared.
         refuse_to_overwrite(self.path, but="run")
+
+    def clear(self) -> None:
+        """Delete what a start left half prepared: a new run would go on from its checkpoints."""
+        for entry in self.run.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry != self.lock:
+                entry.unlink()
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """The `valid` or `test` pairs."""

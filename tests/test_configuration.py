@@ -58,7 +58,7 @@ def read_recipe_text(text, folder):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ([], "not 0 files; name them, or a recipe with data.source"),
+        ([], "no pairs to read; give a file of pairs or two aligned files, or a recipe"),
         (["data.source=a.tsv", "data.corpora=[{source: b.tsv}]"], "`source` and `corpora` both"),
         (["data.target=a.fr"], "`target` is the other side of `source`"),
         (["data.corpora=[{source: b.tsv, weight: 0}]"], "data.corpora.0.weight"),

@@ -37,7 +37,7 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Make a model directory of the weights and tokenizers that a notebook saved."""
-    tokenizers = check_import(file, output, source_tokenizer, target_tokenizer)
+    tokenizers = check_import(file, output, style=style, source=source_tokenizer, target=target_tokenizer)
     from dragoman.interop.importing import NotebookFiles, import_notebook
     from dragoman.terminal import Display, command
 

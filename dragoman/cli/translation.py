@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dragoman.cli.checks import check_evaluation, check_model, check_number_of_files, check_translation
+from dragoman.cli.checks import check_model, check_translation, open_pairs
 from dragoman.cli.options import (
     Argument,
     BeamSize,
@@ -21,6 +21,7 @@ from dragoman.cli.options import (
     Quiet,
     Workers,
     app,
+    pairs,
     print_scores,
 )
 
@@ -78,7 +79,8 @@ def translate(
     quiet: Quiet = False,
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order."""
-    check_translation(model, text, input_file, output_file)
+    check_model(model, text or (), ensemble=ensemble)
+    check_translation(text, input_file, output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.glossary import read_glossary, read_terms
     from dragoman.decoding.live import live_lines
@@ -131,10 +133,7 @@ def text_rows(translation: "Translation", number: int | None) -> list[str]:
 @app.command()
 def score(
     model: Model,
-    data: Annotated[
-        list[str],
-        Argument(metavar="DATA | SOURCE TARGET", help="A TSV file, or two aligned files.", show_default=False),
-    ],
+    data: Annotated[list[str], pairs()],
     output_file: Annotated[Path | None, Option("--output", "-o", help="File to write instead of stdout.")] = None,
     length_penalty: LengthPenalty = 1.0,
     ensemble: Ensemble = None,
@@ -144,12 +143,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Say how probable a model finds given translations: a line for each pair with score, log-probability, tokens."""
-    check_number_of_files("score", data)
-    check_model(model, data)
-    from dragoman.data.bitext import Bitext
-    from dragoman.model_files import languages
-
-    bitext = Bitext.open(*data, languages=languages(model))
+    bitext = open_pairs("score", model, data, ensemble=ensemble, output=output_file)
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import open_output
@@ -170,31 +164,29 @@ def score(
 @app.command(epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json")
 def evaluate(
     model: Model,
-    data: Annotated[
-        list[str],
-        Argument(metavar="DATA | SOURCE REFERENCE", help="A TSV file, or two aligned files.", show_default=False),
-    ],
+    data: Annotated[list[str], pairs("SOURCE REFERENCE")],
     output_file: Annotated[Path | None, Option("--output", "-o", help="File for the translations.")] = None,
     beam_size: BeamSize = 5,
     length_penalty: LengthPenalty = 1.0,
+    ensemble: Ensemble = None,
     precision: Precision = "auto",
     workers: Workers = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    check_evaluation(model, data, output_file)
+    bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output
-    from dragoman.scoring import evaluate_files
+    from dragoman.scoring import evaluate_pairs
     from dragoman.terminal import Display
 
     search = DecodingConfig(beam_size=beam_size, length_penalty=length_penalty)
-    options = {"search": search, "precision": precision, "workers": workers or available_workers()}
+    options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}
     with open_output(output_file) if output_file else nullcontext() as out:
         with Display(quiet=quiet).status("Translating and scoring"):
-            evaluation = evaluate_files(model, data, **options)
+            evaluation = evaluate_pairs(model, list(bitext), search=search, **options)
         if out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     print_scores(evaluation, f"{model} on {' '.join(data)}", as_json=as_json)

@@ -1,6 +1,7 @@
 """The sections `data` and `tokenizer`: where pairs come from and how they become token ids."""
 
 import unicodedata
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -43,6 +44,8 @@ class DataConfig(Section):
     """Several corpora in place of `source`, each with `source`, `target` and `weight`."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
+    replace_bad_bytes: bool = False
+    """Read bytes that are not UTF-8 as U+FFFD, and so leave out and count their pairs; false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
     """Which pairs are left out of training."""
     valid: list[str] = Field([], max_length=2)
@@ -69,6 +72,26 @@ class DataConfig(Section):
         if self.target and not self.source:
             raise ValueError("`target` is the other side of `source`; set both.")
         return self
+
+    @property
+    def origin(self) -> str:
+        """What the pairs come from, without folders: "train.en and train.fr", and all corpora of several."""
+        corpora = [(corpus.source, corpus.target) for corpus in self.corpora] or [(self.source, self.target)]
+        names = (" and ".join(without_folders([name for name in sides if name])) for sides in corpora)
+        return ", ".join(filter(None, names))
+
+
+def without_folders(value: Any) -> Any:
+    """Settings of `data` with the names of files alone: the folders are nobody else's business."""
+    if isinstance(value, dict):
+        return {key: without_folders(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_folders(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    local = value.removeprefix("hf:")
+    # A data set of the Hub has a public name, with a slash in it.
+    return value if local != value and not local.startswith((".", "/", "~")) else Path(local).name
 
 
 class TokenizerConfig(Section):

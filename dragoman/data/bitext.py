@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
-from dragoman.data.cleaning import CleaningReport, Seen, normalised, reason_to_drop
-from dragoman.data.entries import Entry, Languages, Pair, Skipped
-from dragoman.data.sources import find
+from dragoman.data.cleaning import HELD_OUT, REPEATED, CleaningReport, Seen, normalised, reason_to_drop
+from dragoman.data.entries import Asked, Languages, Numbered, Pair, Skipped
+from dragoman.data.sources import Source, find
 from dragoman.errors import DataError, UsageError
 
 MIN_PAIRS = 10
@@ -23,16 +23,18 @@ MAX_HELD_OUT = 2_000
 class Bitext:
     """Sentence pairs `(source, target)`; each loop over it is a fresh pass over the data.
 
-    `name` is short, for messages; the languages are those in the data or guesses from file names, or None.
+    `name` is short, for messages; `files` are what the user calls it, and `unit` what it is counted by; the languages
+    are those in the data or guesses from file names, or None.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Entry]], *, name: str, languages: Languages = (None, None)) -> None:
+    def __init__(self, read: Callable[[], Iterable[Pair]], *, name: str, languages: Languages = (None, None)) -> None:
         self._read = read
         self.name = name
+        self.files, self.unit = (name,), "pair"
         self.source_language, self.target_language = languages
 
     def __iter__(self) -> Iterator[Pair]:
-        return (entry for entry in self.entries() if not isinstance(entry, Skipped))
+        return iter(self._read())
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -40,23 +42,27 @@ class Bitext:
         known = self.source_language and self.target_language
         return (self.source_language, self.target_language) if known else None
 
-    def entries(self) -> Iterator[Entry]:
-        """The pairs and, at their places, what the files have instead of one."""
-        return iter(self._read())
+    def entries(self) -> Iterator[Numbered]:
+        """The pairs and, at their places, what the files have instead of one; each after its line or other number."""
+        return enumerate(self, start=1)
 
     @staticmethod
     def open(
-        source_path: str | Path, target_path: str | Path | None = None, *, languages: tuple[str, str] | None = None
-    ) -> "Bitext":
+        source_path: str | Path,
+        target_path: str | Path | None = None,
+        *,
+        languages: tuple[str, str] | None = None,
+        replace_bad_bytes: bool = False,
+    ) -> "OpenedBitext":
         """Opens one file with pairs, two files of aligned lines, `builtin:grammar[:COUNT][:PART]` or `hf:NAME`.
 
         The end of its name tells the format of one file: .jsonl, .tmx, .xliff or .xlf, .po; any other is tab-separated.
         Names that end further in .gz, .xz or .zst are unpacked. `languages` chooses the sides in formats that name
-        them. The first pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
+        them; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. The first pair is read at once, to show most
+        mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
-        name, reading = find(str(source_path), target, languages)
-        bitext = Bitext(reading.read, name=name, languages=reading.languages)
+        bitext = OpenedBitext(find(str(source_path), target, Asked(languages, replace_bad_bytes)))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
@@ -68,6 +74,21 @@ class Bitext:
         is also in one of `held_out`, which are read once, now.
         """
         return CleanedBitext([Corpus(self)], rules, held_out=held_out)
+
+
+class OpenedBitext(Bitext):
+    """Sentence pairs where a user has them."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(self._pairs, name=source.name, languages=source.reading.languages)
+        self.files, self.unit = source.files, source.reading.unit
+        self._reading = source.reading
+
+    def entries(self) -> Iterator[Numbered]:
+        return self._reading.read()
+
+    def _pairs(self) -> Iterator[Pair]:
+        return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
 
 
 class Corpus(NamedTuple):
@@ -102,7 +123,7 @@ class CleanedBitext(Bitext):
         read, dropped = 0, Counter[str]()
         for bitext, weight in self.corpora:
             seen = Seen() if self.rules and self.rules.drop_repeated else None
-            for entry in bitext.entries():
+            for _, entry in bitext.entries():
                 read += 1
                 if isinstance(entry, Skipped):
                     dropped[entry.reason] += 1
@@ -110,9 +131,9 @@ class CleanedBitext(Bitext):
                 pair = normalised(entry[0]), normalised(entry[1])
                 reason = reason_to_drop(*pair, self.rules)
                 if reason is None and self._held_out and _hash(pair[0]) in self._held_out:
-                    reason = "source is in held-out data"
+                    reason = HELD_OUT
                 if reason is None and seen is not None and not seen.add(pair):
-                    reason = "repeats another pair"
+                    reason = REPEATED
                 if reason:
                     dropped[reason] += 1
                     continue
@@ -125,10 +146,18 @@ def open_corpora(data: DataConfig) -> CleanedBitext:
     """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others."""
     languages, corpora = data.languages, []
     for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target)]:
-        bitext = Bitext.open(corpus.source, corpus.target, languages=languages)
+        files = corpus.source, corpus.target
+        bitext = Bitext.open(*files, languages=languages, replace_bad_bytes=data.replace_bad_bytes)
         languages = languages or bitext.languages
         corpora.append(Corpus(bitext, corpus.weight))
     return CleanedBitext(corpora, data.cleaning)
+
+
+def open_held_out(data: DataConfig, languages: tuple[str, str] | None) -> dict[str, Bitext]:
+    """The files to validate and test on, as far as a config names them; `languages` are those of the training pairs."""
+    options = {"languages": languages, "replace_bad_bytes": data.replace_bad_bytes}
+    named = {"valid": data.valid, "test": data.test}
+    return {part: Bitext.open(*files, **options) for part, files in named.items() if files}
 
 
 def copies(pair: Pair, weight: float) -> int:

@@ -13,7 +13,7 @@ from tokenizers import Encoding
 
 from dragoman.config import RunConfig
 from dragoman.data.batching import Store, TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, share, split
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, open_held_out, share, split
 from dragoman.data.entries import Pair
 from dragoman.data.placeholders import SLOTS, MaskedPairs
 from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
@@ -104,20 +104,15 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    files = {"valid": config.data.valid, "test": config.data.test}
-    given = {name: _open(paths, bitext.languages) for name, paths in files.items()}
-    if held_out := [part for part in given.values() if part]:
-        bitext = bitext.cleaned(held_out=held_out)
-    sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
-    if not any(sizes.values()):
-        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), given["valid"], given["test"])
-    parts = split(bitext, **sizes, seed=config.seed)
-    return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
-
-
-def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
     # What the user holds out is scored as it is; only what has no other side cannot be.
-    return Bitext.open(*paths, languages=languages).cleaned() if paths else None
+    given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
+    if given:
+        bitext = bitext.cleaned(held_out=given.values())
+    sizes = {name: 0 if name in given else config.data.held_out for name in ("valid", "test")}
+    if not any(sizes.values()):
+        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), **given)
+    parts = split(bitext, **sizes, seed=config.seed)
+    return bitext, parts._replace(**given)
 
 
 def _sample(train: Bitext, num_pairs: int) -> Bitext:

@@ -4,6 +4,7 @@ Words are what spaces separate. A target word is linked to the source word that 
 if they attend to the end of sentence more than to any word.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -56,9 +57,19 @@ def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], ta
         return []
     in_words = {place for word in source for place in word}
     nowhere = [place for place in range(weights.size(1)) if place not in in_words]
-    columns = torch.stack([weights[:, places].sum(1) for places in [*source, nowhere]], dim=1)
-    by_word = torch.stack([columns[word].mean(0) for word in target])
-    return [(best, place) for place, best in enumerate(by_word.argmax(1).tolist()) if best < len(source)]
+    attended = by_word(weights.numpy(), target, [*source, nowhere])
+    return [(best, place) for place, best in enumerate(attended.argmax(1).tolist()) if best < len(source)]
+
+
+def by_word(
+    weights: Float[np.ndarray, "*maps queries keys"], rows: list[list[int]], columns: list[list[int]]
+) -> Float[np.ndarray, "*maps query_words key_words"]:
+    """Weights between words, given the places of the tokens of each.
+
+    A word that is looked at is given the sum over its tokens, a word that looks has the mean over its tokens.
+    """
+    seen = np.stack([weights[..., word].sum(-1) for word in columns], axis=-1)
+    return np.stack([seen[..., word, :].mean(-2) for word in rows], axis=-2)
 
 
 def words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dragoman.config import RunConfig
+from dragoman.config.data import without_folders
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
 
@@ -51,21 +51,13 @@ class RunSummary:
     @property
     def data(self) -> str:
         """The files that the pairs came from."""
-        names = (self.config.data.source, self.config.data.target)
-        return " and ".join(Path(name).name for name in names if name) or "unnamed data"
+        return self.config.data.origin or "unnamed data"
 
     @property
     def config_yaml(self) -> str:
-        """The configuration without the folders of the data, which are nobody else's business."""
-        data = self.config.data
-        names = {
-            "source": data.source and Path(data.source).name,
-            "target": data.target and Path(data.target).name,
-            "valid": [Path(name).name for name in data.valid],
-            "test": [Path(name).name for name in data.test],
-        }
-        shown = {"data": data.model_copy(update=names)}
-        return self.config.model_copy(update=shown).to_yaml()
+        """The configuration without the folders of the data."""
+        tree = self.config.model_dump(mode="json")
+        return RunConfig.checked(tree | {"data": without_folders(tree["data"])}).to_yaml()
 
     @property
     def test_pairs(self) -> str:
@@ -87,8 +79,7 @@ class RunSummary:
             **sizes(self.model, self.num_weights, kind=self.config.tokenizer.kind),
         }
         if last:
-            step = max(event.get("step", 0) for event in self.metrics)
-            facts["Training"] = f"{step:,} steps in {duration(last['seconds'])}"
+            facts["Training"] = f"{last_step(self.metrics):,} steps in {duration(last['seconds'])}"
             facts["Tokens seen"] = f"{last['tokens']:,}"
         facts["Machine"] = self.machine
         if self.evaluation:
@@ -120,6 +111,11 @@ def sizes(model: TransformerConfig, num_weights: int, *, kind: str) -> dict[str,
         f"{model.d_model}, {model.num_heads} heads",
         "Vocabulary": f"{vocabulary} ({kind})",
     }
+
+
+def last_step(metrics: Sequence[dict[str, Any]]) -> int | None:
+    """The last step of a run. Not every step is an event, but a validation and the end are."""
+    return max((event["step"] for event in metrics if "step" in event), default=None)
 
 
 def duration(seconds: float) -> str:

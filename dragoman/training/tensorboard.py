@@ -1,10 +1,7 @@
 """The curves of a run as TensorBoard reads them."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -14,15 +11,6 @@ CURVES = {
     "validation": {"valid_loss": "loss/validation", "bleu": "validation/BLEU", "chrf": "validation/chrF++"},
 }
 """For each event the values that are drawn, and the names of their curves."""
-
-
-def require_tensorboard() -> None:
-    """Raise `UsageError` unless TensorBoard is installed."""
-    if find_spec("tensorboard") is None:
-        raise UsageError(
-            'training.tensorboard needs TensorBoard, which is not installed: type pip install "dragoman[tensorboard]", '
-            "or do without, since report.html has the same curves."
-        )
 
 
 class EventFile:
