@@ -95,6 +95,13 @@ MISTAKES = [
     ("evaluate model pairs.tsv --ensemble model-cut", DATA, "model.safetensors is cut short or damaged"),
     ("average folder --output new", DATA, "no config.json"),
     ("average model --output new", DATA, "no snapshots"),
+    # what is imported
+    ("import nowhere.pt new --style prenorm --num-heads 2", DATA, "nowhere.pt cannot be read: No such file"),
+    ("import folder new --style prenorm --num-heads 2", DATA, "folder cannot be read: Is a directory"),
+    ("import pairs.tsv folder --style keras --num-heads 2", USAGE, "folder exists and is not empty"),
+    ("import pairs.tsv new --style karas --num-heads 2", USAGE, "no style 'karas' (did you mean 'keras'?); choose"),
+    ("import pairs.tsv new --style keras", USAGE, "Missing option '--num-heads'"),
+    ("import pairs.tsv new --style keras --num-heads 2 --target-tokenizer a.txt", USAGE, "the same file twice if both"),
     # data
     ("train absent", DATA, "no file absent; check the path"),
     ("train pears.tsv", DATA, "did you mean pairs.tsv?"),

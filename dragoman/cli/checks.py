@@ -45,6 +45,30 @@ def check_snapshots(model: Path) -> None:
         )
 
 
+def check_import(
+    file: Path, output: Path, *, style: str, source: Path | None, target: Path | None
+) -> tuple[Path, Path] | None:
+    """The tokenizers of both sides, if there are any.
+
+    Raises for files that are not there, a library that is missing and a folder that is in use.
+    """
+    from dragoman.extras import require
+    from dragoman.lines import open_input
+    from dragoman.run_directory import refuse_to_overwrite
+
+    if (source is None) != (target is None):
+        raise UsageError(
+            "Give --source-tokenizer and --target-tokenizer, the same file twice if both sides share it; or neither, "
+            "and sentences are ids."
+        )
+    for path in filter(None, (file, source, target)):
+        open_input(path).close()
+    if style == "keras":
+        require("h5py", extra="keras", purpose="Reading weights of Keras")
+    refuse_to_overwrite(output)
+    return None if source is None else (source, target)
+
+
 def check_translation(
     texts: Sequence[str] | None, source: Path | None, output: Path | None, *, terms: Sequence[Path | None]
 ) -> None:
