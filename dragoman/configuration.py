@@ -63,7 +63,8 @@ def reconfigure(path: Path, settings: list[str]) -> RunConfig:
     """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
     directory = RunDirectory(path)
     if not directory.config.is_file():
-        raise UsageError(f"{path} holds no run to go on with; start one with `dragoman train DATA --output {path}`.")
+        where = "" if path.exists() else f" --output {path}"
+        raise UsageError(f"{path} holds no run to go on with; start one with `dragoman train DATA{where}`.")
     directory.refuse_if_locked()
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")

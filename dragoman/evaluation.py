@@ -124,9 +124,12 @@ def scores_by_source(
 def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) -> TokenStatistics:
     """Perplexity and accuracy of the next token, by the mean of the models' probabilities, on their device.
 
-    Raises `DataError` if there is no token to predict.
+    Of a reference that is longer than the positions that a model has learned, what fits counts. Raises `DataError` if
+    there is no token to predict.
     """
     device = next(models[0].parameters()).device
+    learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
+    longest = min(learned, default=None)
     total = torch.zeros((), dtype=torch.float64, device=device)
     correct = torch.zeros((), dtype=torch.int64, device=device)
     num_tokens = 0
@@ -135,7 +138,7 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) ->
             switched.enter_context(evaluating(model))
         for batch in batches:
             batch = batch.to(device)
-            found = predictions(models, batch.source_ids, batch.target_ids, batch.labels)
+            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
             num_tokens += len(found.log_probs)
             total += found.log_probs.double().sum()
             correct += found.likeliest.sum()

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from pathlib import Path
 from types import ModuleType
@@ -46,11 +46,11 @@ def unpacked_name(path: Path) -> str:
     return path.stem if path.suffix in PACKED else path.name
 
 
-def open_output(path: Path | None, *, source: Path | None = None) -> TextIO:
-    """A file to write, which must not be `source`, or stdout for None; closing it is the caller's."""
+def open_output(path: Path | None) -> TextIO:
+    """A file to write, or stdout for None; closing it is the caller's."""
     if path is None:
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    check_output(path, source=source)
+    check_output(path)
     try:
         return open(path, "w", encoding="utf-8")
     except OSError as error:
@@ -66,9 +66,9 @@ def check_input(path: Path | None) -> None:
         raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
 
 
-def check_output(path: Path, *, source: Path | None = None) -> None:
-    """Raise `UsageError` for a file that cannot be written, or is `source`."""
-    if source is not None and path.exists() and path.samefile(source):
+def check_output(path: Path, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or is one of those that are `read` meanwhile."""
+    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
         raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
     why = None
     if path.is_dir():

@@ -45,7 +45,33 @@ def check_snapshots(model: Path) -> None:
         )
 
 
-def check_translation(texts: Sequence[str] | None, source: Path | None, output: Path | None) -> None:
+def check_import(
+    file: Path, output: Path, *, style: str, source: Path | None, target: Path | None
+) -> tuple[Path, Path] | None:
+    """The tokenizers of both sides, if there are any.
+
+    Raises for files that are not there, a library that is missing and a folder that is in use.
+    """
+    from dragoman.extras import require
+    from dragoman.lines import open_input
+    from dragoman.run_directory import refuse_to_overwrite
+
+    if (source is None) != (target is None):
+        raise UsageError(
+            "Give --source-tokenizer and --target-tokenizer, the same file twice if both sides share it; or neither, "
+            "and sentences are ids."
+        )
+    for path in filter(None, (file, source, target)):
+        open_input(path).close()
+    if style == "keras":
+        require("h5py", extra="keras", purpose="Reading weights of Keras")
+    refuse_to_overwrite(output)
+    return None if source is None else (source, target)
+
+
+def check_translation(
+    texts: Sequence[str] | None, source: Path | None, output: Path | None, *, terms: Sequence[Path | None]
+) -> None:
     """Raise for an input or an output that cannot be used; warn of texts that look like files."""
     from dragoman.lines import check_input, check_output
     from dragoman.terminal import Display
@@ -55,7 +81,7 @@ def check_translation(texts: Sequence[str] | None, source: Path | None, output: 
     if not texts:
         check_input(source)
     if output:
-        check_output(output, source=source)
+        check_output(output, read=[source, *terms])
     for text in texts or []:
         if os.path.isfile(text):
             Display().warn(f"{text} is translated as a text; to translate the lines of the file: --input {text}")
@@ -82,7 +108,7 @@ def open_pairs(
     for _ in islice(bitext, CHECKED_PAIRS):
         pass
     if output:
-        check_output(output)
+        check_output(output, read=paths)
     return bitext
 
 

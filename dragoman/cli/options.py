@@ -1,7 +1,6 @@
 """The one `app`, the options that several commands share, and how scores are printed."""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,13 +40,6 @@ def recipes(incomplete: str) -> list[str]:
     return [name for name in recipe_names() if name.startswith(incomplete)]
 
 
-def finite(value: float | None) -> float | None:
-    """Refuse nan and infinity, which are numbers to Python and pass every bound."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no finite number.")
-    return value
-
-
 PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
 
 
@@ -82,7 +74,12 @@ Ensemble = Annotated[
 ]
 LengthPenalty = Annotated[
     float,
-    Option(metavar="X", min=0.0, callback=finite, help="Exponent of the length that log-probabilities are divided by."),
+    Option(
+        metavar="X",
+        min=0.0,
+        max=10.0,
+        help="Exponent of the length that log-probabilities are divided by.",
+    ),
 ]
 Precision = Annotated[str, Option(**PRECISIONS, help="Of the products; auto: bfloat16 where there is hardware.")]
 Workers = Annotated[int | None, Option(metavar="N", min=1, help="Processes on a CPU.", show_default="one per core")]

@@ -69,7 +69,7 @@ def translate(
         Path | None, Option(metavar="FILE", help="File of target terms that must not appear, one a line.")
     ] = None,
     max_copies: Annotated[
-        int, Option(metavar="N", min=0, help="How often a phrase may stand in a row; 0: any number.")
+        int, Option(metavar="N", min=0, max=1_000_000, help="How often a phrase may stand in a row; 0: any number.")
     ] = 3,
     alignments: Annotated[bool, Option("--alignments", help="Add word alignments: source-target pairs.")] = False,
     ensemble: Ensemble = None,
@@ -80,8 +80,15 @@ def translate(
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order."""
     check_model(model, text or (), ensemble=ensemble)
-    check_translation(text, input_file, output_file)
+    check_translation(text, input_file, output_file, terms=(glossary, forbid))
     from dragoman.config import DecodingConfig
+
+    wanted = {
+        **{"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best or 1, "diversity": diversity},
+        **{"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed},
+        **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
+    }
+    DecodingConfig.checked(wanted)
     from dragoman.decoding.glossary import read_glossary, read_terms
     from dragoman.decoding.live import live_lines
     from dragoman.decoding.translator import Translator
@@ -89,15 +96,9 @@ def translate(
     from dragoman.lines import open_input, open_output, read_lines
     from dragoman.terminal import Display
 
-    config = DecodingConfig.checked(
-        {
-            **{"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best or 1, "diversity": diversity},
-            **{"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed},
-            **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
-            "glossary": read_glossary(glossary) if glossary else {},
-            "forbid": read_terms(forbid) if forbid else [],
-        }
-    )
+    wanted["glossary"] = read_glossary(glossary) if glossary else {}
+    wanted["forbid"] = read_terms(forbid) if forbid else []
+    config = DecodingConfig.checked(wanted)
     count = 1 if text else workers or available_workers()
     # Translations that scroll by show the progress themselves.
     visible = output_file is None and sys.stdout.isatty()
@@ -105,7 +106,7 @@ def translate(
         # The input is opened first: an output is never emptied for an input that is not there.
         nullcontext() if text else open_input(input_file) as stream,
         Translator.load(model, precision=precision, workers=count, ensemble=ensemble or ()) as translator,
-        open_output(output_file, source=input_file) as out,
+        open_output(output_file) as out,
         Display(quiet=quiet or visible).progress("Translating") as advance,
     ):
         lines = text or (read_lines(stream, str(input_file)) if input_file else live_lines(stream, "stdin"))

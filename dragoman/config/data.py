@@ -123,7 +123,7 @@ class TokenizerConfig(Section):
 
     kind: Literal["bpe", "unigram", "word", "char"] = "bpe"
     """Byte-pair encoding, a unigram model of pieces, whole words, or characters; all but `word` read every text."""
-    vocab_size: int | None = Field(None, ge=260)
+    vocab_size: int | None = Field(None, ge=260, le=1_000_000)
     """Entries of the vocabulary, at most; empty: chosen from the number of pairs."""
     min_frequency: int | None = Field(None, ge=2)
     """Of `word`: how often a word must occur to have an entry, the others teaching what unknown is; empty: once."""
@@ -139,7 +139,7 @@ class TokenizerConfig(Section):
     """Keep {name}, %s, <b>, &nbsp;, web addresses and the like whole, and copy them into the translation."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Of `bpe`, in training: the chance that a merge is passed over, so that words are split anew in each epoch."""
-    sampling_alpha: float | None = Field(None, gt=0)
+    sampling_alpha: float | None = Field(None, gt=0, le=10)
     """Of `unigram`, in training: words are split anew in each epoch, by probability to this power; empty: no."""
 
     @property

@@ -39,7 +39,7 @@ class TrainingConfig(Section):
     """Pull of the weights towards 0; norms and biases are spared."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of each target spread over the vocabulary, section 5.4 of the paper."""
-    r_drop: float = Field(0.0, ge=0)
+    r_drop: float = Field(0.0, ge=0, le=1_000)
     """How much two passes that differ by dropout shall agree: alpha of R-Drop, 5 in its paper; 0: a single pass."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999, which is then what is validated and kept; 0: none."""

@@ -108,7 +108,8 @@ def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_si
 def identify(backend: tokenizers.Tokenizer) -> tuple[str, str | None] | None:
     """The kind and the standardisation of a tokenizer that somebody made, None if it is none of ours.
 
-    It has to agree in all but its vocabulary: an option more, such as dropout, and it would not do what it promises.
+    It has to agree in all but its vocabulary and what it puts around a text: an option more, such as dropout, and it
+    would not do what it promises.
     """
     form = _form(backend)
     known = [(kind, None) for kind in KINDS if kind != "word"] + [("word", each) for each in STANDARDISATIONS]
@@ -118,5 +119,6 @@ def identify(backend: tokenizers.Tokenizer) -> tuple[str, str | None] | None:
 def _form(backend: tokenizers.Tokenizer) -> dict[str, Any]:
     content = json.loads(backend.to_str())
     model = {key: value for key, value in content.pop("model").items() if key not in ("vocab", "merges", "unk_id")}
-    del content["added_tokens"]
+    for key in ("added_tokens", "truncation", "padding", "post_processor"):
+        del content[key]
     return content | {"model": model}

@@ -51,12 +51,13 @@ def word_giving_attention(
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
     """The links of one sentence; `source` and `target` hold the places of each word's tokens.
 
-    The last row and column are those of the end of sentence.
+    Other rows and columns are those of the end of sentence, and of what else is no word.
     """
     if not source or not target:
         return []
-    end = [weights.size(1) - 1]
-    attended = by_word(weights.numpy(), target, [*source, end])
+    in_words = {place for word in source for place in word}
+    nowhere = [place for place in range(weights.size(1)) if place not in in_words]
+    attended = by_word(weights.numpy(), target, [*source, nowhere])
     return [(best, place) for place, best in enumerate(attended.argmax(1).tolist()) if best < len(source)]
 
 

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
 from dragoman.data.batching import padded
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, align
 from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search
@@ -162,7 +162,8 @@ def _sampler(sentences: list[Sentence], limits: list[int], config: DecodingConfi
 
 def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
     """Allows to repeat what the source or a term repeats, and three tokens more often where more is said."""
-    said = [(s.source, *(term.spelling for term in s.terms)) for s in sentences]
+    # What an imported tokenizer puts around a source says nothing.
+    said = [([i for i in s.source if i > EOS_ID], *(term.spelling for term in s.terms)) for s in sentences]
     copies = [max([least, *(most_copies(ids) for ids in each if _repeats(ids, least))]) for each in said]
     anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
     return RepetitionGuard(_repeated(copies, times), _repeated(anywhere, times))

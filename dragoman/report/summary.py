@@ -82,16 +82,10 @@ class RunSummary:
 
     def facts(self) -> dict[str, str]:
         """Sizes and costs as people read them."""
-        model, last = self.model, (self.events("step") or [{}])[-1]
-        vocabulary = f"{model.source_vocab_size:,}"
-        if not model.share_embeddings:
-            vocabulary += f" and {model.target_vocab_size:,}"
+        last = (self.events("step") or [{}])[-1]
         facts = {
             "Pairs": ", ".join(f"{count:,} {name}" for name, count in self.pairs.items()),
-            "Weights": f"{self.num_weights:,}",
-            "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
-            f"{model.d_model}, {model.num_heads} heads",
-            "Vocabulary": f"{vocabulary} ({self.config.tokenizer.kind})",
+            **sizes(self.model, self.num_weights, kind=self.config.tokenizer.kind),
         }
         if last:
             facts["Training"] = f"{last_step(self.metrics):,} steps in {duration(last['seconds'])}"
@@ -113,6 +107,19 @@ class RunSummary:
         figures["Perplexity"] = f"{self.evaluation['perplexity']:.2f}"
         figures["Token accuracy"] = f"{100 * self.evaluation['token_accuracy']:.1f} %"
         return figures
+
+
+def sizes(model: TransformerConfig, num_weights: int, *, kind: str) -> dict[str, str]:
+    """How large a model is, as people read it; `kind` is that of its tokenizers."""
+    vocabulary = f"{model.source_vocab_size:,}"
+    if not model.share_embeddings:
+        vocabulary += f" and {model.target_vocab_size:,}"
+    return {
+        "Weights": f"{num_weights:,}",
+        "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
+        f"{model.d_model}, {model.num_heads} heads",
+        "Vocabulary": f"{vocabulary} ({kind})",
+    }
 
 
 def last_step(metrics: Sequence[dict[str, Any]]) -> int | None:
