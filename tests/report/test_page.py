@@ -120,9 +120,11 @@ def test_what_the_run_warned_of_is_on_its_page(tmp_path):
     "data", [["source=/home/secret/pairs.tsv", "valid=[/secret/a]"], ["corpora=[{source: /home/secret/pairs.tsv}]"]]
 )
 def test_folders_of_the_data_stay_private(tmp_path, data):
-    run = replace(full_run(), config=resolve({}, [f"data.{setting}" for setting in data]))
+    settings = [*(f"data.{setting}" for setting in data), "tokenizer.pairs=[/home/secret/words.tsv]"]
+    run = replace(full_run(), config=resolve({}, settings))
     _, html = page(tmp_path, run)
     card = model_card(run)
     assert "pairs.tsv" in html
+    assert "words.tsv" in html
     assert "pairs.tsv" in card
     assert "secret" not in html + card
