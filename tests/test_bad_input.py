@@ -116,6 +116,7 @@ MISTAKES = [
     ("train binary.tsv", DATA, "binary.tsv, line 1 is"),
     ("train plain.tsv.gz", DATA, "plain.tsv.gz cannot be read after line 0: Not a gzipped file"),
     ("train cut.tsv.gz", DATA, "check that the file is whole"),
+    ("train builtin:grammar:99999999999999", DATA, "for a number of pairs below ten million"),
     ("train builtin:poems", DATA, "no built-in data builtin:poems; write builtin:grammar"),
     ("train pairs.tsv --valid nowhere.tsv", DATA, "no file nowhere.tsv"),
     ("train pairs.tsv --valid a --valid b --valid c", USAGE, "data.valid"),

@@ -139,7 +139,7 @@ class TokenizerConfig(Section):
     """Keep {name}, %s, <b>, &nbsp;, web addresses and the like whole, and copy them into the translation."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Of `bpe`, in training: the chance that a merge is passed over, so that words are split anew in each epoch."""
-    sampling_alpha: float | None = Field(None, gt=0, le=10)
+    sampling_alpha: float | None = Field(None, gt=0, le=1_000)
     """Of `unigram`, in training: words are split anew in each epoch, by probability to this power; empty: no."""
 
     @property

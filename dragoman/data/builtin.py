@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, list[str]]] = {
         "tokenizer.pairs": [VOCABULARY],
     },
 }
-_NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]*))?(?::(train|valid|test))?")
+_NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]{0,6}))?(?::(train|valid|test))?")
 
 
 def open_builtin(source: str) -> tuple[str, Reading]:
@@ -37,7 +37,8 @@ def open_builtin(source: str) -> tuple[str, Reading]:
     if match is None:
         raise DataError(
             f"There is no built-in data {source}; write builtin:grammar, or builtin:grammar:5000 for a number of "
-            "pairs, or builtin:grammar:500:test for pairs that training never sees; or builtin:random."
+            "pairs below ten million, or builtin:grammar:500:test for pairs that training never sees; or "
+            "builtin:random."
         )
     name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
     languages = ("en", "fr") if name == "grammar" else (None, None)
