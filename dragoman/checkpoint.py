@@ -205,7 +205,14 @@ class Checkpoints:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` in one move: a crash leaves the old file or the new one, never half of each."""
+    """Replace `path` by `data` in one move: a crash leaves the old file or the new one, never half of each.
+
+    A link goes on pointing at the file that is replaced; a device or a pipe is written to.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = path.resolve()
     check_space(path.parent, len(data))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

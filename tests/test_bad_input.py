@@ -174,6 +174,10 @@ MISTAKES = [
     ("translate model Hello. -o folder", USAGE, "it is a folder"),
     ("translate model -i train.en -o train.en", USAGE, "cannot be written at the same time"),
     ("evaluate model pairs.tsv -o no/such/folder.txt", USAGE, "there is no folder no/such"),
+    ("inspect model Hello. -o no/such/page.html", USAGE, "there is no folder no/such"),
+    ("inspect model Hello. --json -o folder", USAGE, "it is a folder"),
+    ("plot mask -o no/such/mask.png", USAGE, "there is no folder no/such"),
+    ("compare finished dataless -o no/such/page.html", USAGE, "there is no folder no/such"),
     # going on with a run
     ("train --resume nowhere", USAGE, "nowhere holds no run to go on with; start one with"),
     ("train --resume model", USAGE, "model holds no run"),

@@ -888,6 +888,21 @@ def test_a_full_disk_is_told_before_anything_is_written(
     assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".tmp")]
 
 
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    file.write_bytes(b"old")
+    link.symlink_to("file")
+    write_file(link, b"new")
+    assert (link.is_symlink(), file.read_bytes()) == (True, b"new")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, b"news")
+    assert os.read(reader, 7) == b"news"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "link", "pipe"}
+
+
 def test_small_files_have_a_size_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk_with(monkeypatch, lambda: 0)
     with pytest.raises(ResourceError) as caught:

@@ -29,16 +29,19 @@ def inspect(
 ) -> None:
     """Look inside a translation, on one HTML page: how sure each word is, all attention, the beam as a tree."""
     check_model(model, [text])
+    from dragoman.lines import check_output, open_output
+
+    path = output if as_json else output or Path("inspection.html")
+    if path:
+        check_output(path)
     from dragoman.checkpoint import ModelDirectory
     from dragoman.device import choose_device
-    from dragoman.lines import open_output
     from dragoman.report import inspect_translation, render_inspection
     from dragoman.terminal import Display
 
     loaded = ModelDirectory.load(model, device=choose_device())
     options = {"target": target, "beam_size": beam_size, "length_penalty": length_penalty}
     inspection = inspect_translation(loaded, text, **options)
-    path = output if as_json else output or Path("inspection.html")
     if path:
         with open_output(path) as page:
             page.write(render_inspection(inspection))

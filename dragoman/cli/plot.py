@@ -22,10 +22,11 @@ app.add_typer(plot, name="plot")
 def _picture(path: Path) -> Path:
     """Refuse what cannot be written now, and not when all is computed."""
     from dragoman.lines import check_output
+
+    check_output(path)
     from dragoman.report.pictures.files import check_suffix
 
     check_suffix(path)
-    check_output(path)
     return path
 
 

@@ -150,6 +150,10 @@ def compare(
     """Compare runs: size, data, time, scores, and the settings that differ."""
     if len(runs) < 2:
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
+    from dragoman.lines import check_output
+
+    if output:
+        check_output(output)
     from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
     from dragoman.report.comparison_page import write_comparison
     from dragoman.terminal import Display, comparison_table, console
