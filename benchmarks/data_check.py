@@ -15,10 +15,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.check import check
 from dragoman.data.check.alignment import BLURRED, FEWEST, Alignment
-from dragoman.data.check.report import Block, Finding, PartReport, Side
+from dragoman.data.check.report import Finding, PartReport, Side
 
 Pairs = list[tuple[str, str]]
 
@@ -26,16 +27,17 @@ Pairs = list[tuple[str, str]]
 def misaligned(sources: list[str], targets: list[str]) -> list[Finding]:
     """What is said of the alignment."""
     pairs: Pairs = list(zip(sources, targets, strict=True))
-    looking = Alignment(PartReport("train", "corpus", Side(None), Side(None), pairs=len(pairs)))
-    for block in Block.each(Bitext(lambda: pairs, name="corpus")):
+    report = PartReport("train", "corpus", Side(None), Side(None), pairs=len(pairs))
+    looking = Alignment(report)
+    for block in report.places.blocks([Bitext(lambda: pairs, name="corpus")]):
         looking.add(block)
     return list(looking.findings())
 
 
 def is_at(findings: list[Finding], line: int) -> bool:
     """Whether they say that targets come one line earlier from this line on."""
-    told = [(finding.tally.examples[0], finding.what) for finding in findings]
-    return len(told) == 1 and abs(told[0][0] - line) <= BLURRED and "1 line earlier" in told[0][1]
+    told = [(finding.examples[0].number, finding.what) for finding in findings]
+    return len(told) == 1 and abs(told[0][0] - line) <= BLURRED and "1 pair earlier" in told[0][1]
 
 
 def main() -> None:
@@ -67,7 +69,7 @@ def main() -> None:
             yield from Bitext.open(*files)
 
     started = time.process_time()
-    report = check(Bitext(everything, name="all"))
+    report = check(Bitext(everything, name="all").cleaned(CleaningConfig()))
     seconds = time.process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     print(f"{report.parts[0].pairs:,} pairs checked in {seconds:.1f} s of processor time, at most {peak:,.0f} MB")

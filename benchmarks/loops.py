@@ -1,6 +1,6 @@
 """Do short and strange inputs make a model loop? A thousand single words and sentences in capitals.
 
-    .venv/bin/python benchmarks/loops.py MODEL SOURCE
+    .venv/bin/python benchmarks/loops.py MODEL SOURCE [--inputs 1000]
 
 SOURCE is a file of sentences (of its first column) in the source language. Prints for several settings of the guard how
 many of the translations say a phrase more than three times in a row, or three tokens more than four times anywhere,
@@ -19,14 +19,14 @@ from dragoman.decoding.workers import available_workers
 from dragoman.lines import open_input, read_lines
 
 
-def odd_inputs(path: Path) -> list[str]:
-    """350 words, 300 words in capitals, 350 sentences in capitals."""
+def odd_inputs(path: Path, number: int) -> list[str]:
+    """35 % words, 30 % words in capitals, 35 % sentences in capitals."""
     with open_input(path) as stream:
         sentences = sorted({line.split("\t")[0] for line in read_lines(stream, str(path))})
     words = sorted({word for sentence in sentences for word in re.findall(r"[^\W\d_]+", sentence)})
-    dice = random.Random(1)
-    capitals = [*dice.sample(words, 300), *dice.sample(sentences, 350)]
-    return [*dice.sample(words, 350), *map(str.upper, capitals)]
+    dice, large, small = random.Random(1), number * 35 // 100, number * 30 // 100
+    capitals = [*dice.sample(words, small), *dice.sample(sentences, large)]
+    return [*dice.sample(words, large), *map(str.upper, capitals)]
 
 
 def loops(source: list[int], target: list[int]) -> bool:
@@ -47,8 +47,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("source", type=Path)
+    parser.add_argument("--inputs", type=int, default=1000)
     arguments = parser.parse_args()
-    texts = odd_inputs(arguments.source)
+    texts = odd_inputs(arguments.source, arguments.inputs)
     print("| beam | max_copies | loop | cut |\n| ---: | ---: | ---: | ---: |")
     with Translator.load(arguments.model, workers=available_workers()) as translator:
         for beam_size in (5, 1):

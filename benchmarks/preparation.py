@@ -38,7 +38,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 def prepare(arguments: list[str]) -> None:
     """Prepare one file or two into a folder that is deleted afterwards."""
-    from dragoman import run
+    from dragoman.configuration import configure
     from dragoman.data.preparation import PreparedData
     from dragoman.data.preparation import prepare as prepare_corpus
 
@@ -46,7 +46,7 @@ def prepare(arguments: list[str]) -> None:
     paths = [argument for argument in arguments if argument not in settings]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        config, bitext = run.configure(paths, recipe=None, settings=settings)
+        config, bitext = configure(paths, recipe=None, settings=settings)
         counted = time.perf_counter()
         prepare_corpus(bitext, config, Path(folder))
         seconds, processor = time.perf_counter() - started, time.process_time()

@@ -16,6 +16,8 @@ import time
 IMPORTS = {
     "python alone": "pass",
     "import torch": "import torch",
+    "import dragoman": "import dragoman",
+    "from dragoman import Transformer": "from dragoman import Transformer",
     "from dragoman import Transformer, Translator": "from dragoman import Transformer, Translator",
     "dragoman --help": "import sys; sys.argv = ['dragoman', '--help']; from dragoman.cli import main; main()",
 }

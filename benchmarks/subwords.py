@@ -12,9 +12,6 @@ import time
 from itertools import chain
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from dragoman.config import resolve
 from dragoman.data.bitext import Bitext
 from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
@@ -64,13 +61,14 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=20_000, help="vocabulary of the kind word")
     options = parser.parse_args()
     pairs = list(Bitext.open(options.source, options.target))
-    table = Table(*COLUMNS, title=f"{len(pairs):,} pairs")
+    print(f"{len(pairs):,} pairs\n")
+    print(*COLUMNS, sep=" | ")
+    print(*("---" for _ in COLUMNS), sep=" | ")
     for kind in ("bpe", "unigram", "char", "word"):
         figures, tokenizer = row(kind, pairs, options.words if kind == "word" else options.vocab_size)
         for place, setting in enumerate(("", *SAMPLINGS.get(kind, ()))):
             blank = [""] * len(figures)
-            table.add_row(*(blank if place else figures), *(sampled(tokenizer, pairs, setting) if setting else []))
-    Console().print(table)
+            print(*(blank if place else figures), *(sampled(tokenizer, pairs, setting) if setting else []), sep=" | ")
 
 
 if __name__ == "__main__":

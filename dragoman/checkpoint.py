@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,24 @@ class ModelDirectory:
         copy_weights(weights, model, origin=path / "model.safetensors")
         languages = (config[key] for key in LANGUAGES)
         return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `path`, new or empty before, when the block ends: whole or not at all."""
+    path = path.absolute()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        _sync(temporary)
+        if path.exists():
+            path.rmdir()
+        os.rename(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    _sync(path.parent)
 
 
 def save_weights(path: Path, model: Transformer) -> None:

@@ -1,13 +1,14 @@
 """The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
 
 import json
+from dataclasses import replace
 
 from dragoman.checkpoint import ModelDirectory, write_file
 from dragoman.config import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.workers import available_workers
 from dragoman.device import machine
-from dragoman.evaluation import Evaluation
+from dragoman.evaluation import Evaluation, scores_by_source
 from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
 from dragoman.run_directory import RunDirectory, read_metrics
 from dragoman.scoring import evaluate_pairs
@@ -26,6 +27,10 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
             precision=config.training.precision,
             workers=available_workers(),
         )
+    if data.about.leaked:
+        references = [target for _, target in data.test_pairs]
+        by_source = scores_by_source(evaluation.translations, references, data.about.leaked)
+        evaluation = replace(evaluation, by_source=by_source)
     write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
         kept = ModelDirectory.load(directory.path)

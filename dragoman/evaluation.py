@@ -4,9 +4,9 @@ Scores come from sacrebleu with its signatures, so that other people's numbers c
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -17,10 +17,9 @@ from dragoman.data.batching import Batch, cut, padded
 from dragoman.data.bitext import normalised
 from dragoman.data.placeholders import MaskedPairs
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.decoding.ensemble import predictions
 from dragoman.errors import DataError
 from dragoman.model import Transformer
-
-_SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,9 @@ class Evaluation:
     """In the order of the pairs."""
     seconds: float
     """Time to translate all sentences."""
+    by_source: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of a split that leaks, `sentences` and `bleu` of the pairs whose source sentence was `trained_on` and of `new`
+    ones."""
 
     @property
     def sentences_per_second(self) -> float:
@@ -72,6 +74,7 @@ class Evaluation:
             "sentences": len(self.translations),
             "seconds": self.seconds,
             "sentences_per_second": self.sentences_per_second,
+            **({"by_source": self.by_source} if self.by_source else {}),
         }
 
 
@@ -98,32 +101,50 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, with_ter: boo
     return Scores(values["bleu"], values["chrf"], values.get("ter"), signatures)
 
 
-@torch.inference_mode()
-def token_statistics(model: Transformer, batches: Iterable[Batch]) -> TokenStatistics:
-    """Perplexity and accuracy of the next token, on the device of the model.
+def scores_by_source(
+    hypotheses: Sequence[str], references: Sequence[str], leaked: Collection[int]
+) -> dict[str, dict[str, float]]:
+    """What `Evaluation.by_source` is, the pairs in the places `leaked` being those whose source was trained on.
 
-    Holds the logits of some thousand tokens at most, whatever the batch. Raises `DataError` if
+    A part without pairs is left out.
+    """
+    known = frozenset(leaked)
+    parts = {"trained_on": sorted(known), "new": [i for i in range(len(references)) if i not in known]}
+    return {
+        name: {
+            "sentences": len(places),
+            "bleu": score([hypotheses[i] for i in places], [references[i] for i in places], with_ter=False).bleu,
+        }
+        for name, places in parts.items()
+        if places
+    }
+
+
+@torch.inference_mode()
+def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) -> TokenStatistics:
+    """Perplexity and accuracy of the next token, by the mean of the models' probabilities, on their device.
+
+    Of a reference that is longer than the positions that a model has learned, what fits counts. Raises `DataError` if
     there is no token to predict.
     """
-    parameter = next(model.parameters())
-    rows = max(1, _SLICE_ELEMENTS // model.config.target_vocab_size)
-    total = torch.zeros((), dtype=torch.float64, device=parameter.device)
-    correct = torch.zeros((), dtype=torch.int64, device=parameter.device)
+    device = next(models[0].parameters()).device
+    learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
+    longest = min(learned, default=None)
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    correct = torch.zeros((), dtype=torch.int64, device=device)
     num_tokens = 0
-    with evaluating(model):
+    with ExitStack() as switched:
+        for model in models:
+            switched.enter_context(evaluating(model))
         for batch in batches:
-            batch = batch.to(parameter.device)
-            counted = batch.labels != model.config.pad_id
-            states = model.states(batch.source_ids, batch.target_ids)[counted]
-            labels = batch.labels[counted]
-            num_tokens += len(labels)
-            for part, label in zip(states.split(rows), labels.split(rows), strict=True):
-                logits = model.project(part).float()
-                total += nn.functional.cross_entropy(logits, label, reduction="sum")
-                correct += (logits.argmax(-1) == label).sum()
+            batch = batch.to(device)
+            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
+            num_tokens += len(found.log_probs)
+            total += found.log_probs.double().sum()
+            correct += found.likeliest.sum()
     if not num_tokens:
         raise DataError("There is no token to predict; give at least one sentence pair.")
-    perplexity = (total / num_tokens).exp()  # of a tensor: too large a mean gives inf, no error
+    perplexity = (-total / num_tokens).exp()  # of a tensor: too large a mean gives inf, no error
     return TokenStatistics(float(perplexity), int(correct) / num_tokens, num_tokens)
 
 
@@ -131,10 +152,10 @@ def evaluate(
     pairs: Sequence[tuple[str, str]],
     translate: Callable[[list[str]], list[str]],
     *,
-    model: Transformer,
+    models: Sequence[Transformer],
     batches: Iterable[Batch],
 ) -> Evaluation:
-    """Translate the sources, score the result, and let `model` predict the references.
+    """Translate the sources, score the result, and let `models` together predict the references.
 
     `batches` are the same pairs as token ids, in any order (`reference_batches`).
     """
@@ -143,7 +164,7 @@ def evaluate(
     translations = translate(sources)
     seconds = time.perf_counter() - started
     scores = score(translations, references)
-    return Evaluation(scores, token_statistics(model, batches), translations, seconds)
+    return Evaluation(scores, token_statistics(models, batches), translations, seconds)
 
 
 def reference_batches(

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from pathlib import Path
 from types import ModuleType
@@ -46,11 +46,11 @@ def unpacked_name(path: Path) -> str:
     return path.stem if path.suffix in PACKED else path.name
 
 
-def open_output(path: Path | None, *, source: Path | None = None) -> TextIO:
-    """A file to write, which must not be `source`, or stdout for None; closing it is the caller's."""
+def open_output(path: Path | None) -> TextIO:
+    """A file to write, or stdout for None; closing it is the caller's."""
     if path is None:
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    check_output(path, source=source)
+    check_output(path)
     try:
         return open(path, "w", encoding="utf-8")
     except OSError as error:
@@ -66,9 +66,9 @@ def check_input(path: Path | None) -> None:
         raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
 
 
-def check_output(path: Path, *, source: Path | None = None) -> None:
-    """Raise `UsageError` for a file that cannot be written, or is `source`."""
-    if source is not None and path.exists() and path.samefile(source):
+def check_output(path: Path, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or is one of those that are `read` meanwhile."""
+    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
         raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
     why = None
     if path.is_dir():
@@ -81,9 +81,12 @@ def check_output(path: Path, *, source: Path | None = None) -> None:
         raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
-def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
-    """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number."""
-    number = 0
+def read_lines(stream: BufferedIOBase, name: str, *, replace: bool = False, remedy: str = "") -> Iterator[str]:
+    """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number.
+
+    With `replace`, bytes that are not UTF-8 become U+FFFD; without, the sentence that refuses them ends with `remedy`.
+    """
+    number, errors = 0, "replace" if replace else "strict"
     try:
         _refuse_utf16(stream.peek(1024), name)
         while raw := stream.readline(MAX_LINE):
@@ -94,11 +97,11 @@ def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
                     "on each line."
                 )
             content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
-            f"position {error.start + 1}); save or convert the file as UTF-8."
+            f"position {error.start + 1}); save or convert the file as UTF-8{remedy}."
         ) from None
     except unpacking_errors() as error:
         raise DataError(
@@ -107,11 +110,11 @@ def read_lines(stream: BufferedIOBase, name: str) -> Iterator[str]:
         ) from None
 
 
-def read_file(path: Path) -> Iterator[str]:
-    """The lines of a file that must have some."""
-    line = None
+def read_file(path: Path, *, replace: bool = False) -> Iterator[str]:
+    """The lines of a file of sentence pairs, which must have some."""
+    line, remedy = None, ", or leave such pairs out with data.replace_bad_bytes=true"
     with open_input(path) as stream:
-        for line in read_lines(stream, str(path)):
+        for line in read_lines(stream, str(path), replace=replace, remedy=remedy):
             yield line
     if line is None:
         raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")

@@ -25,7 +25,7 @@ from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display, command
 from dragoman.terminal.remaining import Limits
 from dragoman.training.stability import account
-from dragoman.training.tensorboard import EventFile, require_tensorboard
+from dragoman.training.tensorboard import EventFile
 from dragoman.training.trainer import Outside, Trainer
 
 SHOWN_SAMPLES = 3
@@ -34,11 +34,10 @@ SHOWN_SAMPLES = 3
 def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
     directory = RunDirectory(path)
-    if config.training.tensorboard:
-        require_tensorboard()
     directory.refuse_if_used()
     with directory.locked():
-        directory.data.mkdir(parents=True, exist_ok=True)
+        directory.clear()
+        directory.data.mkdir(parents=True)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data)
         # Written last: a directory with a config is one that can be resumed.
@@ -49,8 +48,6 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
 def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
     """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
     config, directory = reconfigure(path, settings), RunDirectory(path)
-    if config.training.tensorboard:
-        require_tensorboard()
     with directory.locked():
         write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display)
@@ -86,9 +83,10 @@ def _fit(
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
-        files = [opened.enter_context(MetricsFile(directory.metrics))]
+        every = config.training.log_every
+        files = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
         if config.training.tensorboard:
-            files.append(opened.enter_context(EventFile(directory.tensorboard)))
+            files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         stop = opened.enter_context(StopSignal(view.stopping))
 
         def report(event: str, values: dict[str, Any]) -> None:
@@ -131,7 +129,7 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
     )
     held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
-    for warning in training_warnings(about.train_pairs, *held_out):
+    for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked)):
         display.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())

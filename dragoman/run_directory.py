@@ -6,6 +6,7 @@ It may be deleted when the run is over.
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,6 +93,14 @@ class RunDirectory:
         # A folder with a run/ alone is one that a start left half prepared.
         refuse_to_overwrite(self.path, but="run")
 
+    def clear(self) -> None:
+        """Delete what a start left half prepared: a new run would go on from its checkpoints."""
+        for entry in self.run.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry != self.lock:
+                entry.unlink()
+
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """The `valid` or `test` pairs."""
         pairs = json.loads((self.data / f"{name}.json").read_bytes())
@@ -138,10 +147,10 @@ def _lock(file: IO[str]) -> bool:
 
 
 class MetricsFile:
-    """`metrics.jsonl`: one event a line; of the steps only every tenth."""
+    """`metrics.jsonl`: one event a line; of the steps only the first and each of number `every`."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, every: int = 10):
+        self.path, self.every = path, every
 
     def __enter__(self) -> Self:
         self.file = open(self.path, "a", encoding="utf-8", buffering=1)
@@ -151,7 +160,7 @@ class MetricsFile:
         self.file.close()
 
     def write(self, event: str, values: dict[str, Any]) -> None:
-        if event != "step" or values["step"] % 10 == 0 or values["step"] == 1:
+        if event != "step" or values["step"] % self.every == 0 or values["step"] == 1:
             self.file.write(json.dumps({"event": event, **values}, ensure_ascii=False) + "\n")
 
     def forget_after(self, step: int) -> None:

@@ -1,39 +1,38 @@
 """A model directory, scored on sentence pairs; sentence pairs, scored by a model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.config import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translation import TranslationScore
-from dragoman.decoding.translator import Translator
-from dragoman.device import choose_device
+from dragoman.decoding.translator import Translator, load_ensemble
 from dragoman.evaluation import Evaluation, evaluate, reference_batches
-from dragoman.model_files import languages
-
-
-def evaluate_files(
-    model: Path, paths: list[str], *, search: DecodingConfig, precision: str, workers: int
-) -> Evaluation:
-    """Score a model directory on the pairs of one file or two, as they are: none is left out."""
-    pairs = list(Bitext.open(*paths, languages=languages(model)))
-    return evaluate_pairs(model, pairs, search=search, precision=precision, workers=workers)
 
 
 def evaluate_pairs(
-    model: Path, pairs: list[tuple[str, str]], *, search: DecodingConfig, precision: str, workers: int
+    model: Path,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    search: DecodingConfig,
+    precision: str,
+    workers: int,
+    ensemble: Sequence[Path] = (),
 ) -> Evaluation:
-    """Translate in `precision` and compare with the references; perplexity and accuracy are those in float32."""
-    loaded = ModelDirectory.load(model, device=choose_device())
-    tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
-    with Translator(loaded.model, *tokenizers, precision=precision, workers=workers) as translator:
+    """Score a model directory, or several together, on pairs as they are: none is left out.
+
+    Translates in `precision` and compares with the references; perplexity and accuracy are those in float32.
+    """
+    loaded = load_ensemble([model, *ensemble])
+    tokenizers = loaded[0].source_tokenizer, loaded[0].target_tokenizer
+    with Translator.of(loaded, precision=precision, workers=workers) as translator:
 
         def translate(sources: list[str]) -> list[str]:
             return [translation.text for translation in translator.translate(sources, search)]
 
-        return evaluate(pairs, translate, model=loaded.model, batches=reference_batches(pairs, *tokenizers))
+        models, batches = [each.model for each in loaded], reference_batches(pairs, *tokenizers)
+        return evaluate(pairs, translate, models=models, batches=batches)
 
 
 def score_pairs(

@@ -1,6 +1,9 @@
 """What several test files share."""
 
+import io
 import os
+import sys
+from collections.abc import Callable
 
 import jaxtyping
 import pytest
@@ -13,3 +16,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def annotations_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As users run it: checked annotations would refuse a wrong type before the package can."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture
+def dragoman(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """A function that runs a command in this process: exit code, stdout and stderr."""
+    from dragoman import cli  # only now: annotations are checked in what is imported after this file
+
+    def run(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return exit_.value.code, *capfd.readouterr()
+
+    return run

@@ -13,17 +13,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from dragoman import cli
 from dragoman.checkpoint import ModelDirectory
 from dragoman.config import RunConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizer import Tokenizer
+from dragoman.errors import ResourceError
+from dragoman.interop.notebooks import read_weights
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.run_directory import RunDirectory
 
@@ -41,22 +43,33 @@ MISTAKES = [
     ("translate", USAGE, "Missing argument 'MODEL'; see `dragoman translate --help`"),
     ("average model", USAGE, "Missing option"),
     ("train pairs.tsv --seed one", USAGE, "'--seed': input should be a valid integer"),
-    ("translate model Hello. --beam-size", USAGE, "requires an argument"),
+    ("translate model Hello. --beam-size", USAGE, "requires an argument; see `dragoman translate --help`"),
     ("translate model Hello. --beam-size 0", USAGE, "input should be greater than or equal to 1; see `dragoman"),
     ("translate model Hello. --beam-size 65", USAGE, "'--beam-size': input should be less than or equal to 64"),
     ("translate model Hello. --workers 0", USAGE, "'--workers': input should be greater than or equal to 1"),
-    ("translate model Hello. --length-penalty nan", USAGE, "input should be greater than or equal to 0"),
-    ("translate model Hello. --length-penalty inf", USAGE, "inf is no finite number"),
+    ("translate model Hello. --length-penalty nan", USAGE, "input should be less than or equal to 10"),
+    ("translate model Hello. --length-penalty inf", USAGE, "input should be less than or equal to 10"),
     ("translate model Hello. --length-penalty -1", USAGE, "'--length-penalty': input should be"),
     ("translate model Hello. --precision float17", USAGE, "no precision 'float17' (did you mean 'bfloat16'?)"),
     ("average model --last 1 -o new", USAGE, "'--last': input should be greater than or equal to 2"),
+    ("translate model Hello. --length-penalty 1e308", USAGE, "'--length-penalty': input should be less than or equal"),
+    ("translate model Hello. --max-copies 1", USAGE, "`max_copies` is 1, which forbids 'very very'; give 2 or more"),
+    ("translate model Hello. --top-k 3", USAGE, "`top_k` is of sampling only; add `sample`, or leave it out"),
+    # an output that is an input too
+    ("translate model Hello. --forbid train.en -o train.en", USAGE, "train.en is read and cannot be written"),
+    ("evaluate model pairs.tsv --output pairs.tsv", USAGE, "pairs.tsv is read and cannot be written"),
+    ("score model pairs.tsv -o ./pairs.tsv", USAGE, "pairs.tsv is read and cannot be written at the same time"),
     # the wrong number or order of arguments
     ("compare finished", USAGE, "`compare` takes two runs or more; give another one beside finished"),
     ("train pairs.tsv training.schedule=cosine", USAGE, "training.max_steps"),
-    ("train", USAGE, "a file of pairs or two aligned files, not 0 files"),
+    ("train", USAGE, "no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source"),
+    ("data check", USAGE, "no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source"),
+    ("data check train.en train.fr pairs.tsv", USAGE, "`data check` takes a file of pairs or two aligned files, not 3"),
+    ("data chekc pairs.tsv", USAGE, "no command 'chekc' (did you mean 'check'?)"),
     ("train pairs.tsv train.en train.fr", USAGE, "not 3 files"),
     ("evaluate model", USAGE, "Missing argument"),
     ("evaluate model a b c", USAGE, "not 3 files"),
+    ("score model data.languages=[en,fr]", USAGE, "`score` takes a file of pairs or two aligned files, not 0 files"),
     ("translate Hello. model", USAGE, "MODEL comes first: write model before the other arguments"),
     (["translate", LONG, "model"], USAGE, "MODEL comes first"),
     ("evaluate pairs.tsv model", USAGE, "MODEL comes first: write model before the other"),
@@ -77,8 +90,18 @@ MISTAKES = [
     ("translate model-weightless Hello.", DATA, "model.safetensors cannot be read: No such file"),
     ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
     ("evaluate folder pairs.tsv", DATA, "no config.json"),
+    ("translate model Hello. --ensemble nowhere", DATA, "nowhere does not exist; give the folder"),
+    ("score model pairs.tsv --ensemble model-newer", DATA, "format 2, but this version of Dragoman reads format 1"),
+    ("evaluate model pairs.tsv --ensemble model-cut", DATA, "model.safetensors is cut short or damaged"),
     ("average folder --output new", DATA, "no config.json"),
     ("average model --output new", DATA, "no snapshots"),
+    # what is imported
+    ("import nowhere.pt new --style prenorm --num-heads 2", DATA, "nowhere.pt cannot be read: No such file"),
+    ("import folder new --style prenorm --num-heads 2", DATA, "folder cannot be read: Is a directory"),
+    ("import pairs.tsv folder --style keras --num-heads 2", USAGE, "folder exists and is not empty"),
+    ("import pairs.tsv new --style karas --num-heads 2", USAGE, "no style 'karas' (did you mean 'keras'?); choose"),
+    ("import pairs.tsv new --style keras", USAGE, "Missing option '--num-heads'"),
+    ("import pairs.tsv new --style keras --num-heads 2 --target-tokenizer a.txt", USAGE, "the same file twice if both"),
     # data
     ("train absent", DATA, "no file absent; check the path"),
     ("train pears.tsv", DATA, "did you mean pairs.tsv?"),
@@ -93,12 +116,17 @@ MISTAKES = [
     ("train binary.tsv", DATA, "binary.tsv, line 1 is"),
     ("train plain.tsv.gz", DATA, "plain.tsv.gz cannot be read after line 0: Not a gzipped file"),
     ("train cut.tsv.gz", DATA, "check that the file is whole"),
+    ("train builtin:grammar:99999999999999", DATA, "for a number of pairs below ten million"),
     ("train builtin:poems", DATA, "no built-in data builtin:poems; write builtin:grammar"),
     ("train pairs.tsv --valid nowhere.tsv", DATA, "no file nowhere.tsv"),
     ("train pairs.tsv --valid a --valid b --valid c", USAGE, "data.valid"),
     ("evaluate model nowhere.tsv", DATA, "no file nowhere.tsv"),
     ("evaluate model train.en", DATA, "no tab between source and target"),
     ("evaluate model train.en train.short", DATA, "60 lines"),
+    ("evaluate model memory.tmx", DATA, "3 languages (en, fr, de); choose source and target, such as 'data.languages="),
+    ("data check memory.tmx", DATA, "3 languages (en, fr, de); choose source and target, such as 'data.languages="),
+    ("data check memory.tmx data.languages=[en,it]", DATA, "memory.tmx has no text in 'it', only in en, fr, de"),
+    ("data check pairs.tsv --test latin1.tsv", DATA, "latin1.tsv, line 1 is not valid UTF-8 (byte 0xE9"),
     ("translate model --input nowhere.txt", DATA, "nowhere.txt cannot be read: No such file"),
     ("translate model --input folder", DATA, "folder cannot be read: Is a directory"),
     ("translate model --input utf16.tsv", DATA, "UTF-16"),
@@ -107,12 +135,23 @@ MISTAKES = [
     ("train pairs.tsv training.warmpu=3", USAGE, "no setting `training.warmpu` (did you mean 'training.warmup'?)"),
     ("train pairs.tsv training.warmup=soon", USAGE, "`training.warmup` is 'soon'"),
     ("train pairs.tsv training.learning_rate=-1", USAGE, "`training.learning_rate` is -1"),
+    ("data check pairs.tsv data.langauges=[en,fr]", USAGE, "did you mean 'data.languages'?"),
+    ("data check pairs.tsv training.warmup=3", USAGE, "`data check` takes no other settings than those of data; leave"),
+    (
+        "evaluate model pairs.tsv data.held_out=3",
+        USAGE,
+        "data.languages and data.replace_bad_bytes; leave out",
+    ),
     ("train pairs.tsv training=fast", USAGE, "`training` is 'fast', but it is a section; give keys of it, as in"),
     ("train pairs.tsv training.warmup.steps=3", USAGE, "training.warmup"),
     ("train pairs.tsv model.d_model=25", USAGE, "`d_model` is 25, not a multiple of `num_heads`"),
     ("train pairs.tsv model.norm=batch", USAGE, "`norm` is 'batch'; choose one of 'layer', 'rms'"),
     ("train pairs.tsv model.pad_id=5", USAGE, "`pad_id` follows from the tokenizer"),
     ("train pairs.tsv model.positions=learned model.max_positions=99", USAGE, "99, too few for sentences of data.max"),
+    ("train pairs.tsv tokenizer.vocab_size=1e9", USAGE, "less than or equal to 1000000"),
+    ("train pairs.tsv seed=99999999999999999999", USAGE, "`seed` is 99999999999999999999: input should be less than"),
+    ("train pairs.tsv decoding.length_penalty=1000", USAGE, "less than or equal to 10"),
+    ("train pairs.tsv training.r_drop=1e308", USAGE, "less than or equal to 1000"),
     ("train pairs.tsv tokenizer.vocab_size=100", USAGE, "greater than or equal to 260"),
     ("train pairs.tsv --max-minutes nan", USAGE, "`training.max_minutes` is 'nan': input should be a finite number"),
     ("train pairs.tsv --max-minutes -3", USAGE, "greater than 0"),
@@ -145,6 +184,26 @@ MISTAKES = [
     ("train --resume dataless", DATA, "is not complete; start a new run"),
     ("train --resume locked", RESOURCES, "locked is being trained by process {pid}"),
 ]
+MISSING = [
+    (
+        "defusedxml",
+        "train memory.tmx",
+        'Reading memory.tmx needs another library; type: pip install "dragoman[formats]"',
+    ),
+    (
+        "defusedxml",
+        "data check app.xlf",
+        'Reading app.xlf needs another library; type: pip install "dragoman[formats]"',
+    ),
+    ("zstd", "train pairs.tsv.zst", 'Reading .zst files needs another library; type: pip install "dragoman[formats]"'),
+    ("datasets", "train hf:a:en-fr", 'Reading hf:a:en-fr needs another library; type: pip install "dragoman[hf]"'),
+    (
+        "tensorboard",
+        "train pairs.tsv --tensorboard",
+        'training.tensorboard=true needs another library; type: pip install "dragoman[tensorboard]"',
+    ),
+]
+"""Libraries that are not there, what needs them, and what is said."""
 AS_ANOTHER = [
     ("train secret.tsv", DATA, "secret.tsv cannot be read: Permission denied"),
     ("translate model --input secret.tsv", USAGE, "'secret.tsv' is not readable"),
@@ -154,6 +213,12 @@ AS_ANOTHER = [
 """Mistakes of somebody who may not read and write everything, as the superuser may."""
 CLOSED = [("translate model", USAGE, "stdin is closed; give sentences, or a file with --input")]
 """Mistakes of somebody who has closed stdin."""
+TABLES = {
+    "usual": MISTAKES,
+    "missing": [(line, RESOURCES, text.format("type: pip install") + "\n") for _, line, text in MISSING],
+    "another": AS_ANOTHER,
+    "closed": CLOSED,
+}
 
 RUN_ALL = """
 import contextlib, io, json, os, sys, time
@@ -162,7 +227,7 @@ from dragoman import cli
 
 def answer(arguments):
     sys.argv = ["dragoman", *arguments]
-    out, err, started, code = io.StringIO(), io.StringIO(), time.perf_counter(), "none"
+    out, err, started, code = io.StringIO(), io.StringIO(), time.process_time(), "none"
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             cli.main()
@@ -170,10 +235,18 @@ def answer(arguments):
             code = exit_.code
         except BaseException as error:
             code = f"Traceback of {error!r}"
-    return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "seconds": time.perf_counter() - started}
+    return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "seconds": time.process_time() - started}
 
 tables = json.load(sys.stdin)
 answers = {"usual": [answer(arguments) for arguments in tables["usual"]]}
+answers["missing"] = []
+for library, arguments in zip(tables["libraries"], tables["missing"]):
+    # Of zstd, the first is Python's own from 3.14 on.
+    modules = ["compression.zstd", "backports.zstd"] if library == "zstd" else [library]
+    sys.modules.update(dict.fromkeys(modules))
+    answers["missing"].append(answer(arguments))
+    for module in modules:
+        del sys.modules[module]
 if os.geteuid() == 0:
     os.setuid(65534)
 answers["another"] = [answer(arguments) for arguments in tables["another"]]
@@ -207,6 +280,10 @@ def write_data(path: Path, pairs: list[tuple[str, str]]) -> None:
     (path / "few.tsv").write_text("".join(lines[:3]), encoding="utf-8")
     (path / "train.en").write_text("".join(source + "\n" for source, _ in pairs), encoding="utf-8")
     (path / "train.short").write_text("".join(target + "\n" for _, target in pairs[1:]), encoding="utf-8")
+    units = "".join(f'<tuv xml:lang="{code}"><seg>x</seg></tuv>' for code in ("en", "fr", "de"))
+    (path / "memory.tmx").write_text(f"<tmx><body><tu>{units}</tu></body></tmx>")
+    (path / "app.xlf").write_text("<xliff/>")
+    (path / "pairs.tsv.zst").touch()
     (path / "empty.tsv").touch()
     (path / "text.tsv").write_text("A cat.\tUn chat.\nA dog.\n")
     (path / "latin1.tsv").write_bytes("Été.\tSummer.\n".encode("latin-1").replace(b"\xc9", b"E"))
@@ -259,8 +336,8 @@ def write_runs(path: Path) -> None:
 @pytest.fixture(scope="module")
 def answers(folder) -> dict[str, dict]:
     """What each command line is answered, by its words."""
-    tables = {"usual": MISTAKES, "another": AS_ANOTHER, "closed": CLOSED}
-    lines = {name: [words(line) for line, *_ in table] for name, table in tables.items()}
+    lines = {name: [words(line) for line, *_ in table] for name, table in TABLES.items()}
+    lines["libraries"] = [library for library, *_ in MISSING]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     before = sorted(folder.rglob("*"))
     command = [sys.executable, "-c", RUN_ALL]
@@ -268,14 +345,14 @@ def answers(folder) -> dict[str, dict]:
     assert done.returncode == 0, done.stderr
     assert sorted(folder.rglob("*")) == before, "a mistake left something behind"
     found = json.loads(done.stdout)
-    return {" ".join(line): each for name in tables for line, each in zip(lines[name], found[name], strict=True)}
+    return {" ".join(line): each for name in TABLES for line, each in zip(lines[name], found[name], strict=True)}
 
 
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [
         pytest.param(line, code, sentence, id=" ".join(words(line))[:60])
-        for line, code, sentence in MISTAKES + AS_ANOTHER + CLOSED
+        for line, code, sentence in chain(*TABLES.values())
     ],
 )
 def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, answers):
@@ -284,7 +361,7 @@ def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, ans
     assert (answer["code"], answer["out"]) == (code, ""), answer
     assert sentence.format(pid=os.getpid()) in error
     assert error.startswith("Error: ")
-    assert error.endswith((".\n", "?\n"))
+    assert error.endswith((".\n", "?\n", ']"\n'))
     assert error.count("\n") == 1
     assert not re.search(r"[.!?] [A-Z]", error.replace(" ".join(words(line)[1:2]), "")), "more than one sentence"
     assert answer["seconds"] < 0.5
@@ -293,51 +370,51 @@ def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, ans
 # --- what shows only when torch is there, or when the output is written -------------------------------
 
 
-def main(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> tuple[int, str]:
-    """The exit code and stderr of a command line."""
-    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    return exit_.value.code, capfd.readouterr().err
-
-
-def test_weights_that_are_no_numbers_or_of_another_model_are_refused(folder, tmp_path, capfd, monkeypatch):
+def test_weights_that_are_no_numbers_or_of_another_model_are_refused(folder, tmp_path, dragoman):
     for fault, sentence in (("nan", "that are no finite numbers"), ("shape", "the two files belong to different")):
         shutil.copytree(folder / "model", tmp_path / fault)
         weights = safetensors.numpy.load_file(tmp_path / fault / "model.safetensors")
         name = next(name for name, weight in weights.items() if weight.ndim == 2)
         weights[name] = weights[name] * np.float32("nan") if fault == "nan" else weights[name][:-1].copy()
         safetensors.numpy.save_file(weights, tmp_path / fault / "model.safetensors")
-        code, err = main(capfd, monkeypatch, "translate", tmp_path / fault, "Hello.")
+        code, _, err = dragoman("translate", tmp_path / fault, "Hello.")
         assert (code, err.count("\n")) == (DATA, 1)
         assert sentence in err
 
 
-def test_a_tokenizer_that_is_none_is_refused(folder, tmp_path, capfd, monkeypatch):
+def test_a_tokenizer_that_is_none_is_refused(folder, tmp_path, dragoman):
     shutil.copytree(folder / "model", tmp_path / "model")
     (tmp_path / "model" / "tokenizer.json").write_text("{}")
-    code, err = main(capfd, monkeypatch, "translate", tmp_path / "model", "Hello.")
+    code, _, err = dragoman("translate", tmp_path / "model", "Hello.")
     assert (code, err.count("\n")) == (DATA, 1)
     assert "tokenizer.json is no tokenizer" in err
 
 
-def test_a_damaged_snapshot_is_named(folder, tmp_path, capfd, monkeypatch):
+def test_a_damaged_snapshot_is_named(folder, tmp_path, dragoman):
     shutil.copytree(folder / "model", tmp_path / "model")
     for step in ("step_00000007", "step_00000013"):
         (tmp_path / "model" / "run" / "snapshots" / step).mkdir(parents=True)
-    code, err = main(capfd, monkeypatch, "average", tmp_path / "model", "--output", tmp_path / "new")
+    code, _, err = dragoman("average", tmp_path / "model", "--output", tmp_path / "new")
     assert (code, err.count("\n")) == (DATA, 1)
     assert "step_00000007 is damaged (manifest.json is not what was written); delete its folder" in err
     assert not (tmp_path / "new").exists()
+
+
+def test_weights_of_keras_need_an_extra_that_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a.weights.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ResourceError) as caught:
+        read_weights(tmp_path / "a.weights.h5")
+    assert str(caught.value) == 'Reading weights of Keras needs another library; type: pip install "dragoman[keras]"'
 
 
 needs_dev_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's full disk")
 
 
 @needs_dev_full
-def test_a_full_disk_is_named_with_the_remedy(folder, capfd, monkeypatch):
+def test_a_full_disk_is_named_with_the_remedy(folder, dragoman):
     arguments = ["translate", folder / "model", "Hello.", "--output", "/dev/full"]
-    code, err = main(capfd, monkeypatch, *arguments)
+    code, _, err = dragoman(*arguments)
     assert (code, err.count("\n")) == (RESOURCES, 1)
     assert "no space left on device; make room on the disk and try again." in err
 

@@ -39,6 +39,8 @@ def test_nothing_given_is_all_defaults():
         ("tokenizer.shared=false", False),
         ("data.source=a=b.tsv", "a=b.tsv"),
         ("data.valid=[x.en, x.de]", ["x.en", "x.de"]),
+        ("data.held_out=0.25", (0.25, 0.25)),
+        ("data.held_out=[0.2, 13]", (0.2, 13)),
         ("data.source='2020'", "2020"),
         ("data.languages=[en, no]", ("en", "no")),  # YAML 1.1 takes `no` for false
         ("model.dropout=0.3", 0.3),
@@ -127,6 +129,18 @@ def test_r_drop_without_any_dropout_is_refused():
     with pytest.raises(UsageError, match=r"`dropout` is 0, but training\.r_drop"):
         resolve({}, ["training.r_drop=5", "model.dropout=0"])
     assert resolve({}, ["training.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"]).training.r_drop == 5
+
+
+@pytest.mark.parametrize("value", ["0", "1.5", "-3", "true", "many", "[0.1]", "[0.1, 0.2, 0.3]", "[0.5, .nan]"])
+def test_a_size_to_hold_out_is_a_number_of_sentences_or_a_share(value: str):
+    with pytest.raises(UsageError, match=r"`data.held_out`: .* neither a whole number from 1 nor a share"):
+        resolve({}, [f"data.held_out={value}"])
+
+
+def test_shares_leave_something_to_train_on():
+    with pytest.raises(UsageError, match="leave nothing to train on"):
+        resolve({}, ["data.held_out=[0.5, 0.5]"])
+    assert resolve({}, ["data.held_out=[0.5, 500]"]).data.held_out == (0.5, 500)
 
 
 @pytest.mark.parametrize("override", ["training.max_steps", "data.held_out", "training"])

@@ -29,7 +29,7 @@ def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
     assert (config.size, config.model["norm_order"], config.training.warmup) == ("base", "post", 17)
     assert config.tokenizer.vocab_size == 37_000
     config, _ = configure([str(path)], recipe=None, settings=[])
-    assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 8_000, 5)
+    assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 8_000, (5, 5))
 
 
 def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it(tmp_path):
@@ -41,7 +41,7 @@ def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it
     recipe.write_text(f"data:\n  corpora:\n  - {{source: {first}, weight: 2}}\n  - source: {second}\n")
     config, bitext = configure([], recipe=str(recipe), settings=[])
     assert [corpus.source for corpus in config.data.corpora] == [first, second]
-    assert (bitext.name, bitext.report.kept, config.data.held_out) == ("a+b", 140, 7)
+    assert (bitext.name, bitext.report.kept, config.data.held_out) == ("a+b", 140, (7, 7))
     assert [corpus.weight for corpus in bitext.corpora] == [2, 1]
     assert resolve(read_recipe_text(config.to_yaml(), tmp_path), []) == config
     config, bitext = configure([second], recipe=str(recipe), settings=[])
@@ -58,7 +58,7 @@ def read_recipe_text(text, folder):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ([], "not 0 files; name them, or a recipe with data.source"),
+        ([], "no pairs to read; give a file of pairs or two aligned files, or a recipe"),
         (["data.source=a.tsv", "data.corpora=[{source: b.tsv}]"], "`source` and `corpora` both"),
         (["data.target=a.fr"], "`target` is the other side of `source`"),
         (["data.corpora=[{source: b.tsv, weight: 0}]"], "data.corpora.0.weight"),
@@ -76,6 +76,14 @@ def test_rules_of_cleaning_are_settings(tmp_path):
     path.write_text("".join(f"{s}\t{t}\n" for s, t in [*pairs, *pairs[:5], ("y" * 53, "z" * 53)]), encoding="utf-8")
     for settings, kept in (([], 30), (["data.cleaning.drop_repeated=false", "data.cleaning.max_characters=52"], 34)):
         assert configure([str(path)], recipe=None, settings=settings)[1].report.kept == kept
+
+
+@pytest.mark.parametrize(("by", "sizes"), [("sentence", (8, 4)), ("line", (16, 8))])
+def test_shares_become_numbers_before_the_run_starts(tmp_path, by, sizes):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"source {n // 2}\ttarget {n}\n" for n in range(80)), encoding="utf-8")
+    settings = ["data.held_out=[0.2, 0.1]", f"data.split={by}"]
+    assert configure([str(path)], recipe=None, settings=settings)[0].data.held_out == sizes
 
 
 def test_the_grammar_brings_held_out_combinations_of_its_own():

@@ -94,28 +94,20 @@ def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(monk
     assert [check.found for check in (*doctor.check_packages(), *doctor.check_extras())] == ["all there", "installed"]
 
 
-def test_the_command_prints_a_line_a_check_and_exits_with_4_if_one_is_wrong(capsys, monkeypatch, tmp_path):
-    from dragoman import cli
-
-    def run(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["dragoman", "doctor", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        return exit_.value.code, capsys.readouterr().out
-
+def test_the_command_prints_a_line_a_check_and_exits_with_4_if_one_is_wrong(dragoman, monkeypatch):
     checks = [Check("first", "fine"), Check("second", "not fine", "type this")]
     monkeypatch.setattr(doctor, "examine", lambda _: checks)
-    code, out = run()
+    code, out, _ = dragoman("doctor")
     assert code == 4
-    assert out.split("\n")[:-1] == ["OK  first         fine", "--  second        not fine", " " * 18 + "fix: type this"]
-    assert run("--quiet")[1].startswith("--  second")
-    code, out = run("--json")
+    assert out.split("\n")[:-1] == ["OK  first   fine", "--  second  not fine", " " * 12 + "fix: type this"]
+    assert dragoman("doctor", "--quiet")[1].startswith("--  second")
+    code, out, _ = dragoman("doctor", "--json")
     report = json.loads(out)
     assert (code, report["ok"]) == (4, False)
     assert report["checks"][1] == {"name": "second", "found": "not fine", "fix": "type this"}
     checks.pop()
-    assert run()[0] == 0
-    assert run("--quiet") == (0, "")
+    assert dragoman("doctor")[0] == 0
+    assert dragoman("doctor", "--quiet") == (0, "", "")
 
 
 def test_this_machine_is_examined_without_network(monkeypatch, tmp_path):

@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-from dragoman import evaluation
 from dragoman.data.batching import Batch
 from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.decoding import ensemble
 from dragoman.errors import DataError
-from dragoman.evaluation import evaluate, reference_batches, score, token_statistics
+from dragoman.evaluation import evaluate, reference_batches, score, scores_by_source, token_statistics
 from dragoman.model import Transformer, TransformerConfig
 
 SOURCE_VOCAB, TARGET_VOCAB = 31, 43
@@ -101,7 +101,7 @@ def test_nothing_to_score_is_an_error_for_the_user():
     with pytest.raises(DataError, match="no sentence"):
         score([], [])
     with pytest.raises(DataError, match="no token"):
-        token_statistics(tiny_model(), [])
+        token_statistics([tiny_model()], [])
 
 
 @pytest.mark.parametrize("choices", [{}, {"tie_projection": False, "projection_bias": True}])
@@ -118,17 +118,35 @@ def test_token_statistics_equal_those_of_the_whole_logits(choices):
             label = int(batch.labels[row, column])
             losses.append(-float(log_probs[row, column, label]))
             hits.append(int(log_probs[row, column].argmax()) == label)
-    statistics = token_statistics(model, batches)
+    statistics = token_statistics([model], batches)
     assert statistics.num_tokens == len(losses) == (11 + 10 + 9) + (13 + 12)
     assert statistics.perplexity == pytest.approx(math.exp(sum(losses) / len(losses)), rel=1e-5)
     assert 0.3 < sum(hits) / len(hits) < 0.6
     assert statistics.token_accuracy == pytest.approx(sum(hits) / len(hits))
 
 
+def test_several_models_are_judged_by_the_mean_of_their_probabilities():
+    models = [tiny_model().requires_grad_(False) for _ in range(3)]
+    for number, model in enumerate(models):
+        torch.manual_seed(number)
+        for weight in model.parameters():
+            weight.normal_(std=0.5)
+    batch = random_batch(3, 7, 11, seed=5)
+    mean = sum(model.eval()(batch.source_ids, batch.target_ids).double().softmax(-1) for model in models) / 3
+    places = (batch.labels != PAD_ID).nonzero(as_tuple=True)
+    labels = batch.labels[places]
+    expected = [float(p) for p in mean[places].gather(1, labels[:, None])]
+    found = token_statistics(models, [batch])
+    assert found.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)), rel=1e-5)
+    assert found.token_accuracy == pytest.approx(float((mean[places].argmax(-1) == labels).double().mean()))
+    alone = [token_statistics([model], [batch]).perplexity for model in models]
+    assert all(abs(found.perplexity - other) > 0.1 for other in alone)
+
+
 def test_a_model_that_knows_nothing_has_the_perplexity_of_the_vocabulary():
     model = tiny_model(tie_projection=False)
     torch.nn.init.zeros_(model.projection.weight)
-    statistics = token_statistics(model, [random_batch(3, 5, 7, seed=3)])
+    statistics = token_statistics([model], [random_batch(3, 5, 7, seed=3)])
     assert statistics.perplexity == pytest.approx(TARGET_VOCAB)
 
 
@@ -140,7 +158,7 @@ def test_a_model_that_is_sure_and_right_has_perplexity_one(tokenizer):
     )
     torch.nn.init.zeros_(model.projection.bias)
     model.projection.bias.data[EOS_ID] = 1000
-    statistics = token_statistics(model, reference_batches([("a", "")] * 3, tokenizer, tokenizer))
+    statistics = token_statistics([model], reference_batches([("a", "")] * 3, tokenizer, tokenizer))
     assert (statistics.perplexity, statistics.token_accuracy) == pytest.approx((1, 1))
     assert statistics.num_tokens == 3
 
@@ -148,11 +166,11 @@ def test_a_model_that_is_sure_and_right_has_perplexity_one(tokenizer):
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_slices_bound_the_logits_and_change_no_result(monkeypatch, rows):
     model, batch = tiny_model(), random_batch(3, 7, 11, seed=4)
-    whole = token_statistics(model, [batch])
+    whole = token_statistics([model], [batch])
     sizes = []
     model.projection.register_forward_hook(lambda module, given, out: sizes.append(len(out)))
-    monkeypatch.setattr(evaluation, "_SLICE_ELEMENTS", rows * TARGET_VOCAB)
-    sliced = token_statistics(model, [batch])
+    monkeypatch.setattr(ensemble, "_SLICE_ELEMENTS", rows * TARGET_VOCAB)
+    sliced = token_statistics([model], [batch])
     assert sum(sizes) == whole.num_tokens
     assert max(sizes) <= rows
     assert sliced.perplexity == pytest.approx(whole.perplexity, rel=1e-6)
@@ -161,9 +179,9 @@ def test_slices_bound_the_logits_and_change_no_result(monkeypatch, rows):
 
 def test_dropout_is_off_in_statistics_and_on_again_after_them():
     model, batch = tiny_model(dropout=0.5), random_batch(3, 7, 11, seed=6)
-    expected = token_statistics(model, [batch])
+    expected = token_statistics([model], [batch])
     model.train()
-    assert token_statistics(model, [batch]) == expected
+    assert token_statistics([model], [batch]) == expected
     assert model.training
 
     def broken():
@@ -171,7 +189,7 @@ def test_dropout_is_off_in_statistics_and_on_again_after_them():
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        token_statistics(model, broken())
+        token_statistics([model], broken())
     assert model.training
 
 
@@ -201,12 +219,22 @@ def test_statistics_do_not_depend_on_how_pairs_are_batched(tokenizer):
     size = tokenizer.vocab_size
     model = tiny_model(source_vocab_size=size, target_vocab_size=size)
     together, apart = (
-        token_statistics(model, reference_batches(PAIRS, tokenizer, tokenizer, max_tokens=tokens))
+        token_statistics([model], reference_batches(PAIRS, tokenizer, tokenizer, max_tokens=tokens))
         for tokens in (1009, 1)
     )
     assert together.perplexity == pytest.approx(apart.perplexity, rel=1e-5)
     assert together.num_tokens == apart.num_tokens
     assert together.num_tokens == sum(len(tokenizer.encode(text)) + 1 for _, text in PAIRS)
+
+
+def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
+    references = [f"one sentence of number {n} and no other" for n in range(11)]
+    texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
+    apart = scores_by_source(texts, references, [7, 2, 3])
+    assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
+    assert apart["trained_on"]["bleu"] == pytest.approx(100)
+    assert apart["new"]["bleu"] < 1
+    assert scores_by_source(texts, references, range(11)).keys() == {"trained_on"}
 
 
 def test_an_evaluation_scores_what_was_translated(tokenizer):
@@ -215,7 +243,7 @@ def test_an_evaluation_scores_what_was_translated(tokenizer):
     result = evaluate(
         PAIRS,
         lambda sources: [references[source] for source in sources],
-        model=model,
+        models=[model],
         batches=reference_batches(PAIRS, tokenizer, tokenizer),
     )
     assert result.scores.bleu == pytest.approx(100)

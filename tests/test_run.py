@@ -36,6 +36,14 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
 
 
+def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path, every=3) as metrics:
+        for step in range(1, 11):
+            metrics.write("step", {"step": step})
+    assert [event["step"] for event in read_metrics(path)] == [1, 3, 6, 9]
+
+
 SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
     "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",

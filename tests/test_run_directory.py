@@ -67,3 +67,12 @@ def test_an_unused_name_has_the_first_free_number(tmp_path):
         assert unused(tmp_path / "demo") == tmp_path / name
         (tmp_path / name).mkdir()
     assert unused(tmp_path / "demo") == tmp_path / "demo-3"
+
+
+def test_what_a_start_left_half_prepared_is_cleared_but_for_the_lock(tmp_path):
+    directory = RunDirectory(tmp_path / "model")
+    (directory.checkpoints / "step_00000007").mkdir(parents=True)
+    directory.metrics.write_text('{"event": "step", "step": 7}\n')
+    with directory.locked():
+        directory.clear()
+        assert [entry.name for entry in directory.run.iterdir()] == ["lock"]

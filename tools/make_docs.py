@@ -169,9 +169,12 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{each}`" for each in get_args(annotation))
     if get_origin(annotation) in (list, tuple):
-        return f"list of {_type(parts[0])}s"
+        return f"list of {_type(get_args(annotation)[0])}s"
     if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_type(each) for each in get_args(annotation) if each is not type(None)))
+        names = [_type(each) for each in get_args(annotation) if each is not type(None)]
+        if TYPES[float] in names and TYPES[int] in names:
+            names.remove(TYPES[int])
+        return " or ".join(dict.fromkeys(names))
     return TYPES.get(parts[0], getattr(parts[0], "__name__", str(parts[0])))
 
 

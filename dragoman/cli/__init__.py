@@ -16,12 +16,10 @@ import typer
 from dragoman import __version__
 
 # They register their commands, in the order of the help.
-from dragoman.cli import training, translation, inspection, plot, data, doctor  # noqa: F401  # isort: skip
+from dragoman.cli import training, interop, translation, inspection, plot, data, doctor  # noqa: F401  # isort: skip
+from dragoman.cli.app import ClickException
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, did_you_mean
-
-# typer brings a click of its own and exports only some of its exceptions: BadParameter -> UsageError -> this one.
-ClickException = typer.BadParameter.__mro__[2]
 
 
 @app.callback(invoke_without_command=True)
@@ -59,9 +57,9 @@ def tune_process() -> None:
     # times as fast on one that has other work.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        # Freed memory stays with the process: to give the tensors of each step back to the system, and to take them
-        # again page by page, costs a tenth of the time. These are M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc.
-        libc.mallopt(-1, 2**31 - 1)
+        # Some freed memory stays with the process: to give the tensors of each step back to the system, and to take
+        # them again page by page, costs a tenth of the time. These are M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc.
+        libc.mallopt(-1, 64 * 2**20)
         libc.mallopt(-3, 32 * 2**20)
 
 

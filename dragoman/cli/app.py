@@ -13,6 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from dragoman.errors import UsageError, did_you_mean
 
+# typer brings a click of its own and exports only some of its exceptions.
+_, ClickUsageError, ClickException, *_ = typer.BadParameter.__mro__
+
 
 def describe(parameter: Any) -> tuple[str, str]:
     """An argument or option as help shows it: what is typed, and what it means, with its default."""
@@ -30,6 +33,14 @@ def describe(parameter: Any) -> tuple[str, str]:
 
 class Command(TyperCommand):
     """A command whose help lists its parameters by `describe`, and its epilog as examples to copy."""
+
+    def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
+        try:
+            return super().parse_args(context, arguments)
+        except ClickUsageError as error:
+            # Of an option without its value nobody says yet of which command.
+            error.ctx = error.ctx or context
+            raise
 
     def collect_usage_pieces(self, context: Any) -> list[str]:
         arguments = (each for each in self.get_params(context) if each.param_type_name == "argument")

@@ -1,69 +1,68 @@
 """Commands on data alone: data check."""
 
 import json
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.app import App
-from dragoman.cli.options import Argument, Json, Option, Quiet, app
-from dragoman.errors import DataError, UsageError
+from dragoman.cli.checks import files_and_settings, refuse_others
+from dragoman.cli.options import Json, Quiet, Recipe, Test, Valid, app, pairs
+from dragoman.errors import DataError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dragoman.data.check import Finding, PartReport, Report
+    from dragoman.data.check import Finding, PartReport, Place, Report
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 BARS = " ▁▂▃▄▅▆▇█"
 NUM_BARS = 12
-NOT_BY_LINE = re.compile(r"(?i)(builtin|hf):|.*\.(tmx|xlf|xliff|po|jsonl?)(\.\w+)?$")
-"""Names of data in which pair N is not in line N of a file."""
-
 data = App(help="Look at sentence pairs before training on them.")
 app.add_typer(data, name="data")
 
 
-@data.command()
+@data.command(
+    epilog="dragoman data check pairs.tsv\n"
+    "dragoman data check train.en train.fr --test test.en --test test.fr\n"
+    "dragoman data check memory.tmx 'data.languages=[en,fr]'\n"
+    "dragoman data check --recipe corpora.yaml"
+)
 def check(
-    paths: Annotated[
-        list[str],
-        Argument(metavar="DATA | SOURCE TARGET", help="Sentence pairs, as `train` takes them.", show_default=False),
-    ],
-    valid: Annotated[
-        list[str] | None, Option(help="Validation pairs: a TSV file; give it twice for two.", show_default="none")
-    ] = None,
-    test: Annotated[list[str] | None, Option(help="Test pairs, likewise.", show_default="none")] = None,
+    arguments: Annotated[list[str] | None, pairs()] = None,
+    valid: Valid = None,
+    test: Test = None,
+    recipe: Recipe = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
-    given = {"train": paths} | {part: files for part, files in (("valid", valid), ("test", test)) if files}
-    for part, files in given.items():
-        if len(files) > 2:
-            name = "`data check`" if part == "train" else f"--{part}"
-            raise UsageError(f"{name} takes a file of pairs or two aligned files, not {len(files)} files.")
-    from dragoman.data.bitext import Bitext
+    files, settings = files_and_settings("data check", arguments or [], required=False, valid=valid, test=test)
+    from dragoman.configuration import choose_data
+    from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data.check import check as check_data
     from dragoman.terminal import Display, command
 
-    bitexts = {part: Bitext.open(*files) for part, files in given.items()}
+    config = choose_data(files, recipe=recipe, settings=settings)
+    refuse_others("data check", settings, ("data.",))
+    bitext = open_corpora(config)
+    held_out = open_held_out(config, bitext.languages)
     with Display(quiet=quiet).progress("Reading") as advance:
-        report = check_data(bitexts.pop("train"), held_out=bitexts, progress=advance)
+        report = check_data(bitext, held_out=held_out, progress=advance)
     if as_json:
         print(json.dumps(report.to_dict(), ensure_ascii=False))
     else:
-        _show(report, unit="pair" if NOT_BY_LINE.match(paths[0]) else "line", quiet=quiet)
+        _show(report, quiet=quiet)
         if report.trainable and not quiet:
-            options = [word for part in bitexts for file in given[part] for word in (f"--{part}", file)]
-            print(f"Next:  {command('train', *paths, *options)}")
+            given = {"--valid": valid, "--test": test, "--recipe": recipe and [recipe]}
+            options = [word for name, values in given.items() for value in values or [] for word in (name, value)]
+            print(f"Next:  {command('train', *(arguments or []), *options)}")
     if not report.trainable:
         raise typer.Exit(DataError.exit_code)
 
 
-def _show(report: "Report", *, unit: str, quiet: bool) -> None:
-    """Print it all; when quiet, problems and the verdict alone. `unit` is what has a number."""
+def _show(report: "Report", *, quiet: bool) -> None:
+    """Print it all; when quiet, problems and the verdict alone."""
     from rich.markup import escape
 
     from dragoman.terminal import console
@@ -73,21 +72,31 @@ def _show(report: "Report", *, unit: str, quiet: bool) -> None:
         for part in report.parts:
             screen.print(_sizes(part))
         screen.print()
-    for finding in report.findings:
-        if finding.severity == "problem":
-            screen.print(f"[bold yellow]Problem[/]  {escape(_sentence(finding, unit))}", soft_wrap=True)
-        elif not quiet:
-            screen.print(f"[bold]Note[/]     {escape(_sentence(finding, unit))}", soft_wrap=True)
-    screen.print(escape("\n" + "\n".join(report.verdict)), soft_wrap=True)
+    labels = {"problem": "[bold yellow]Problem[/]  ", "note": "[bold]Note[/]     "}
+    shown = [finding for finding in report.findings if finding.severity == "problem" or not quiet]
+    for finding in shown:
+        screen.print(labels[finding.severity] + escape(_sentence(finding)), soft_wrap=True)
+    if shown:
+        screen.print()
+    screen.print(escape("\n".join(report.verdict)), soft_wrap=True)
 
 
-def _sentence(finding: "Finding", unit: str) -> str:
+def _sentence(finding: "Finding") -> str:
     """What, how many, where, what to do, in one line."""
-    where = ", ".join(f"{number:,}" for number in finding.tally.examples)
     share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
-    seen = f"{share} % of {finding.total:,} looked at, {unit}{'s' * (len(finding.tally.examples) > 1)} {where}"
+    seen = f"{share} % of {finding.total:,} looked at; {_where(finding.examples)}"
     part = "" if finding.part == "train" else f"{finding.part}: "
-    return f"{part}{finding.what}: {finding.tally.count:,} ({seen}); {finding.advice}."
+    return f"{part}{finding.what}: {finding.count:,} ({seen}); {finding.advice}."
+
+
+def _where(places: "list[Place]") -> str:
+    """Files with their lines: "a.tsv, lines 8, 9"."""
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for place in places:
+        numbers.setdefault((" and ".join(place.files), place.unit), []).append(f"{place.number:,}")
+    return "; ".join(
+        f"{files}, {unit}{'s' * (len(found) > 1)} {', '.join(found)}" for (files, unit), found in numbers.items()
+    )
 
 
 def _sizes(part: "PartReport") -> "Table":
@@ -102,7 +111,7 @@ def _sizes(part: "PartReport") -> "Table":
         remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""
         rows.append((f"{name} {language}", _bars(length.histogram(NUM_BARS, end)), remark))
-    spread = f"times as many characters in the target (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
+    spread = f"target to source characters (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
     rows.append(("ratio", f"{part.ratio(50):.2f}", spread))
     counts = f"{part.pairs:,} pairs, {part.different:,} different, {part.different_sources:,} sources"
     return results_table(f"{TITLES[part.part]} ({part.name}): {counts}", rows)

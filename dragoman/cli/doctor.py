@@ -20,9 +20,11 @@ def doctor(as_json: Json = False, quiet: Quiet = False) -> None:
     if as_json:
         print(json.dumps({"ok": not wrong, "checks": [asdict(check) for check in checks]}, ensure_ascii=False))
     else:
-        for check in wrong if quiet else checks:
-            print(f"{'--' if check.fix else 'OK'}  {check.name:<12}  {check.found}")
+        shown = wrong if quiet else checks
+        width = max((len(check.name) for check in shown), default=0)
+        for check in shown:
+            print(f"{'--' if check.fix else 'OK'}  {check.name:<{width}}  {check.found}")
             if check.fix:
-                print(f"{'':18}fix: {check.fix}")
+                print(f"{'':{width + 6}}fix: {check.fix}")
     if wrong:
         raise typer.Exit(ResourceError.exit_code)

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli.checks import check_model
-from dragoman.cli.options import Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, app
+from dragoman.cli.options import Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, Target, app
 
 
 @app.command()
 def inspect(
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
-    target: Annotated[
-        str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
-    ] = None,
+    target: Target = None,
     output: Annotated[
         Path | None,
         Option(

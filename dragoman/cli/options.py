@@ -1,7 +1,6 @@
 """The one `app`, the options that several commands share, and how scores are printed."""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,24 +40,46 @@ def recipes(incomplete: str) -> list[str]:
     return [name for name in recipe_names() if name.startswith(incomplete)]
 
 
-def finite(value: float | None) -> float | None:
-    """Refuse nan and infinity, which are numbers to Python and pass every bound."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no finite number.")
-    return value
-
-
 PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
+
+
+def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,fr]'") -> Any:
+    """The argument of commands that read sentence pairs."""
+    formats = "TSV, JSONL, TMX, XLIFF or PO; plain, .gz, .xz or .zst"
+    return Argument(
+        metavar=f"DATA | {sides} [key=value ...]",
+        help=f"A file of pairs ({formats}), two aligned files, hf:NAME or builtin:grammar; then settings, such as "
+        f"{setting}.",
+        show_default=False,
+    )
+
+
+Valid = Annotated[
+    list[str] | None,
+    Option(metavar="FILE", help="Validation pairs, as DATA; twice for two files; without, `train` splits some off."),
+]
+Test = Annotated[list[str] | None, Option(metavar="FILE", help="Test pairs, likewise.")]
+Recipe = Annotated[
+    str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
+]
+Target = Annotated[
+    str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
+]
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
 BeamSize = Annotated[int, Option(metavar="N", min=1, max=64, help="Hypotheses kept alive; 1 is greedy search.")]
 Ensemble = Annotated[
     list[Path] | None,
-    Option(metavar="MODEL", help="Another model of the same vocabulary to translate with; may be repeated."),
+    Option(metavar="MODEL", help="Another model of the same vocabulary that has a say; may be repeated."),
 ]
 LengthPenalty = Annotated[
     float,
-    Option(metavar="X", min=0.0, callback=finite, help="Exponent of the length that log-probabilities are divided by."),
+    Option(
+        metavar="X",
+        min=0.0,
+        max=10.0,
+        help="Exponent of the length that log-probabilities are divided by.",
+    ),
 ]
 Precision = Annotated[str, Option(**PRECISIONS, help="Of the products; auto: bfloat16 where there is hardware.")]
 Workers = Annotated[int | None, Option(metavar="N", min=1, help="Processes on a CPU.", show_default="one per core")]

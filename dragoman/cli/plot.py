@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli.app import App
 from dragoman.cli.checks import check_model
-from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, Model, Option, Quiet, app, choice
+from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, Model, Option, Quiet, Target, app, choice
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ def curves(
 def attention(
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
-    target: Annotated[
-        str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
-    ] = None,
+    target: Target = None,
     kind: Annotated[
         str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Which attention.")
     ] = "cross",

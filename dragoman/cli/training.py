@@ -4,11 +4,10 @@ Budget: a command takes more parameters than a function may, since they are its 
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.checks import check_number_of_files, check_snapshots
+from dragoman.cli.checks import check_snapshots, files_and_settings
 from dragoman.cli.options import (
     OUTPUT,
     PRECISIONS,
@@ -17,10 +16,13 @@ from dragoman.cli.options import (
     Json,
     Option,
     Quiet,
+    Recipe,
+    Test,
+    Valid,
     app,
     choice,
+    pairs,
     print_scores,
-    recipes,
 )
 from dragoman.errors import UsageError
 
@@ -56,34 +58,19 @@ def demo(
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
 def train(
-    data: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="DATA | SOURCE TARGET [key=value ...]",
-            help="A TSV, JSONL, TMX, XLIFF or PO file, or a source and a target file, plain or .gz, .xz, .zst; "
-            "hf:NAME; or builtin:grammar. Settings such as training.learning_rate=1e-3 may follow.",
-            show_default=False,
-        ),
-    ] = None,
+    data: Annotated[list[str] | None, pairs(setting="training.learning_rate=1e-3")] = None,
     output: Annotated[
         Path | None, Option(*OUTPUT, metavar="DIR", help="Model directory.", show_default="runs/NAME")
     ] = None,
-    valid: Annotated[
-        list[str] | None,
-        Option(metavar="FILE", help="Validation pairs: a TSV file; give it twice for two.", show_default="split off"),
-    ] = None,
-    test: Annotated[
-        list[str] | None, Option(metavar="FILE", help="Test pairs, likewise.", show_default="split off")
-    ] = None,
+    valid: Valid = None,
+    test: Test = None,
     size: Annotated[
         str | None, Option(**SIZE, help="Recipe of this size.", show_default="by the amount of data")
     ] = None,
-    recipe: Annotated[
-        str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
-    ] = None,
+    recipe: Recipe = None,
     max_minutes: Annotated[
         float | None,
-        Option(metavar="X", help="Stop training after this long.", show_default="when BLEU stops rising"),
+        Option(metavar="X", help="Stop training after this long.", show_default="when it gets no better"),
     ] = None,
     precision: Annotated[str | None, Option(**PRECISIONS, help="Of the products.", show_default="auto")] = None,
     seed: Annotated[
@@ -95,8 +82,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a translator on sentence pairs."""
-    settings = [argument for argument in data or [] if "=" in argument and not os.path.exists(argument)]
-    paths = [argument for argument in data or [] if argument not in settings]
+    paths, settings = files_and_settings("train", data or [], required=False, valid=valid, test=test)
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = "true" if tensorboard else None
     settings += [f"{key}={value}" for key, value in given.items() if value is not None]
@@ -109,9 +95,6 @@ def train(
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
-        if paths:
-            check_number_of_files("train", paths)
-        settings += [f"data.{name}={json.dumps(files)}" for name, files in (("valid", valid), ("test", test)) if files]
         from dragoman.configuration import configure
         from dragoman.run_directory import RunDirectory
 

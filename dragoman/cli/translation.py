@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dragoman.cli.checks import check_evaluation, check_model, check_number_of_files, check_translation
+from dragoman.cli.checks import check_model, check_translation, open_pairs
 from dragoman.cli.options import (
     Argument,
     BeamSize,
@@ -21,6 +21,7 @@ from dragoman.cli.options import (
     Quiet,
     Workers,
     app,
+    pairs,
     print_scores,
 )
 
@@ -68,7 +69,7 @@ def translate(
         Path | None, Option(metavar="FILE", help="File of target terms that must not appear, one a line.")
     ] = None,
     max_copies: Annotated[
-        int, Option(metavar="N", min=0, help="How often a phrase may stand in a row; 0: any number.")
+        int, Option(metavar="N", min=0, max=1_000_000, help="How often a phrase may stand in a row; 0: any number.")
     ] = 3,
     alignments: Annotated[bool, Option("--alignments", help="Add word alignments: source-target pairs.")] = False,
     ensemble: Ensemble = None,
@@ -78,8 +79,16 @@ def translate(
     quiet: Quiet = False,
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order."""
-    check_translation(model, text, input_file, output_file)
+    check_model(model, text or (), ensemble=ensemble)
+    check_translation(text, input_file, output_file, terms=(glossary, forbid))
     from dragoman.config import DecodingConfig
+
+    wanted = {
+        **{"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best or 1, "diversity": diversity},
+        **{"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed},
+        **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
+    }
+    DecodingConfig.checked(wanted)
     from dragoman.decoding.glossary import read_glossary, read_terms
     from dragoman.decoding.live import live_lines
     from dragoman.decoding.translator import Translator
@@ -87,15 +96,9 @@ def translate(
     from dragoman.lines import open_input, open_output, read_lines
     from dragoman.terminal import Display
 
-    config = DecodingConfig.checked(
-        {
-            **{"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best or 1, "diversity": diversity},
-            **{"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed},
-            **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
-            "glossary": read_glossary(glossary) if glossary else {},
-            "forbid": read_terms(forbid) if forbid else [],
-        }
-    )
+    wanted["glossary"] = read_glossary(glossary) if glossary else {}
+    wanted["forbid"] = read_terms(forbid) if forbid else []
+    config = DecodingConfig.checked(wanted)
     count = 1 if text else workers or available_workers()
     # Translations that scroll by show the progress themselves.
     visible = output_file is None and sys.stdout.isatty()
@@ -103,7 +106,7 @@ def translate(
         # The input is opened first: an output is never emptied for an input that is not there.
         nullcontext() if text else open_input(input_file) as stream,
         Translator.load(model, precision=precision, workers=count, ensemble=ensemble or ()) as translator,
-        open_output(output_file, source=input_file) as out,
+        open_output(output_file) as out,
         Display(quiet=quiet or visible).progress("Translating") as advance,
     ):
         lines = text or (read_lines(stream, str(input_file)) if input_file else live_lines(stream, "stdin"))
@@ -131,10 +134,7 @@ def text_rows(translation: "Translation", number: int | None) -> list[str]:
 @app.command()
 def score(
     model: Model,
-    data: Annotated[
-        list[str],
-        Argument(metavar="DATA | SOURCE TARGET", help="A TSV file, or two aligned files.", show_default=False),
-    ],
+    data: Annotated[list[str], pairs()],
     output_file: Annotated[Path | None, Option("--output", "-o", help="File to write instead of stdout.")] = None,
     length_penalty: LengthPenalty = 1.0,
     ensemble: Ensemble = None,
@@ -144,12 +144,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Say how probable a model finds given translations: a line for each pair with score, log-probability, tokens."""
-    check_number_of_files("score", data)
-    check_model(model, data)
-    from dragoman.data.bitext import Bitext
-    from dragoman.model_files import languages
-
-    bitext = Bitext.open(*data, languages=languages(model))
+    bitext = open_pairs("score", model, data, ensemble=ensemble, output=output_file)
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import open_output
@@ -170,31 +165,29 @@ def score(
 @app.command(epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json")
 def evaluate(
     model: Model,
-    data: Annotated[
-        list[str],
-        Argument(metavar="DATA | SOURCE REFERENCE", help="A TSV file, or two aligned files.", show_default=False),
-    ],
+    data: Annotated[list[str], pairs("SOURCE REFERENCE")],
     output_file: Annotated[Path | None, Option("--output", "-o", help="File for the translations.")] = None,
     beam_size: BeamSize = 5,
     length_penalty: LengthPenalty = 1.0,
+    ensemble: Ensemble = None,
     precision: Precision = "auto",
     workers: Workers = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    check_evaluation(model, data, output_file)
+    bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output_file)
     from dragoman.config import DecodingConfig
     from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output
-    from dragoman.scoring import evaluate_files
+    from dragoman.scoring import evaluate_pairs
     from dragoman.terminal import Display
 
     search = DecodingConfig(beam_size=beam_size, length_penalty=length_penalty)
-    options = {"search": search, "precision": precision, "workers": workers or available_workers()}
+    options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}
     with open_output(output_file) if output_file else nullcontext() as out:
         with Display(quiet=quiet).status("Translating and scoring"):
-            evaluation = evaluate_files(model, data, **options)
+            evaluation = evaluate_pairs(model, list(bitext), search=search, **options)
         if out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     print_scores(evaluation, f"{model} on {' '.join(data)}", as_json=as_json)

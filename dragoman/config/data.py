@@ -1,6 +1,7 @@
 """The sections `data` and `tokenizer`: where pairs come from and how they become token ids."""
 
 import unicodedata
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -43,16 +44,36 @@ class DataConfig(Section):
     """Several corpora in place of `source`, each with `source`, `target` and `weight`."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
+    replace_bad_bytes: bool = False
+    """Read bytes that are not UTF-8 as U+FFFD, and so leave out and count their pairs; false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
     """Which pairs are left out of training."""
     valid: list[str] = Field([], max_length=2)
-    """Pairs to validate on, one or two files; empty: split off `source`, by source sentence."""
+    """Pairs to validate on, one or two files; empty: split off `source`."""
     test: list[str] = Field([], max_length=2)
-    """Pairs to score at the end, one or two files; empty: split off `source`, by source sentence."""
-    held_out: int | None = Field(None, ge=1)
-    """Source sentences to split off for each of the two; empty: 5 % and at most 2,000."""
+    """Pairs to score at the end, one or two files; empty: split off `source`."""
+    held_out: int | float | tuple[int | float, int | float] | None = None
+    """Source sentences to split off for each of the two, or [validation, test]; a number below 1 is a share of all;
+    empty: 5 % and at most 2,000."""
+    split: Literal["sentence", "line"] = "sentence"
+    """Split off source sentences with all their translations, or, which leaks, pairs one by one."""
     max_length: int = Field(256, ge=4)
     """Pairs with more tokens than this on a side are left out of training."""
+
+    @field_validator("held_out", mode="before")
+    @classmethod
+    def _sizes(cls, held_out: Any) -> tuple[int | float, int | float] | None:
+        if held_out is None:
+            return None
+        sizes = tuple(held_out) if isinstance(held_out, list | tuple) else (held_out, held_out)
+        if len(sizes) != 2 or not all(map(_is_size, sizes)):
+            raise ValueError(
+                f"{held_out!r} is neither a whole number from 1 nor a share between 0 and 1, nor two of these, as in "
+                "[0.2, 0.1]."
+            )
+        if sum(size for size in sizes if size < 1) >= 1:
+            raise ValueError(f"{list(sizes)} are shares that leave nothing to train on; lower them.")
+        return sizes
 
     @field_validator("languages", mode="before")
     @classmethod
@@ -70,14 +91,44 @@ class DataConfig(Section):
             raise ValueError("`target` is the other side of `source`; set both.")
         return self
 
+    @property
+    def origin(self) -> str:
+        """What the pairs come from, without folders: "train.en and train.fr", and all corpora of several."""
+        corpora = [(corpus.source, corpus.target) for corpus in self.corpora] or [(self.source, self.target)]
+        names = (" and ".join(without_folders([name for name in sides if name])) for sides in corpora)
+        return ", ".join(filter(None, names))
+
+
+def without_folders(value: Any) -> Any:
+    """Settings with the names of files alone: the folders are nobody else's business."""
+    if isinstance(value, dict):
+        return {key: without_folders(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_folders(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    local = value.removeprefix("hf:")
+    # A data set of the Hub has a public name, with a slash in it.
+    return value if local != value and not local.startswith((".", "/", "~")) else Path(local).name
+
+
+def _is_size(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value < 1 or (isinstance(value, int) and value >= 1)
+
 
 class TokenizerConfig(Section):
     """How text becomes token ids."""
 
     kind: Literal["bpe", "unigram", "word", "char"] = "bpe"
     """Byte-pair encoding, a unigram model of pieces, whole words, or characters; all but `word` read every text."""
-    vocab_size: int | None = Field(None, ge=260)
+    vocab_size: int | None = Field(None, ge=260, le=1_000_000)
     """Entries of the vocabulary, at most; empty: chosen from the number of pairs."""
+    min_frequency: int | None = Field(None, ge=2)
+    """Of `word`: how often a word must occur to have an entry, the others teaching what unknown is; empty: once."""
+    pairs: list[str] = Field([], max_length=2)
+    """Pairs to learn the vocabulary from, one or two files; empty: those to train on."""
     shared: bool = True
     """One vocabulary for both sides; false: one each."""
     standardisation: Literal["punctuation", "lowercase", "none"] | None = None
@@ -88,7 +139,7 @@ class TokenizerConfig(Section):
     """Keep {name}, %s, <b>, &nbsp;, web addresses and the like whole, and copy them into the translation."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Of `bpe`, in training: the chance that a merge is passed over, so that words are split anew in each epoch."""
-    sampling_alpha: float | None = Field(None, gt=0)
+    sampling_alpha: float | None = Field(None, gt=0, le=1_000)
     """Of `unigram`, in training: words are split anew in each epoch, by probability to this power; empty: no."""
 
     @property
@@ -107,7 +158,7 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        fields = {"dropout": "bpe", "sampling_alpha": "unigram", "standardisation": "word"}
+        fields = {"dropout": "bpe", "sampling_alpha": "unigram", "standardisation": "word", "min_frequency": "word"}
         for name, kind in fields.items():
             if getattr(self, name) and self.kind != kind:
                 raise ValueError(f"`{name}` is for kind = {kind}, not for {self.kind}; set the one or leave the other.")

@@ -12,7 +12,7 @@ class DecodingConfig(Section):
 
     beam_size: int = Field(5, ge=1, le=64)
     """Hypotheses kept alive; 1 is greedy search."""
-    length_penalty: float = Field(1.0, ge=0)
+    length_penalty: float = Field(1.0, ge=0, le=10)
     """Exponent of the length by which log-probabilities are divided; 0 favours short translations."""
     n_best: int = Field(1, ge=1)
     """Translations of each sentence, best first."""
@@ -29,7 +29,7 @@ class DecodingConfig(Section):
     """Of sampling: only the most probable tokens that together have this probability."""
     seed: int = Field(1, ge=0)
     """Of sampling: the same sentence and seed give the same samples, whatever the other sentences are."""
-    max_copies: int = Field(3, ge=0)
+    max_copies: int = Field(3, ge=0, le=1_000_000)
     """How often a phrase may stand in a row, and three tokens anywhere, where the source does not repeat itself more
     often; 0: any number."""
     prefix: str = ""

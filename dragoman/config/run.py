@@ -20,7 +20,7 @@ class RunConfig(Section):
 
     size: Literal[tuple(PRESETS)] = "tiny"
     """Layers and widths, see `dragoman.model.config.PRESETS`."""
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**63)
     """Decides the split, the first weights, the order of the pairs and dropout."""
     data: DataConfig = DataConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()

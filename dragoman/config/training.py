@@ -9,6 +9,8 @@ from dragoman.config.section import Section
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
 """Schedules that reach 0 with the last step."""
+BETTER = {"bleu": "better BLEU", "loss": "lower loss"}
+"""What makes one validation better than another, by what is monitored."""
 
 
 class TrainingConfig(Section):
@@ -26,7 +28,7 @@ class TrainingConfig(Section):
     plateau_factor: float = Field(0.5, gt=0, lt=1)
     """What the schedule `plateau` multiplies the learning rate by."""
     plateau_patience: int = Field(3, ge=1)
-    """Validations in a row without a better BLEU after which the schedule `plateau` does so."""
+    """Validations in a row without a better one after which the schedule `plateau` does so."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
     """Adam's two decay rates, section 5.3 of the paper; RMSprop takes the second."""
     eps: float = Field(1e-9, gt=0)
@@ -37,7 +39,7 @@ class TrainingConfig(Section):
     """Pull of the weights towards 0; norms and biases are spared."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of each target spread over the vocabulary, section 5.4 of the paper."""
-    r_drop: float = Field(0.0, ge=0)
+    r_drop: float = Field(0.0, ge=0, le=1_000)
     """How much two passes that differ by dropout shall agree: alpha of R-Drop, 5 in its paper; 0: a single pass."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999, which is then what is validated and kept; 0: none."""
@@ -55,14 +57,18 @@ class TrainingConfig(Section):
     """Stop after this many passes over the pairs."""
     max_minutes: float | None = Field(None, gt=0)
     """Stop after this many minutes, those before a resume included."""
-    validate_every: int = Field(250, ge=1)
-    """Steps between two validations, each of which writes a checkpoint."""
+    validate_every: int | None = Field(250, ge=1)
+    """Steps between two validations, each of which writes a checkpoint; empty: those of an epoch."""
     validate_sentences: int = Field(1000, ge=1)
     """Sentences of the validation set that are translated for BLEU, at most; the loss is that of all."""
     patience: int = Field(12, ge=1)
-    """Stop after this many validations in a row without a better BLEU."""
+    """Stop after this many validations in a row without a better one."""
+    monitor: Literal["bleu", "loss"] = "bleu"
+    """What makes a validation better, and its model the one that is kept: a higher BLEU or a lower loss."""
     average: int = Field(8, ge=1)
     """The last this many validation checkpoints are averaged at the end, and the average kept if better; 1: none."""
+    log_every: int = Field(10, ge=1)
+    """Steps between two that `run/metrics.jsonl` and TensorBoard hold."""
     tensorboard: bool = False
     """Also write the curves for TensorBoard, into `run/tensorboard`; needs the extra `tensorboard`."""
 
@@ -82,6 +88,6 @@ class TrainingConfig(Section):
         if self.schedule == "plateau" and self.plateau_patience >= self.patience:
             raise ValueError(
                 f"training.plateau_patience is {self.plateau_patience}, but the run ends after training.patience = "
-                f"{self.patience} validations without a better BLEU; it has to be the smaller one."
+                f"{self.patience} validations without a {BETTER[self.monitor]}; it has to be the smaller one."
             )
         return self

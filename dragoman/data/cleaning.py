@@ -11,8 +11,10 @@ from dragoman.config.data import CleaningConfig
 from dragoman.data.entries import Pair
 
 # Line and paragraph ends inside a sentence are odd, but no damage; \t and \r come from tables and Windows.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 LOST = "\N{REPLACEMENT CHARACTER}"
+HELD_OUT, REPEATED = "source is in held-out data", "repeats another pair"
+"""Reasons that do not follow from a pair alone."""
 SLACK = 10
 """Characters added to the shorter side: "Go." may be said in many ways."""
 
@@ -55,13 +57,13 @@ def reason_to_drop(source: str, target: str, rules: CleaningConfig | None) -> st
 
 def _is_damaged(text: str) -> bool:
     # Most text is printable, which is seen much faster than a pattern is searched.
-    return LOST in text or (not text.isprintable() and _CONTROL.search(text) is not None)
+    return LOST in text or (not text.isprintable() and CONTROL.search(text) is not None)
 
 
 class Seen:
-    """Which pairs came before, by 64-bit hashes: 8 bytes for each of a large number, and no text.
+    """Which pairs or sentences came before, by 64-bit hashes: 8 bytes for each of a large number, and no text.
 
-    Of two million pairs, two different ones have the same hash once in ten million runs.
+    Of two million, two different ones have the same hash once in ten million runs.
     """
 
     RECENT = 1 << 19
@@ -72,9 +74,9 @@ class Seen:
         # Reading an item of a memoryview is several times faster than of an array.
         self._sorted = memoryview(array("q"))
 
-    def add(self, pair: Pair) -> bool:
-        """Whether the pair is new."""
-        hashed = hash(pair)
+    def add(self, text: Pair | str) -> bool:
+        """Whether it is new."""
+        hashed = hash(text)
         if hashed in self._recent or self._is_sorted_in(hashed):
             return False
         self._recent.add(hashed)

@@ -1,4 +1,4 @@
-"""What the readers of all formats give: sentence pairs, and entries of a file that are none."""
+"""What the readers of all formats give: sentence pairs, and entries of a file that are none; and what they are told."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,10 +16,23 @@ class Skipped:
 
 
 Entry = Pair | Skipped
+Numbered = tuple[int, Entry]
+"""An entry after the line on which it begins."""
+
+
+class Asked(NamedTuple):
+    """What the user wants of a file beside its pairs."""
+
+    languages: tuple[str, str] | None = None
+    """Source and target, which choose the sides in formats that name them."""
+    replace_bad_bytes: bool = False
+    """Read what is not UTF-8 as U+FFFD, instead of refusing the file."""
 
 
 class Reading(NamedTuple):
     """How to read the pairs of a file, once for each pass, and the languages of their sides where they are known."""
 
-    read: Callable[[], Iterator[Entry]]
+    read: Callable[[], Iterator[Numbered]]
     languages: Languages = (None, None)
+    unit: str = "line"
+    """What the numbers count."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.data.entries import Entry, Reading
+from dragoman.data.entries import Asked, Numbered, Reading
 from dragoman.data.records import find_sides
 from dragoman.errors import DataError
 from dragoman.extras import load
@@ -13,7 +13,7 @@ ROWS = 1_000
 """Rows that are decoded at a time."""
 
 
-def open_dataset(name: str, wanted: tuple[str, str] | None) -> Reading:
+def open_dataset(name: str, asked: Asked) -> Reading:
     """How to read a data set, which is fetched first if it is not on this machine yet."""
     dataset_name, config, split, *more = [*name.removeprefix(HUB).split(":"), "", ""]
     if not dataset_name or any(more):
@@ -28,16 +28,16 @@ def open_dataset(name: str, wanted: tuple[str, str] | None) -> Reading:
         raise DataError(f"{name} (split {split}) cannot be loaded: {reason}; check the name or the network.") from None
     if not len(dataset):
         raise DataError(f"{name} (split {split}) has no rows; choose another split.")
-    sides = find_sides(dataset[0], wanted, name)
+    sides = find_sides(dataset[0], asked.languages, name)
 
-    def read() -> Iterator[Entry]:
+    def read() -> Iterator[Numbered]:
         for number, row in enumerate(_rows(dataset), start=1):
             pair = sides.pair(row)
             if pair is None:
                 raise DataError(f"{name}, row {number} has no text in `{sides.source}` and `{sides.target}`.")
-            yield pair
+            yield number, pair
 
-    return Reading(read, sides.languages or (None, None))
+    return Reading(read, sides.languages or (None, None), unit="row")
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Any]]:

@@ -5,35 +5,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.entries import Entry, Reading
+from dragoman.data.entries import Asked, Numbered, Reading
 from dragoman.data.records import find_sides
 from dragoman.errors import DataError
 from dragoman.lines import read_file
 
 
-def open_jsonl(path: Path, wanted: tuple[str, str] | None) -> Reading:
+def open_jsonl(path: Path, asked: Asked) -> Reading:
     """How to read a file of JSON lines; the first one decides which fields are the sides."""
-    first = next(_records(path), None)
+    first = next(_records(path, asked.replace_bad_bytes), None)
     if first is None:
         raise DataError(f"{path} has blank lines only; give a file with a JSON object on each line.")
-    sides = find_sides(first[1], wanted, f"{path}, line {first[0]}")
+    sides = find_sides(first[1], asked.languages, f"{path}, line {first[0]}")
 
-    def read() -> Iterator[Entry]:
-        for number, record in _records(path):
+    def read() -> Iterator[Numbered]:
+        for number, record in _records(path, asked.replace_bad_bytes):
             pair = sides.pair(record)
             if pair is None:
                 raise DataError(
                     f"{path}, line {number} has no text in `{sides.source}` and `{sides.target}`; "
                     "write every record like the first one."
                 )
-            yield pair
+            yield number, pair
 
     return Reading(read, sides.languages or (None, None))
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(path: Path, replace: bool) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of each line that is not blank."""
-    for number, line in enumerate(read_file(path), start=1):
+    for number, line in enumerate(read_file(path, replace=replace), start=1):
         if not line.strip():
             continue
         try:

@@ -69,14 +69,21 @@ def _standardising(standardisation: str) -> list[normalizers.Normalizer]:
     return (lowercase if standardisation == "lowercase" else []) + spaces
 
 
-def train(texts: Iterable[str], kind: str, standardisation: str | None, *, vocab_size: int) -> tokenizers.Tokenizer:
-    """A tokenizer with at most `vocab_size` tokens; same texts, same tokens, whatever the number of threads."""
+def train(
+    texts: Iterable[str], kind: str, standardisation: str | None, *, vocab_size: int, min_frequency: int | None = None
+) -> tokenizers.Tokenizer:
+    """A tokenizer with at most `vocab_size` tokens; same texts, same tokens, whatever the number of threads.
+
+    Of the kind `word`, words that occur less than `min_frequency` times have none.
+    """
     backend = blank(kind, standardisation)
     if kind == "unigram":
         return _train_unigram(backend, texts, vocab_size)
     settings = {"vocab_size": vocab_size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
     if kind != "word":
         settings["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+    if min_frequency:
+        settings["min_frequency"] = min_frequency
     trainer = trainers.WordLevelTrainer if kind == "word" else trainers.BpeTrainer
     backend.train_from_iterator(texts, trainer(**settings))
     if kind == "word":
@@ -101,7 +108,8 @@ def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_si
 def identify(backend: tokenizers.Tokenizer) -> tuple[str, str | None] | None:
     """The kind and the standardisation of a tokenizer that somebody made, None if it is none of ours.
 
-    It has to agree in all but its vocabulary: an option more, such as dropout, and it would not do what it promises.
+    It has to agree in all but its vocabulary and what it puts around a text: an option more, such as dropout, and it
+    would not do what it promises.
     """
     form = _form(backend)
     known = [(kind, None) for kind in KINDS if kind != "word"] + [("word", each) for each in STANDARDISATIONS]
@@ -111,5 +119,6 @@ def identify(backend: tokenizers.Tokenizer) -> tuple[str, str | None] | None:
 def _form(backend: tokenizers.Tokenizer) -> dict[str, Any]:
     content = json.loads(backend.to_str())
     model = {key: value for key, value in content.pop("model").items() if key not in ("vocab", "merges", "unk_id")}
-    del content["added_tokens"]
+    for key in ("added_tokens", "truncation", "padding", "post_processor"):
+        del content[key]
     return content | {"model": model}

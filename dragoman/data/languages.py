@@ -1,4 +1,4 @@
-"""Language codes as files have them: en, en-US, EN_us, eng."""
+"""Language codes as files have them: en, en-US, EN_us, eng; which mean the same, and which are too close to tell."""
 
 import re
 from collections.abc import Iterable
@@ -22,6 +22,10 @@ tl tgl | tr tur | tt tat | ug uig | uk ukr ua | ur urd | uz uzb uzn | vi vie | v
 zh zho chi cmn cn | zu zul
 """
 TWO_LETTERS = {name: code for code, *names in map(str.split, _NAMES.split("|")) for name in names}
+_CLOSE = [
+    frozenset(group.split())
+    for group in ("bs hr sr", "id ms", "no nn da", "zh yue wuu", "ar ary arz", "he hbo", "ku sdh")
+]
 SHOWN = 12
 """Languages that a message names."""
 
@@ -30,6 +34,17 @@ SHOWN = 12
 def same_language(one: str, other: str) -> bool:
     """Whether one code is the other or its beginning: en, eng, en-US, EN_us are the same, en-US and en-GB are not."""
     return all(left == right for left, right in zip(_parts(one), _parts(other), strict=False))
+
+
+def known_code(code: str | None, known: frozenset[str]) -> str | None:
+    """The one of `known` that the code in a file name means: "fra", "pt_BR" and "zh-Hans" are fr, pt and zh."""
+    language = _parts(code)[0] if code else None
+    return language if language in known else None
+
+
+def close(one: str, other: str) -> bool:
+    """Whether two codes mean one language, or languages whose sentences cannot be told apart reliably."""
+    return one == other or any({one, other} <= group for group in _CLOSE)
 
 
 def _parts(code: str) -> list[str]:

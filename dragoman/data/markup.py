@@ -41,6 +41,11 @@ class Segments(ContentHandler):
         self._text: list[str] | None = None
         self._size = self._text_level = self._code_level = 0
 
+    @property
+    def line(self) -> int:
+        """Where the parser is."""
+        return self._locator.getLineNumber()
+
     def is_segment(self, name: str, attributes: AttributesImpl) -> bool:
         """Whether the text of this element inside `path` is wanted."""
         raise NotImplementedError
@@ -91,6 +96,7 @@ def parse(path: Path, segments: Segments) -> Iterator[Any]:
     forbidden = load("defusedxml", **defused).DefusedXmlException
     parser = load("defusedxml.expatreader", **defused).create_parser(forbid_dtd=True)
     parser.setContentHandler(segments)
+    segments.setDocumentLocator(parser)
     problem = None
     try:
         with open_input(path) as stream:

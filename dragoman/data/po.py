@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman.data.entries import Entry, Languages, Reading, Skipped
+from dragoman.data.entries import Asked, Entry, Languages, Numbered, Reading, Skipped
 from dragoman.data.languages import same_language
 from dragoman.errors import DataError
 from dragoman.lines import one_line, read_file
@@ -16,6 +16,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 @dataclass
 class _Message:
+    line: int = 0
+    """Of its first keyword."""
     texts: dict[str, str] = field(default_factory=dict)
     """By keyword: msgid, msgstr, msgstr[0] ..."""
     fuzzy: bool = False
@@ -41,9 +43,10 @@ class _Message:
             yield (one_line(source), one_line(target)) if target else Skipped("not translated yet")
 
 
-def open_po(path: Path, wanted: tuple[str, str] | None) -> Reading:
-    """How to read a catalogue; with `wanted` languages that begin with that of the translations, sides are swapped."""
-    first = next(_messages(path), _Message())
+def open_po(path: Path, asked: Asked) -> Reading:
+    """How to read a catalogue; if the source asked for is the language of the translations, its sides are swapped."""
+    wanted = asked.languages
+    first = next(_messages(path, asked.replace_bad_bytes), _Message())
     header = first.texts.get("msgstr", "") if _is_header(first) else ""
     metadata = dict(re.findall(r"^([\w-]+): *(\S+) *$", header, re.MULTILINE))
     languages: Languages = metadata.get("X-Source-Language"), metadata.get("Language")
@@ -51,11 +54,11 @@ def open_po(path: Path, wanted: tuple[str, str] | None) -> Reading:
     swap = wanted is not None and known is not None and same_language(known, wanted[0])
     swap = swap and not same_language(known, wanted[1])
 
-    def read() -> Iterator[Entry]:
-        for message in _messages(path):
+    def read() -> Iterator[Numbered]:
+        for message in _messages(path, asked.replace_bad_bytes):
             if not _is_header(message):
                 for entry in message.entries():
-                    yield entry[::-1] if swap and not isinstance(entry, Skipped) else entry
+                    yield message.line, entry[::-1] if swap and not isinstance(entry, Skipped) else entry
 
     return Reading(read, wanted or languages)
 
@@ -64,21 +67,21 @@ def _is_header(message: _Message) -> bool:
     return message.texts.get("msgid") == "" and "msgctxt" not in message.texts
 
 
-def _messages(path: Path) -> Iterator[_Message]:
+def _messages(path: Path, replace: bool) -> Iterator[_Message]:
     message, keyword = _Message(), ""
-    for number, line in enumerate(map(str.strip, read_file(path)), start=1):
+    for number, line in enumerate(map(str.strip, read_file(path, replace=replace)), start=1):
         if message.complete and line.startswith(("#", "msgctxt", "msgid")):
             yield message
             message, keyword = _Message(), ""
         if line.startswith("#"):
             message.fuzzy |= line.startswith("#,") and "fuzzy" in line
             if re.match(r"#~ *msgid\s", line):
-                yield _Message(obsolete=True)
+                yield _Message(number, obsolete=True)
         elif line:
             match = _LINE.fullmatch(line)
             if match is None or not (match[1] or keyword) or match[1] in message.texts:
                 raise DataError(f"{path}, line {number} does not belong there; repair that message or delete it.")
-            keyword = match[1] or keyword
+            keyword, message.line = match[1] or keyword, message.line or number
             message.texts[keyword] = message.texts.get(keyword, "") + _unescaped(match[2])
     if message.texts and not message.complete:
         raise DataError(f"{path}, line {number} ends inside a message; check that the file is whole.")

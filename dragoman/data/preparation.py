@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,7 @@ from tokenizers import Encoding
 
 from dragoman.config import RunConfig
 from dragoman.data.batching import Store, TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, share, split
+from dragoman.data.bitext import Bitext, CleanedBitext, Splits, folded, open_held_out, share, split
 from dragoman.data.entries import Pair
 from dragoman.data.placeholders import SLOTS, MaskedPairs
 from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
@@ -36,6 +36,8 @@ class About:
     """Pairs of an epoch, after cleaning, splitting, weighting and the length limit."""
     dropped: dict[str, int]
     """Pairs that were left out, by reason."""
+    leaked: list[int] = field(default_factory=list)
+    """Places of test pairs whose source sentence is trained on too, as after a split by line."""
 
 
 @dataclass
@@ -77,7 +79,10 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
     num_pairs = bitext.report.kept or sum(1 for _ in bitext)
     bitext, parts = _split(bitext, config)
-    source, target = _train_tokenizers(_masked(_sample(parts.train, num_pairs), config), config)
+    vocabulary = _sample(parts.train, num_pairs)
+    if config.tokenizer.pairs:
+        vocabulary = Bitext.open(*config.tokenizer.pairs, languages=bitext.languages).cleaned()
+    source, target = _train_tokenizers(_masked(vocabulary, config), config)
     train = _masked(parts.train, config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     for name, pairs in held_out.items():
@@ -96,7 +101,8 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     dropped = dict(bitext.report.dropped.most_common()) | (
         {f"more than {limit} tokens": counts.long} if counts.long else {}
     )
-    about = About(bitext.source_language, bitext.target_language, counts.kept, dropped)
+    leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
+    about = About(bitext.source_language, bitext.target_language, counts.kept, dropped, leaked)
     source.save(folder / "source_tokenizer.json")
     target.save(folder / "target_tokenizer.json")
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
@@ -104,20 +110,22 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    files = {"valid": config.data.valid, "test": config.data.test}
-    given = {name: _open(paths, bitext.languages) for name, paths in files.items()}
-    if held_out := [part for part in given.values() if part]:
-        bitext = bitext.cleaned(held_out=held_out)
-    sizes = {name: 0 if part else config.data.held_out for name, part in given.items()}
-    if not any(sizes.values()):
-        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), given["valid"], given["test"])
-    parts = split(bitext, **sizes, seed=config.seed)
-    return bitext, Splits(parts.train, given["valid"] or parts.valid, given["test"] or parts.test)
-
-
-def _open(paths: list[str], languages: tuple[str, str] | None) -> Bitext | None:
     # What the user holds out is scored as it is; only what has no other side cannot be.
-    return Bitext.open(*paths, languages=languages).cleaned() if paths else None
+    given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
+    if given:
+        bitext = bitext.cleaned(held_out=given.values())
+    if len(given) == 2:
+        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), **given)
+    sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)
+    parts = split(bitext, **sizes, seed=config.seed, by=config.data.split)
+    return bitext, parts._replace(**given)
+
+
+def _leaked(train: Bitext, test: Pairs) -> list[int]:
+    """The places of test pairs whose source sentence is in the training part too."""
+    tested = {folded(source) for source, _ in test}
+    trained = {sentence for source, _ in train if (sentence := folded(source)) in tested}
+    return [place for place, (source, _) in enumerate(test) if folded(source) in trained]
 
 
 def _sample(train: Bitext, num_pairs: int) -> Bitext:
@@ -139,6 +147,7 @@ def _train_tokenizers(train: Iterable[tuple[str, str]], config: RunConfig) -> tu
         vocab_size=settings.vocab_size,
         kind=settings.kind,
         standardisation=settings.standardisation,
+        min_frequency=settings.min_frequency,
         symbols=[*settings.symbols, *(SLOTS if settings.placeholders else ())],
     )
     if settings.shared:

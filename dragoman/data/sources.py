@@ -10,7 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.entries import Entry, Languages, Pair, Reading
+from dragoman.data.builtin import BUILTIN, open_builtin
+from dragoman.data.entries import Asked, Languages, Numbered, Reading
 from dragoman.data.hub import HUB, open_dataset
 from dragoman.data.jsonl import open_jsonl
 from dragoman.data.plain import read_tsv, read_two_files
@@ -20,11 +21,7 @@ from dragoman.data.xliff import open_xliff
 from dragoman.errors import DataError
 from dragoman.lines import unpacked_name
 
-BUILTIN = "builtin:"
-GRAMMAR = "builtin:grammar"
-DEFAULT_GRAMMAR_PAIRS = 20_000
-
-FORMATS: dict[str, Callable[[Path, tuple[str, str] | None], Reading]] = {
+FORMATS: dict[str, Callable[[Path, Asked], Reading]] = {
     ".jsonl": open_jsonl,
     ".ndjson": open_jsonl,
     ".tmx": open_tmx,
@@ -36,37 +33,39 @@ FORMATS: dict[str, Callable[[Path, tuple[str, str] | None], Reading]] = {
 
 
 class Source(NamedTuple):
-    """A corpus that was found: its short name, and how to read it."""
+    """A corpus that was found: its short name, how to read it, and what the user calls it."""
 
     name: str
     reading: Reading
+    files: tuple[str, ...]
 
 
-def find(source: str, target: str | None, wanted: tuple[str, str] | None) -> Source:
+def find(source: str, target: str | None, asked: Asked) -> Source:
     """What `source`, and for two files `target`, stand for. Raises `DataError` if there is no such thing."""
     if target is not None and (source.startswith((BUILTIN, HUB)) or _suffix(source) in FORMATS):
         raise DataError(f"{source} has both languages already; leave out {target}.")
     if source.startswith(BUILTIN):
-        return Source("grammar", Reading(_grammar(source), ("en", "fr")))
+        return Source(*open_builtin(source), (source,))
     if source.startswith(HUB):
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
-        return Source(name, open_dataset(source, wanted))
-    found = _one_file(Path(source), wanted) if target is None else _two_files(Path(source), Path(target), wanted)
+        return Source(name, open_dataset(source, asked), (source,))
+    found = _one_file(Path(source), asked) if target is None else _two_files(Path(source), Path(target), asked)
     states = {path: _state(path) for path in (Path(source), Path(target or source))}
     return found._replace(reading=found.reading._replace(read=partial(_unchanged, found.reading.read, states)))
 
 
-def _one_file(path: Path, wanted: tuple[str, str] | None) -> Source:
+def _one_file(path: Path, asked: Asked) -> Source:
     _check_is_file(path)
     name = unpacked_name(path)
     if open_format := FORMATS.get(_suffix(str(path))):
-        return Source(Path(name).stem, open_format(path, wanted))
+        return Source(Path(name).stem, open_format(path, asked), (str(path),))
     pair = re.search("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])", name)
     guessed = (pair[1], pair[2]) if pair is not None and len(pair[1]) == len(pair[2]) else (None, None)
-    return Source(Path(name).stem, Reading(partial(read_tsv, path), wanted or guessed))
+    reading = Reading(partial(read_tsv, path, asked.replace_bad_bytes), asked.languages or guessed)
+    return Source(Path(name).stem, reading, (str(path),))
 
 
-def _two_files(source: Path, target: Path, wanted: tuple[str, str] | None) -> Source:
+def _two_files(source: Path, target: Path, asked: Asked) -> Source:
     _check_is_file(source)
     _check_is_file(target)
     if source.samefile(target):
@@ -79,7 +78,8 @@ def _two_files(source: Path, target: Path, wanted: tuple[str, str] | None) -> So
     if len(different) == 1 and all(map(code.fullmatch, different[0])):
         guessed = different[0]
     name = ".".join(common) or parts[0][0]
-    return Source(name, Reading(partial(read_two_files, source, target), wanted or guessed))
+    reading = Reading(partial(read_two_files, source, target, asked.replace_bad_bytes), asked.languages or guessed)
+    return Source(name, reading, (str(source), str(target)))
 
 
 def _suffix(name: str) -> str:
@@ -101,7 +101,7 @@ def _check_is_file(path: Path) -> None:
     raise DataError(f"There is no file {path}; {remedy}")
 
 
-def _unchanged(read: Callable[[], Iterator[Entry]], states: dict[Path, tuple[int, int]]) -> Iterator[Entry]:
+def _unchanged(read: Callable[[], Iterator[Numbered]], states: dict[Path, tuple[int, int]]) -> Iterator[Numbered]:
     """One pass over files that must be what they were when they were found."""
     yield from read()
     for path, state in states.items():
@@ -114,19 +114,3 @@ def _state(path: Path) -> tuple[int, int]:
         status = path.stat()
         return status.st_size, status.st_mtime_ns
     return 0, 0
-
-
-def _grammar(name: str) -> Callable[[], Iterator[Pair]]:
-    match = re.fullmatch(f"{GRAMMAR}(?::0*([1-9][0-9]*))?(?::(train|valid|test))?", name)
-    if match is None:
-        raise DataError(
-            f"There is no built-in data {name}; write {GRAMMAR}, or {GRAMMAR}:5000 for a "
-            f"number of pairs, or {GRAMMAR}:500:test for pairs that training never sees."
-        )
-    return partial(_read_grammar, int(match[1] or DEFAULT_GRAMMAR_PAIRS), match[2] or "train")
-
-
-def _read_grammar(count: int, part: str) -> Iterator[Pair]:
-    from dragoman.data.grammar import generate
-
-    return generate(count, seed=0, split=part)

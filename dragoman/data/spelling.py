@@ -14,8 +14,14 @@ def _characters_of_bytes() -> dict[str, int]:
 
 
 BYTES = _characters_of_bytes()
+_LETTERS = {byte: letter for letter, byte in BYTES.items()}
 CONTINUATIONS = frozenset(letter for letter, byte in BYTES.items() if 0x80 <= byte < 0xC0)
 """The letters of the bytes that go on with a character in UTF-8."""
+
+
+def in_letters(text: str) -> str:
+    """A text as tokens spell it, a letter for each of its bytes."""
+    return "".join(_LETTERS[byte] for byte in text.encode())
 
 
 def to_bytes(token: str) -> bytes:
@@ -23,9 +29,9 @@ def to_bytes(token: str) -> bytes:
     return bytes(BYTES[letter] for letter in token)
 
 
-def readable(token: str) -> str:
-    """A token for pictures: a space is "▁", half a character is "<C3>", one without a picture "<U+000A>"."""
-    return "".join(map(_shown, to_bytes(token).decode("utf-8", "surrogateescape")))
+def readable(content: bytes) -> str:
+    """What a token says, for pictures: a space is "▁", half a character is "<C3>", one without a picture "<U+000A>"."""
+    return "".join(map(_shown, content.decode("utf-8", "surrogateescape")))
 
 
 def _shown(character: str) -> str:

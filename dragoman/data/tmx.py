@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from xml.sax.xmlreader import AttributesImpl
 
-from dragoman.data.entries import Entry, Reading, Skipped
+from dragoman.data.entries import Asked, Numbered, Reading, Skipped
 from dragoman.data.languages import choose_languages, same_language
 from dragoman.data.markup import Segments, parse
 
@@ -15,14 +15,14 @@ LOOKED_AT = 1_000
 """Units that tell which languages a file has."""
 
 
-def open_tmx(path: Path, wanted: tuple[str, str] | None) -> Reading:
-    """How to read a TMX file; without `wanted`, its first units must have two languages.
+def open_tmx(path: Path, asked: Asked) -> Reading:
+    """How to read a TMX file; if no languages are asked for, its first units must have two languages.
 
     The source is then what the header calls so.
     """
-    header = _Units()
+    header, wanted = _Units(), asked.languages
     units = parse(path, header)
-    codes = (code for variants in (units if wanted else islice(units, LOOKED_AT)) for code, _ in variants)
+    codes = (code for _, variants in (units if wanted else islice(units, LOOKED_AT)) for code, _ in variants)
     if wanted is None:
         codes = sorted(codes, key=lambda code: not same_language(code, header.source_language))
     found = choose_languages(codes, wanted, str(path))
@@ -30,14 +30,14 @@ def open_tmx(path: Path, wanted: tuple[str, str] | None) -> Reading:
     return Reading(lambda: _read(path, languages), languages)
 
 
-def _read(path: Path, languages: tuple[str, str]) -> Iterator[Entry]:
+def _read(path: Path, languages: tuple[str, str]) -> Iterator[Numbered]:
     missing = [Skipped(f"unit has no text in {language}") for language in languages]
-    for variants in parse(path, _Units()):
+    for line, variants in parse(path, _Units()):
         source, target = (_text(variants, language) for language in languages)
         if source is None or target is None:
-            yield missing[source is not None]
+            yield line, missing[source is not None]
         else:
-            yield source, target
+            yield line, (source, target)
 
 
 def _text(variants: Variants, language: str) -> str | None:
@@ -45,11 +45,12 @@ def _text(variants: Variants, language: str) -> str | None:
 
 
 class _Units(Segments):
-    """Finishes the variants of each unit."""
+    """Finishes the line and the variants of each unit."""
 
     def __init__(self):
         super().__init__()
         self.source_language = ""
+        self._line = 0
         self._language = ""
         self._variants: Variants = []
 
@@ -60,7 +61,7 @@ class _Units(Segments):
         if name == "header":
             self.source_language = attributes.get("srclang", "")
         elif name == "tu":
-            self._variants = []
+            self._line, self._variants = self.line, []
         elif name == "tuv":
             # `lang` is the older way.
             self._language = attributes.get("xml:lang") or attributes.get("lang", "")
@@ -70,4 +71,4 @@ class _Units(Segments):
 
     def closed(self, name: str) -> None:
         if name == "tu":
-            self.finished.append(self._variants)
+            self.finished.append((self._line, self._variants))

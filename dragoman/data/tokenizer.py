@@ -13,7 +13,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import AddedToken, Encoding
 
-from dragoman.data import kinds
+from dragoman.data import foreign, kinds
 from dragoman.data.kinds import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, STANDARDISATIONS, UNK_ID, min_vocab_size
 from dragoman.data.placeholders import SLOTS
 from dragoman.data.spelling import BYTES, readable, to_bytes
@@ -28,14 +28,16 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class Tokenizer:
     """A trained vocabulary. `decode(encode(text)) == text`, spaces and control characters included.
 
-    There are two exceptions: a lone surrogate, which is no character, becomes U+FFFD; and the kind `word` gives back
-    the text as it standardises it, with "<unk>" for words that it does not know.
+    There are exceptions: a lone surrogate, which is no character, becomes U+FFFD; the kind `word` gives back the text
+    as it standardises it, with "<unk>" for words that it does not know; and a notebook's tokenizer
+    (`dragoman.data.foreign`) does what it did there.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         # Not part of the JSON, so it has to be set again on everything that was loaded.
         backend.encode_special_tokens = True
         self._backend = backend
+        self._spelled_in_bytes = backend.decoder is not None
         added = backend.get_added_tokens_decoder()
         self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID}
 
@@ -50,12 +52,13 @@ class Tokenizer:
         vocab_size: int,
         kind: str = "bpe",
         standardisation: str | None = None,
+        min_frequency: int | None = None,
         symbols: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
 
-        Each of `symbols` is one token wherever it stands, and no other text gives it. `standardisation` is how the
-        kind `word` finds words, see `dragoman.data.kinds`.
+        Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
+        `standardisation` says, see `dragoman.data.kinds`, and knows those that occur `min_frequency` times or more.
         """
         smallest = min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
@@ -67,12 +70,12 @@ class Tokenizer:
         texts = map(_well_formed, texts)
         if symbols:
             # What stands between symbols is a text of its own, in training as in encoding.
-            longest_first = sorted(symbols, key=len, reverse=True)
-            between = re.compile("|".join(map(re.escape, longest_first)))
+            between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
             texts = (part for text in texts for part in between.split(text))
         if kind == "word":
             standardisation = standardisation or STANDARDISATIONS[0]
-        backend = kinds.train(texts, kind, standardisation, vocab_size=vocab_size - len(symbols))
+        size = vocab_size - len(symbols)
+        backend = kinds.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
         for symbol in symbols:
             if backend.token_to_id(symbol) is not None:
                 raise UsageError(
@@ -85,7 +88,11 @@ class Tokenizer:
     @cached_property
     def kind(self) -> str:
         """One of `dragoman.data.kinds.KINDS`."""
-        return kinds.identify(self._backend)[0]
+        return self._identified()
+
+    def _identified(self) -> str | None:
+        own = kinds.identify(self._backend)
+        return own[0] if own else foreign.identify(self._backend)
 
     @property
     def vocab_size(self) -> int:
@@ -103,12 +110,12 @@ class Tokenizer:
         return set(SLOTS) <= set(self._symbols.values())
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without special tokens."""
+        """The ids of a text, without special tokens but for those that an imported tokenizer puts around a source."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on all cores."""
-        encodings = self._backend.encode_batch_fast([_well_formed(text) for text in texts], add_special_tokens=False)
+        encodings = self._backend.encode_batch_fast([_well_formed(text) for text in texts])
         return [encoding.ids for encoding in encodings]
 
     def encodings(self, texts: Iterable[str]) -> list[Encoding]:
@@ -154,7 +161,12 @@ class Tokenizer:
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
         whole = dict(enumerate(SPECIAL_TOKENS)) | symbols
-        return [whole.get(id_) or readable(self._backend.id_to_token(id_)) for id_ in range(self.vocab_size)]
+        return [whole.get(id_) or readable(self._said(id_)) for id_ in range(self.vocab_size)]
+
+    def _said(self, id_: int) -> bytes:
+        """What a token that is neither special nor a symbol adds to a text."""
+        token = self._backend.id_to_token(id_)
+        return to_bytes(token) if self._spelled_in_bytes else f" {token}".encode()
 
     def words(self, ids: Iterable[int]) -> list[list[int]]:
         """Groups positions in `ids` into words as white space separates them, marks included.
@@ -165,7 +177,7 @@ class Tokenizer:
         joins = False
         for position, id_ in enumerate(ids):
             alone = id_ <= EOS_ID or id_ in self._symbols
-            if joins and not alone and not to_bytes(self._backend.id_to_token(id_))[:1].isspace():
+            if joins and not alone and not self._said(id_)[:1].isspace():
                 groups[-1].append(position)
             else:
                 groups.append([position])
@@ -189,7 +201,7 @@ class Tokenizer:
         """Reads what `save` wrote, perhaps by strangers: any other file is a `DataError`."""
         try:
             tokenizer = _from_json(Path(path).read_text(encoding="utf-8"))
-            fault = tokenizer._fault()
+            fault = tokenizer.fault()
         except OSError as error:
             fault = f"cannot be read: {error.strerror}"
         # The library has no error class of its own: it raises `Exception`.
@@ -199,15 +211,15 @@ class Tokenizer:
             raise DataError(f"{path} {fault}; copy it again from the model that it belongs to.")
         return tokenizer
 
-    def _fault(self) -> str | None:
-        """What in a loaded file breaks the promises of this class."""
-        if self._backend.truncation or self._backend.padding:
-            return "cuts or pads every text"
-        if (known := kinds.identify(self._backend)) is None:
+    def fault(self) -> str | None:
+        """What in a backend that others made breaks the promises of this class; None: nothing."""
+        if not foreign.surroundings_are_known(self._backend):
+            return "cuts or pads every text, or puts something around it"
+        if (kind := self._identified()) is None:
             return f"is of no kind that this version knows ({', '.join(kinds.KINDS)})"
         vocab = self._backend.get_vocab(with_added_tokens=True)
         added = self._backend.get_added_tokens_decoder()
-        words = known[0] == "word"
+        words = kind == "word"
         special = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (words and id_ == UNK_ID)}
         if {id_: token.content for id_, token in added.items() if token.special} != special or (
             vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID
@@ -218,7 +230,9 @@ class Tokenizer:
         if sorted(vocab.values()) != list(range(len(vocab))):
             return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
         spelled_in = {*"".join(vocab.keys() - {*SPECIAL_TOKENS, *self._symbols.values()})}
-        if not spelled_in <= BYTES.keys() or not (words or BYTES.keys() <= vocab.keys()):
+        reads_all = kinds.identify(self._backend) is not None and not words
+        misspelled = self._spelled_in_bytes and not spelled_in <= BYTES.keys()
+        if misspelled or (reads_all and not BYTES.keys() <= vocab.keys()):
             return "does not spell its tokens in the 256 bytes"
         return None
 

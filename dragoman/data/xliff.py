@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.xmlreader import AttributesImpl
 
-from dragoman.data.entries import Entry, Languages, Reading, Skipped
+from dragoman.data.entries import Asked, Languages, Numbered, Reading, Skipped
 from dragoman.data.languages import choose_languages, same_language
 from dragoman.data.markup import Segments, parse
 from dragoman.data.tmx import LOOKED_AT
@@ -16,15 +16,16 @@ UNTRANSLATED = {"initial", "new", "needs-translation", "needs-adaptation", "need
 
 
 class _Unit(NamedTuple):
+    line: int
     languages: Languages
     source: str
     target: str | None
     """None: not translated yet."""
 
 
-def open_xliff(path: Path, wanted: tuple[str, str] | None) -> Reading:
-    """How to read an XLIFF file; with `wanted` languages in the order that the file has not, its sides are swapped."""
-    units = parse(path, _Units())
+def open_xliff(path: Path, asked: Asked) -> Reading:
+    """How to read an XLIFF file; its sides are swapped if its languages are asked for in the other order."""
+    units, wanted = parse(path, _Units()), asked.languages
     first = next(units, None)
     found: Languages = first.languages if first else (None, None)
     if None not in found:
@@ -34,17 +35,17 @@ def open_xliff(path: Path, wanted: tuple[str, str] | None) -> Reading:
     return Reading(lambda: _read(path, languages), languages)
 
 
-def _read(path: Path, languages: Languages) -> Iterator[Entry]:
+def _read(path: Path, languages: Languages) -> Iterator[Numbered]:
     untranslated, other = Skipped("not translated yet"), Skipped("in other languages")
     for unit in parse(path, _Units()):
         if unit.target is None:
-            yield untranslated
+            yield unit.line, untranslated
         elif _agree(unit.languages, languages):
-            yield unit.source, unit.target
+            yield unit.line, (unit.source, unit.target)
         elif _agree(unit.languages, languages[::-1]):
-            yield unit.target, unit.source
+            yield unit.line, (unit.target, unit.source)
         else:
-            yield other
+            yield unit.line, other
 
 
 def _agree(ours: Languages, theirs: Languages) -> bool:
@@ -57,7 +58,7 @@ class _Units(Segments):
     def __init__(self):
         super().__init__()
         self._languages: Languages = (None, None)
-        self._source, self._target, self._state = "", "", ""
+        self._source, self._target, self._state, self._line = "", "", "", 0
 
     def is_segment(self, name: str, attributes: AttributesImpl) -> bool:
         # Not those of matches and alternatives that a translation memory proposed.
@@ -73,7 +74,7 @@ class _Units(Segments):
             self._languages = attributes.get("source-language"), attributes.get("target-language")
         elif name in UNITS:
             self._source = self._target = ""
-            self._state = attributes.get("state", "")
+            self._state, self._line = attributes.get("state", ""), self.line
 
     def segment(self, name: str, text: str) -> None:
         if name == "source":
@@ -84,4 +85,4 @@ class _Units(Segments):
     def closed(self, name: str) -> None:
         if name in UNITS:
             done = self._target and self._state not in UNTRANSLATED
-            self.finished.append(_Unit(self._languages, self._source, self._target if done else None))
+            self.finished.append(_Unit(self._line, self._languages, self._source, self._target if done else None))

@@ -4,6 +4,7 @@ Words are what spaces separate. A target word is linked to the source word that 
 if they attend to the end of sentence more than to any word.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -50,13 +51,25 @@ def word_giving_attention(
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
     """The links of one sentence; `source` and `target` hold the places of each word's tokens.
 
-    The last row and column are those of the end of sentence.
+    Other rows and columns are those of the end of sentence, and of what else is no word.
     """
     if not source or not target:
         return []
-    columns = [weights[:, word].sum(1) for word in source]
-    by_word = torch.stack([torch.stack([*columns, weights[:, -1]], dim=1)[word].mean(0) for word in target])
-    return [(best, place) for place, best in enumerate(by_word.argmax(1).tolist()) if best < len(source)]
+    in_words = {place for word in source for place in word}
+    nowhere = [place for place in range(weights.size(1)) if place not in in_words]
+    attended = by_word(weights.numpy(), target, [*source, nowhere])
+    return [(best, place) for place, best in enumerate(attended.argmax(1).tolist()) if best < len(source)]
+
+
+def by_word(
+    weights: Float[np.ndarray, "*maps queries keys"], rows: list[list[int]], columns: list[list[int]]
+) -> Float[np.ndarray, "*maps query_words key_words"]:
+    """Weights between words, given the places of the tokens of each.
+
+    A word that is looked at is given the sum over its tokens, a word that looks has the mean over its tokens.
+    """
+    seen = np.stack([weights[..., word].sum(-1) for word in columns], axis=-1)
+    return np.stack([seen[..., word, :].mean(-2) for word in rows], axis=-2)
 
 
 def words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:

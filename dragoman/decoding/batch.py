@@ -11,11 +11,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
 from dragoman.data.batching import padded
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, align
 from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search
-from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
+from dragoman.decoding.ensemble import EnsembleStepper, predictions
 from dragoman.decoding.glossary import ForbiddenTerms, joints
 from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
 from dragoman.decoding.sampling import Sampler, random_numbers
@@ -23,8 +23,6 @@ from dragoman.decoding.search import Hypothesis, beam_search, follow, greedy_sea
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import DataError
 from dragoman.model import Transformer
-
-_SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,8 @@ class BatchWork:
         """The log-probability of each target token and of the end of sentence."""
         self._check(max(len(ids) for pair in pairs for ids in pair))
         source_ids, target_ids = self._tensors(pairs)
-        labels = target_ids[:, 1:]
-        found = mean_of_probabilities(
-            [_label_log_probs(m, source_ids, target_ids[:, :-1], labels) for m in self.models]
-        )
-        return [row[: len(target) + 1] for row, (_, target) in zip(found.tolist(), pairs, strict=True)]
+        found = predictions(self.models, source_ids, target_ids[:, :-1], target_ids[:, 1:]).log_probs
+        return [row.tolist() for row in found.split([len(target) + 1 for _, target in pairs])]
 
     @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int]]]) -> list[Alignment]:
@@ -167,7 +162,8 @@ def _sampler(sentences: list[Sentence], limits: list[int], config: DecodingConfi
 
 def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
     """Allows to repeat what the source or a term repeats, and three tokens more often where more is said."""
-    said = [(s.source, *(term.spelling for term in s.terms)) for s in sentences]
+    # What an imported tokenizer puts around a source says nothing.
+    said = [([i for i in s.source if i > EOS_ID], *(term.spelling for term in s.terms)) for s in sentences]
     copies = [max([least, *(most_copies(ids) for ids in each if _repeats(ids, least))]) for each in said]
     anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
     return RepetitionGuard(_repeated(copies, times), _repeated(anywhere, times))
@@ -176,14 +172,3 @@ def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard
 def _repeats(ids: list[int], least: int) -> bool:
     """Whether a phrase can stand in these tokens more than `least` times at all."""
     return len(ids) - len(set(ids)) >= least
-
-
-def _label_log_probs(model: Transformer, source_ids: Tensor, target_ids: Tensor, labels: Tensor) -> Tensor:
-    """(batch, length); never the logits of more than some thousand tokens at a time."""
-    states, flat = model.states(source_ids, target_ids).flatten(0, 1), labels.flatten()
-    rows = max(1, _SLICE_ELEMENTS // model.config.target_vocab_size)
-    parts = [
-        model.project(part).log_softmax(-1, dtype=torch.float32).gather(1, label[:, None])[:, 0]
-        for part, label in zip(states.split(rows), flat.split(rows), strict=True)
-    ]
-    return torch.cat(parts).view_as(labels)

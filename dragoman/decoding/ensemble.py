@@ -1,13 +1,17 @@
-"""Several models of one vocabulary as one: the mean of their probabilities."""
+"""Several models of one vocabulary as one: the mean of their probabilities, step by step or of given targets."""
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.decoding.search import Stepper
+from dragoman.model import Transformer
+
+_SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
 
 class EnsembleStepper:
@@ -22,6 +26,33 @@ class EnsembleStepper:
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         for stepper in self.steppers:
             stepper.reorder(rows)
+
+
+class Predictions(NamedTuple):
+    """What models think of given tokens, each after those before it; row after row, without padding."""
+
+    log_probs: Float[Tensor, " tokens"]
+    likeliest: Bool[Tensor, " tokens"]
+    """Whether it is the token that they would have chosen."""
+
+
+def predictions(
+    models: Sequence[Transformer],
+    source_ids: Int[Tensor, "batch src_len"],
+    target_ids: Int[Tensor, "batch tgt_len"],
+    labels: Int[Tensor, "batch tgt_len"],
+) -> Predictions:
+    """How `models` together predict `labels`; holds the logits of some thousand tokens at most, whatever the batch."""
+    counted = labels != models[0].config.pad_id
+    rows = max(1, _SLICE_ELEMENTS // models[0].config.target_vocab_size)
+    states = [model.states(source_ids, target_ids)[counted].split(rows) for model in models]
+    log_probs, likeliest = [], []
+    for *parts, label in zip(*states, labels[counted].split(rows), strict=True):
+        logits = [model.project(part) for model, part in zip(models, parts, strict=True)]
+        found = mean_of_probabilities([each.log_softmax(-1, dtype=torch.float32) for each in logits])
+        log_probs.append(found.gather(1, label[:, None])[:, 0])
+        likeliest.append(found.argmax(-1) == label)
+    return Predictions(torch.cat(log_probs), torch.cat(likeliest))
 
 
 def mean_of_probabilities(log_probs: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:

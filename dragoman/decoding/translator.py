@@ -78,16 +78,14 @@ class Translator:
 
         Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first.
         """
-        first, *others = (ModelDirectory.load(Path(p), device=device or choose_device()) for p in (path, *ensemble))
-        tokenizers = first.source_tokenizer, first.target_tokenizer
-        for other, name in zip(others, ensemble, strict=True):
-            theirs = other.source_tokenizer, other.target_tokenizer
-            if [t.to_json() for t in theirs] != [t.to_json() for t in tokenizers]:
-                raise DataError(
-                    f"{name} has another vocabulary than {path}, so they cannot translate together; an ensemble needs "
-                    "models that were trained on the same data with the same tokenizer."
-                )
+        return cls.of(load_ensemble([path, *ensemble], device=device), precision=precision, workers=workers)
+
+    @classmethod
+    def of(cls, loaded: Sequence[ModelDirectory], *, precision: str = "float32", workers: int = 1) -> Self:
+        """From what `load_ensemble` gives."""
+        first, *others = loaded
         models = [other.model for other in others]
+        tokenizers = first.source_tokenizer, first.target_tokenizer
         return cls(first.model, *tokenizers, precision=precision, workers=workers, ensemble=models)
 
     def __enter__(self) -> Self:
@@ -253,6 +251,19 @@ def configured(config: DecodingConfig | None, options: dict[str, Any]) -> Decodi
     if config is None or options:
         return DecodingConfig.checked((config.model_dump() if config else {}) | options)
     return config
+
+
+def load_ensemble(paths: Sequence[str | Path], *, device: torch.device | str | None = None) -> list[ModelDirectory]:
+    """One model directory, or several that can translate together. Raises `DataError` if they cannot."""
+    loaded = [ModelDirectory.load(Path(path), device=device or choose_device()) for path in paths]
+    first, *others = [[each.source_tokenizer.to_json(), each.target_tokenizer.to_json()] for each in loaded]
+    for path, tokenizers in zip(paths[1:], others, strict=True):
+        if tokenizers != first:
+            raise DataError(
+                f"{path} has another vocabulary than {paths[0]}, so they cannot translate together; an ensemble needs "
+                "models that were trained on the same data with the same tokenizer."
+            )
+    return loaded
 
 
 def _refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None:

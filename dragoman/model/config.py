@@ -72,6 +72,10 @@ class TransformerConfig:
     projection_bias: bool = False
     """Add a learned bias to the logits (`Transformer`)."""
 
+    initialisation: Literal["xavier", "pytorch"] = "xavier"
+    """Xavier-uniform matrices, zero biases and embeddings of length 1, or what PyTorch gives its linear maps and
+    embeddings, of which each feature then varies by 1 (`Transformer`)."""
+
     dropout: float = 0.1
     """After every sub-layer and on the embeddings (`ResidualConnection`, `Embedding`)."""
     attention_dropout: float = 0.0

@@ -78,15 +78,21 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def initialise(self) -> Self:
-        """Xavier-uniform matrices, zero biases, and embeddings that have length 1 on average."""
+        """Xavier-uniform matrices, zero biases, embeddings that have length 1 on average; or all as PyTorch does."""
         for module in self.modules():
-            if isinstance(module, nn.Linear):
-                if not (module is self.projection and self.config.tie_projection):
+            tied = module is self.projection and self.config.tie_projection
+            if not isinstance(module, nn.Linear | nn.Embedding):
+                continue
+            if self.config.initialisation == "pytorch":
+                if not tied:
+                    module.reset_parameters()
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+            else:
+                if not tied:
                     nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
         return self
 
     def encode(self, source_ids: Int[Tensor, "batch src_len"], source_mask: SourceMask | None = None) -> Memory:

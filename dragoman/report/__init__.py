@@ -1,7 +1,7 @@
 """What there is to read about a run and about one translation: pages with pictures, and the model card."""
 
 from dragoman.report.attention import WordAttention, most_reordered, word_attention
-from dragoman.report.card import model_card
+from dragoman.report.card import imported_card, model_card
 from dragoman.report.inspection import Inspection, inspect_translation
 from dragoman.report.inspection_page import render_inspection
 from dragoman.report.page import write_report
@@ -11,6 +11,7 @@ __all__ = [
     "Inspection",
     "RunSummary",
     "WordAttention",
+    "imported_card",
     "inspect_translation",
     "model_card",
     "most_reordered",

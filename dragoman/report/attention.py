@@ -13,6 +13,7 @@ from torch import Tensor
 from dragoman.data.bitext import normalised
 from dragoman.data.placeholders import mask_pair
 from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.alignment import by_word
 from dragoman.evaluation import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import record_attention
@@ -77,14 +78,6 @@ def read(model: Transformer, source_ids: list[int], target_ids: list[int]) -> Re
     return Reading(logits.float().log_softmax(-1).cpu(), {kind: maps[kind].float().cpu().numpy() for kind in maps})
 
 
-def by_word(
-    weights: Float[np.ndarray, "*maps queries keys"], rows: Axis, columns: Axis
-) -> Float[np.ndarray, "*maps query_words key_words"]:
-    """A word that is looked at is given the sum over its pieces, a word that looks has the mean over its pieces."""
-    seen = np.stack([weights[..., word].sum(-1) for word in columns.words], axis=-1)
-    return np.stack([seen[..., word, :].mean(-2) for word in rows.words], axis=-2)
-
-
 @dataclass(frozen=True)
 class WordAttention:
     """How much each target word took from each source word."""
@@ -131,7 +124,7 @@ def word_attention(
     source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0]), eos])
     target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1]), eos])
     cross = read(model, source.ids, target.ids).maps["cross"].mean(1)
-    return WordAttention(source.labels, target.labels, list(by_word(cross, target, source)))
+    return WordAttention(source.labels, target.labels, list(by_word(cross, target.words, source.words)))
 
 
 def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:

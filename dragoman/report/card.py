@@ -2,8 +2,33 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 
 from dragoman.report.summary import SCORES, RunSummary
+
+_USE = """\
+## Use
+
+```sh
+dragoman translate path/to/this/folder {shell_example}
+```
+
+```python
+from dragoman import Translator
+translator = Translator.load("path/to/this/folder")
+for t in translator.translate([{python_example}], beam_size=5): print(t.text, t.score)
+```
+"""
+_CAUTION = """\
+- It translates each sentence alone and does not know what was said before.
+- It can leave out or invent words, numbers, names and negations, in fluent sentences and with a
+  good score. Have somebody who reads both languages check whatever matters. There is no guarantee.
+
+## Licence
+
+The licence of the training data applies to this model as well. Dragoman does not know it: find out
+before you pass the model on, and write it here.
+"""
 
 CARD = """\
 # {title}
@@ -21,18 +46,7 @@ Translates sentences from {source} to {target}. A Transformer, trained from scra
 | --- | --- |
 {facts}
 
-## Use
-
-```sh
-dragoman translate path/to/this/folder {shell_example}
-```
-
-```python
-from dragoman import Translator
-translator = Translator.load("path/to/this/folder")
-for t in translator.translate([{python_example}], beam_size=5): print(t.text, t.score)
-```
-
+{use}
 Text goes in and comes out as people write it. `report.html` shows the training, sample translations
 and what the model attends to.
 
@@ -40,21 +54,38 @@ and what the model attends to.
 
 - It knows the kind of sentences it was trained on. Other subjects, styles and spellings come out
   worse than the scores say; all it knows it learned from {train} pairs.
-- It translates each sentence alone and does not know what was said before.
-- It can leave out or invent words, numbers, names and negations, in fluent sentences and with a
-  good score. Have somebody who reads both languages check whatever matters. There is no guarantee.
+{caution}"""
 
-## Licence
+IMPORTED = """\
+# {title}
 
-The licence of the training data applies to this model as well. Dragoman does not know it: find out
-before you pass the model on, and write it here.
-"""
+A Transformer from a notebook, {notebook}, made a model directory by `dragoman import` from
+{files}. What it was trained on, and for how long, is not in these files.
+
+## Scores
+
+It has not been scored. `dragoman evaluate path/to/this/folder SOURCE REFERENCE` does that.
+
+## Size
+
+| | |
+| --- | --- |
+{facts}
+
+## Text
+
+{text}
+
+{use}
+## Limits
+
+- It knows what its notebook taught it. What is not in its vocabulary is unknown to it, `<unk>`.
+{caution}"""
 
 
 def model_card(summary: RunSummary) -> str:
     """The README.md of a model directory."""
     facts = (f"| {name} | {_plain(value)} |" for name, value in summary.facts().items())
-    example = _example(summary)
     return CARD.format(
         title=_plain(summary.title),
         source=_plain(summary.source),
@@ -63,9 +94,20 @@ def model_card(summary: RunSummary) -> str:
         data=_plain(summary.data),
         scores=_scores(summary),
         facts="\n".join(facts),
-        shell_example=shlex.quote(example),
-        python_example=json.dumps(example, ensure_ascii=False),
+        use=_use(_example(summary)),
+        caution=_CAUTION,
     )
+
+
+def imported_card(*, title: str, notebook: str, files: str, facts: Mapping[str, str], text: str, example: str) -> str:
+    """The README.md of a model directory that was made of a notebook's files."""
+    rows = "\n".join(f"| {name} | {_plain(value)} |" for name, value in facts.items())
+    plain = {"title": _plain(title), "notebook": notebook, "files": _plain(files), "facts": rows, "text": text}
+    return IMPORTED.format(**plain, use=_use(example), caution=_CAUTION)
+
+
+def _use(example: str) -> str:
+    return _USE.format(shell_example=shlex.quote(example), python_example=json.dumps(example, ensure_ascii=False))
 
 
 def _scores(summary: RunSummary) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.config.data import without_folders
 from dragoman.errors import DataError
-from dragoman.report.summary import duration
+from dragoman.report.summary import duration, last_step
 from dragoman.run_directory import RunDirectory, read_metrics
 
 
@@ -64,16 +65,16 @@ class ComparedRun:
     def figures(self) -> dict[str, Any]:
         """All that is compared, for JSON; None where it is not known yet."""
         last = (self.events("step") or [{}])[-1]
-        scored = [*self.events("validation"), *self.events("average")]
-        best = max(scored, key=lambda event: event["bleu"], default={})
+        kept = [event for event in (*self.events("validation"), *self.events("average")) if event["better"]]
+        best = kept[-1] if kept else {}
         tested = self.evaluation or {}
         return {
             "run": self.name,
             "size": self.config.size,
-            "data": " and ".join(Path(n).name for n in (self.config.data.source, self.config.data.target) if n),
+            "data": self.config.data.origin,
             "pairs": self.pairs,
             "weights": self.weights,
-            "steps": last.get("step"),
+            "steps": last_step(self.metrics),
             "minutes": last["seconds"] / 60 if last else None,
             "tokens_per_second": tokens_per_second(self.events("step")),
             "best_step": max(best["steps"]) if "steps" in best else best.get("step"),
@@ -152,6 +153,5 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _shown(key: str, value: Any) -> str:
     if value in (None, []):
         return "-"
-    if not key.startswith("data."):
-        return value if isinstance(value, str) else json.dumps(value)
-    return " and ".join(Path(str(name)).name for name in (value if isinstance(value, list) else [value]))
+    value = without_folders(value) if key.startswith(("data.", "tokenizer.pairs")) else value
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,9 +12,10 @@ from dragoman.config import DecodingConfig
 from dragoman.data.bitext import normalised
 from dragoman.data.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizer import Tokenizer
+from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
-from dragoman.report.attention import Axis, Maps, WordAttention, by_word, read
+from dragoman.report.attention import Axis, Maps, WordAttention, read
 from dragoman.report.beam import SearchRecorder, SearchTree
 
 MOST_TOKENS = 512
@@ -70,7 +71,7 @@ class Inspection:
 
     def word_maps(self, kind: str) -> Maps:
         """The weights of an attention between words, for each layer and head."""
-        return by_word(self.attention[kind], *self.axes(kind))
+        return by_word(self.attention[kind], *(axis.words for axis in self.axes(kind)))
 
     def clearest_layer(self) -> int:
         """The decoder layer whose cross-attention tells the source words apart best."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dragoman.config import RunConfig
+from dragoman.config.data import without_folders
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
+from dragoman.terminal.tables import BY_SOURCE
 
 SCORES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
 
@@ -51,50 +52,43 @@ class RunSummary:
     @property
     def data(self) -> str:
         """The files that the pairs came from."""
-        names = (self.config.data.source, self.config.data.target)
-        return " and ".join(Path(name).name for name in names if name) or "unnamed data"
+        return self.config.data.origin or "unnamed data"
 
     @property
     def config_yaml(self) -> str:
-        """The configuration without the folders of the data, which are nobody else's business."""
-        data = self.config.data
-        names = {
-            "source": data.source and Path(data.source).name,
-            "target": data.target and Path(data.target).name,
-            "valid": [Path(name).name for name in data.valid],
-            "test": [Path(name).name for name in data.test],
-        }
-        shown = {"data": data.model_copy(update=names)}
-        return self.config.model_copy(update=shown).to_yaml()
+        """The configuration without the folders of the data."""
+        tree = self.config.model_dump(mode="json")
+        tree["data"] = without_folders(tree["data"])
+        tree["tokenizer"]["pairs"] = without_folders(tree["tokenizer"]["pairs"])
+        return RunConfig.checked(tree).to_yaml()
 
     @property
     def test_pairs(self) -> str:
         """How the test pairs came about."""
         if self.config.data.test:
             return f"{self.pairs['test']:,} pairs of a test set of its own"
-        return (
-            f"{self.pairs['test']:,} pairs held out by source sentence: none of their source sentences was trained on"
-        )
+        how = "by source sentence" if self.config.data.split == "sentence" else "line by line"
+        by_source = (self.evaluation or {}).get("by_source", {})
+        parts = [
+            f"BLEU {by_source[part]['bleu']:.1f} on {by_source[part]['sentences']:,} {words}"
+            for part, words in BY_SOURCE.items()
+            if part in by_source
+        ]
+        remark = ", ".join(parts) or "none of their source sentences was trained on"
+        return f"{self.pairs['test']:,} pairs held out {how}: {remark}"
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.metrics if event["event"] == kind]
 
     def facts(self) -> dict[str, str]:
         """Sizes and costs as people read them."""
-        model, last = self.model, (self.events("step") or [{}])[-1]
-        vocabulary = f"{model.source_vocab_size:,}"
-        if not model.share_embeddings:
-            vocabulary += f" and {model.target_vocab_size:,}"
+        last = (self.events("step") or [{}])[-1]
         facts = {
             "Pairs": ", ".join(f"{count:,} {name}" for name, count in self.pairs.items()),
-            "Weights": f"{self.num_weights:,}",
-            "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
-            f"{model.d_model}, {model.num_heads} heads",
-            "Vocabulary": f"{vocabulary} ({self.config.tokenizer.kind})",
+            **sizes(self.model, self.num_weights, kind=self.config.tokenizer.kind),
         }
         if last:
-            step = max(event.get("step", 0) for event in self.metrics)
-            facts["Training"] = f"{step:,} steps in {duration(last['seconds'])}"
+            facts["Training"] = f"{last_step(self.metrics):,} steps in {duration(last['seconds'])}"
             facts["Tokens seen"] = f"{last['tokens']:,}"
         facts["Machine"] = self.machine
         if self.evaluation:
@@ -113,6 +107,24 @@ class RunSummary:
         figures["Perplexity"] = f"{self.evaluation['perplexity']:.2f}"
         figures["Token accuracy"] = f"{100 * self.evaluation['token_accuracy']:.1f} %"
         return figures
+
+
+def sizes(model: TransformerConfig, num_weights: int, *, kind: str) -> dict[str, str]:
+    """How large a model is, as people read it; `kind` is that of its tokenizers."""
+    vocabulary = f"{model.source_vocab_size:,}"
+    if not model.share_embeddings:
+        vocabulary += f" and {model.target_vocab_size:,}"
+    return {
+        "Weights": f"{num_weights:,}",
+        "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
+        f"{model.d_model}, {model.num_heads} heads",
+        "Vocabulary": f"{vocabulary} ({kind})",
+    }
+
+
+def last_step(metrics: Sequence[dict[str, Any]]) -> int | None:
+    """The last step of a run. Not every step is an event, but a validation and the end are."""
+    return max((event["step"] for event in metrics if "step" in event), default=None)
 
 
 def duration(seconds: float) -> str:

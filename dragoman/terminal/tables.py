@@ -5,12 +5,28 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+BY_SOURCE = {
+    "trained_on": "whose source sentence was trained on with another translation",
+    "new": "with a source sentence that is new",
+}
+"""The parts of test pairs in `Evaluation.by_source`."""
+
 
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
     """The figures of `Evaluation.to_dict`, with the sacrebleu signatures."""
     signatures = evaluation["signatures"]
+    by_source = evaluation.get("by_source", {})
     rows = [
         ("BLEU", f"{evaluation['bleu']:.2f}", signatures["bleu"]),
+        *(
+            (
+                f"  {part.replace('_', ' ')}",
+                f"{by_source[part]['bleu']:.2f}",
+                f"{by_source[part]['sentences']:,} {words}",
+            )
+            for part, words in BY_SOURCE.items()
+            if part in by_source
+        ),
         ("chrF++", f"{evaluation['chrf']:.2f}", signatures["chrf"]),
         ("TER", f"{evaluation['ter']:.2f}", signatures["ter"]),
         ("perplexity", f"{evaluation['perplexity']:.3f}", "per token"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.checkpoint import Checkpoints, ModelDirectory, copy_weights
+from dragoman.checkpoint import Checkpoints, ModelDirectory, copy_weights, new_folder
 from dragoman.errors import DataError
 from dragoman.run_directory import RunDirectory, refuse_to_overwrite
 
@@ -71,5 +71,6 @@ def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:
     averaged = ModelDirectory.load(directory)
     weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
     copy_weights(weights, averaged.model, origin=snapshots.folder)
-    averaged.save(output)
+    with new_folder(output) as folder:
+        averaged.save(folder)
     return steps

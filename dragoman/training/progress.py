@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dragoman.config import TrainingConfig
-from dragoman.config.training import ENDING
+from dragoman.config.training import BETTER, ENDING
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.errors import UsageError
 from dragoman.training.advice import Learning
@@ -20,8 +20,8 @@ class Progress:
     seconds: float = 0.0
     tokens: int = 0
     """Source and target tokens seen, without padding."""
-    best_bleu: float = -1.0
-    """Below every score, and a number that all JSON readers know."""
+    best_score: float | None = None
+    """BLEU, or the loss with a minus, of the best validation; None: there was none yet."""
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
@@ -54,7 +54,14 @@ class Progress:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to a `state_dict`; what an older version did not know of starts anew."""
         parts = {"position": Position(**state["position"]), "learning": Learning(**state.get("learning", {}))}
+        if "best_bleu" in state:  # what version 0.1.0 called it
+            parts["best_score"] = state["best_bleu"]
         self.__dict__.update(Progress().__dict__ | state | parts)
+
+
+def steps_in(epochs: int, config: TrainingConfig, batches: TokenBatches) -> int:
+    """The steps of so many epochs: one has as many batches as the next, their lengths are the same in another order."""
+    return math.ceil(epochs * len(batches.plan(0)) / config.accumulate)
 
 
 def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
@@ -64,8 +71,7 @@ def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
     """
     limits = [config.max_steps] if config.max_steps else []
     if config.max_epochs:
-        # An epoch has as many batches as the next: their lengths are the same, in another order.
-        limits.append(math.ceil(config.max_epochs * len(batches.plan(0)) / config.accumulate))
+        limits.append(steps_in(config.max_epochs, config, batches))
     last = min(limits, default=None)
     if config.schedule in ENDING and last < config.warmup:
         raise UsageError(
@@ -85,5 +91,5 @@ def why_finished(progress: Progress, config: TrainingConfig, batches: TokenBatch
     if config.max_minutes and progress.seconds >= 60 * config.max_minutes:
         return f"{config.max_minutes:g} minutes"
     if progress.stale >= config.patience:
-        return f"{config.patience} validations without a better BLEU"
+        return f"{config.patience} validations without a {BETTER[config.monitor]}"
     return None

@@ -1,10 +1,7 @@
 """The curves of a run as TensorBoard reads them."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -16,20 +13,12 @@ CURVES = {
 """For each event the values that are drawn, and the names of their curves."""
 
 
-def require_tensorboard() -> None:
-    """Raise `UsageError` unless TensorBoard is installed."""
-    if find_spec("tensorboard") is None:
-        raise UsageError(
-            'training.tensorboard needs TensorBoard, which is not installed: type pip install "dragoman[tensorboard]", '
-            "or do without, since report.html has the same curves."
-        )
-
-
 class EventFile:
     """Writes the events of a run into a folder for TensorBoard; used as `MetricsFile` is."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, *, every: int = 10):
+        """Of the steps, each of number `every` is drawn."""
+        self.folder, self.every = folder, every
         self.writer: SummaryWriter | None = None
         self._mark: dict[str, Any] = {}
 
@@ -48,8 +37,8 @@ class EventFile:
         self.writer = SummaryWriter(str(self.folder), purge_step=step + 1)
 
     def write(self, event: str, values: dict[str, Any]) -> None:
-        """Draw what `CURVES` names, of the steps only every tenth, and the tokens per second between those."""
-        if event == "step" and values["step"] % 10:
+        """Draw what `CURVES` names, and the tokens per second between steps that are drawn."""
+        if event == "step" and values["step"] % self.every:
             return
         for key, name in CURVES.get(event, {}).items():
             if key in values:

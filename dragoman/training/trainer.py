@@ -23,7 +23,7 @@ from dragoman.model import Transformer
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.gradient import GradientSum, batch_loss, seed_random_numbers, sum_gradients
 from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
-from dragoman.training.progress import Progress, last_step, why_finished
+from dragoman.training.progress import Progress, last_step, steps_in, why_finished
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
@@ -69,6 +69,7 @@ class Trainer:
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
         self.last_step = last_step(config, batches)
+        self.validate_every = config.validate_every or steps_in(1, config, batches)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
         self._resumed_seconds, self._started = 0.0, time.monotonic()
 
@@ -82,7 +83,7 @@ class Trainer:
                 continue
             if metrics := self.train_step():
                 self.outside.report("step", metrics)
-                if progress.step % self.config.validate_every == 0:
+                if progress.step % self.validate_every == 0:
                     self._validate_and_save()
             elif progress.bad_steps >= BAD_STEPS:
                 self._roll_back()
@@ -196,7 +197,7 @@ class Trainer:
         with self._averaged():
             metrics = self.validate()
             sound = math.isfinite(metrics["valid_loss"])
-            better = sound and self._keep_if_better(metrics["bleu"])
+            better = sound and self._keep_if_better(metrics)
             if sound and config.average > 1:
                 weights = {"model": dict(self.model.named_parameters())}
                 self._write(self.outside.snapshots, config.average, weights, {})
@@ -215,12 +216,13 @@ class Trainer:
         self._warn(*looked)
         self._save()
 
-    def _keep_if_better(self, bleu: float) -> bool:
-        better = bleu > self.progress.best_bleu
+    def _keep_if_better(self, metrics: Metrics) -> bool:
+        score = metrics["bleu"] if self.config.monitor == "bleu" else -metrics["valid_loss"]
+        better = self.progress.best_score is None or score > self.progress.best_score
         if better:
             with self._going_on("The best model was not written"):
                 self.outside.keep_best(self.model)
-                self.progress.best_bleu, self.progress.best_step = bleu, self.progress.step
+                self.progress.best_score, self.progress.best_step = score, self.progress.step
         return better
 
     def _averaged(self) -> AbstractContextManager[None]:
@@ -265,7 +267,7 @@ class Trainer:
             weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
             copy_weights(weights, self.model, origin=snapshots.folder)
             metrics = self.validate()
-            better = self._keep_if_better(metrics["bleu"])
+            better = self._keep_if_better(metrics)
             self.outside.report("average", {"steps": steps, "better": better, **metrics})
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)

@@ -1,26 +1,11 @@
 """`data check` as a user meets it: a report on stdout, one line for each finding, exit code 3 for useless data."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from dragoman import cli
 from dragoman.data.grammar import generate
-
-
-@pytest.fixture
-def dragoman(capsys, monkeypatch):
-    """A function that runs a command and gives its exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        return exit_.value.code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture
@@ -40,8 +25,10 @@ def test_a_report_has_sizes_findings_verdict_and_the_next_command(dragoman, file
     code, out, err = dragoman("data", "check", files / "pairs.tsv")
     assert (code, err) == (0, "")
     assert "To train on (pairs): 211 pairs, 209 different" in out
-    assert "Note     pairs that repeat another: 1 (0.48 % of 210 looked at, line 97); remove them" in out
-    assert "Note     pairs with an empty target: 1 (0.47 % of 211 looked at, line 101)" in out
+    where = files / "pairs.tsv"
+    assert f"Note     pairs that repeat another: 1 (0.48 % of 210 looked at; {where}, line 97); `train` keeps" in out
+    assert f"Note     pairs with an empty target: 1 (0.47 % of 211 looked at; {where}, line 101)" in out
+    assert "`train` leaves out 2 of 211 pairs (target is empty: 1; repeats another pair: 1)." in out
     assert "209 different pairs are few pairs" in out
     assert out.split("\n")[-2].startswith("Next: ")
     assert out.split("\n")[-2].endswith(f"train {files / 'pairs.tsv'}")
@@ -50,7 +37,8 @@ def test_a_report_has_sizes_findings_verdict_and_the_next_command(dragoman, file
 def test_held_out_files_are_looked_at_and_compared(dragoman, files):
     code, out, _ = dragoman("data", "check", files / "all.en", files / "all.fr", "--test", files / "test.tsv")
     assert code == 0
-    assert "Problem  pairs whose source is also in the test data: 23 (11 % of 210 looked at, lines 8, 9, 10)" in out
+    where = f"{files / 'all.en'} and {files / 'all.fr'}, lines 8, 9, 10"
+    assert f"Problem  pairs whose source is also in the test data: 23 (11 % of 210 looked at; {where})" in out
     assert "To test on (test): 23 pairs, 23 different" in out
     assert f"--test {files / 'test.tsv'}" in out
 
@@ -69,7 +57,11 @@ def test_json_holds_everything_and_quiet_only_problems(dragoman, files):
     }
     assert part["source"]["characters"]["max"] >= part["source"]["characters"]["p95"] > 0
     finding = next(each for each in report["findings"] if each["kind"] == "duplicates")
-    assert (finding["count"], finding["examples"], finding["total"], finding["part"]) == (1, [97], 210, "train")
+    assert (finding["count"], finding["total"], finding["part"]) == (1, 210, "train")
+    assert finding["examples"] == [
+        {"files": [str(files / "all.en"), str(files / "all.fr")], "unit": "line", "number": 97}
+    ]
+    assert part["dropped"] == {"target is empty": 1, "repeats another pair": 1}
     code, out, err = dragoman("data", "check", files / "pairs.tsv", "--quiet")
     assert (code, err) == (0, "")
     assert "Note" not in out
@@ -97,4 +89,72 @@ def test_data_that_cannot_be_trained_on_has_exit_code_3(dragoman, tmp_path):
 def test_too_many_files_are_a_mistake_of_usage(dragoman):
     assert dragoman("data", "check", "a", "b", "c")[0] == 2
     code, _, err = dragoman("data", "check", "a", "--test", "b", "--test", "c", "--test", "d")
-    assert (code, "--test takes" in err) == (2, True)
+    assert (code, "`data.test`" in err) == (2, True)
+
+
+def memory(*codes: str, units: int = 31) -> str:
+    """A translation memory in these languages, a unit on each line from the second on."""
+    rows = ["<tmx><body>"]
+    for number in range(units):
+        variants = (f'<tuv xml:lang="{code}"><seg>{code} {number}</seg></tuv>' for code in codes)
+        rows.append(f"<tu>{''.join(variants)}</tu>")
+    return "\n".join([*rows, "</body></tmx>"])
+
+
+def test_languages_choose_the_sides_as_they_do_for_train(dragoman, tmp_path):
+    path = tmp_path / "memory.tmx"
+    path.write_text(memory("en", "fr", "de") + "\n", encoding="utf-8")
+    code, _, err = dragoman("data", "check", path)
+    assert (code, "such as 'data.languages=[en,fr]'" in err) == (3, True)
+    code, out, err = dragoman("data", "check", path, "data.languages=[en,de]")
+    assert (code, err) == (0, "")
+    assert "31 pairs" in out
+    assert "target de" in out
+    assert out.split("\n")[-2].endswith(f"train {path} 'data.languages=[en,de]'")
+    code, out, _ = dragoman("data", "check", path, "data.languages=[fr,en]", "--test", path, "--json")
+    test = json.loads(out)["parts"][1]
+    assert (code, test["source"]["declared"], test["target"]["declared"]) == (3, "fr", "en")
+
+
+def test_corpora_of_a_recipe_are_checked_each_by_its_own_lines(dragoman, tmp_path):
+    first, second = tmp_path / "a.tmx", tmp_path / "b.tsv"
+    units = memory("en", "fr", units=13).replace('<tuv xml:lang="fr"><seg>fr 7</seg></tuv>', "")
+    first.write_text(units, encoding="utf-8")
+    second.write_text("".join(f"en {n}\tfr {n}\n" for n in range(10, 23)) + "x\t\n", encoding="utf-8")
+    recipe = tmp_path / "both.yaml"
+    recipe.write_text(f"data:\n  corpora:\n  - source: {first}\n  - source: {second}\n")
+    code, out, err = dragoman("data", "check", "--recipe", recipe)
+    assert (code, err) == (0, "")
+    assert "(a+b): 26 pairs" in out
+    assert f"no pairs (unit has no text in fr): 1 (3.7 % of 27 looked at; {first}, line 9); `train` leaves" in out
+    assert f"{second}, line 14); `train` leaves them out." in out
+    assert f"{second}, lines 1, 2, 3); `train` keeps the first" in out
+    assert out.split("\n")[-2].endswith(f"train --recipe {recipe}")
+
+
+def test_bad_bytes_are_refused_or_counted_with_their_lines(dragoman, files):
+    path = files / "latin.tsv"
+    lines = (files / "pairs.tsv").read_bytes().split(b"\n")
+    lines[6], lines[9] = b"Caf\xe9.\tx", b"x\t\xff\xfe"
+    path.write_bytes(b"\n".join(lines))
+    code, _, err = dragoman("data", "check", path)
+    assert (code, "line 7 is not valid UTF-8" in err) == (3, True)
+    assert "or leave such pairs out with data.replace_bad_bytes=true." in err
+    code, out, _ = dragoman("data", "check", path, "data.replace_bad_bytes=true")
+    assert code == 0
+    assert f"pairs with the replacement character U+FFFD: 2 (0.95 % of 211 looked at; {path}, lines 7, 10)" in out
+    assert "damaged characters (control characters, U+FFFD): 2" in out
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("data.langauges=[en,fr]", "no setting `data.langauges` (did you mean 'data.languages'?)"),
+        ("data.languages=en", "`data.languages` is 'en'"),
+        ("training.warmup=3", "`data check` takes no other settings than those of data; leave out training.warmup=3"),
+    ],
+)
+def test_other_settings_are_refused(dragoman, files, setting, words):
+    code, out, err = dragoman("data", "check", files / "pairs.tsv", setting)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err

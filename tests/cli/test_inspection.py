@@ -1,12 +1,10 @@
 """`inspect` as a user meets it: a page, or JSON; one sentence for a mistake."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from dragoman import cli
 from tests.report.models import HEADS, LAYERS, small_model
 
 
@@ -17,18 +15,10 @@ def model(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
-def dragoman(capfd, monkeypatch, tmp_path):
-    """A function that runs a command in an empty folder: exit code, stdout and stderr."""
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """Commands run in an empty one."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        return exit_.value.code, *capfd.readouterr()
-
-    return run
 
 
 def test_it_writes_a_page_and_prints_where(model, dragoman, tmp_path):

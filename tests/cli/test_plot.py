@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -36,19 +35,11 @@ def runs(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
-def dragoman(capfd, monkeypatch, tmp_path, runs):
-    """A function that runs a command in a folder with `runs`: exit code, stdout and stderr."""
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path, runs):
+    """Commands run in one that holds `runs` alone."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").symlink_to(runs)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        return exit_.value.code, *capfd.readouterr()
-
-    return run
 
 
 def is_picture(path: Path) -> bool:

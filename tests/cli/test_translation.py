@@ -1,6 +1,5 @@
 """`translate` and `score` as a user meets them, with a random model."""
 
-import io
 import json
 import subprocess
 import sys
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman import cli
 from dragoman.checkpoint import ModelDirectory
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
@@ -20,33 +18,29 @@ PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
+def save_model(path: Path, *, seed: int = 7) -> Path:
+    """A random model with translations of several lengths."""
     tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
     size = tokenizer.vocab_size
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     options = {"d_model": 24, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
     options |= {"num_encoder_layers": 1, "num_decoder_layers": 1, "projection_bias": True}
     model = Transformer(TransformerConfig.preset("tiny", **options))
     with torch.no_grad():
-        model.projection.bias[EOS_ID] = 2.0  # translations of several lengths
-    path = tmp_path_factory.mktemp("model") / "random"
+        model.projection.bias[EOS_ID] = 2.0
     ModelDirectory(model, tokenizer, tokenizer).save(path)
     return path
 
 
-@pytest.fixture
-def dragoman(capfd, monkeypatch):
-    """A function that runs a command: exit code, stdout and stderr."""
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model") / "random")
 
-    def run(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        return exit_.value.code, *capfd.readouterr()
 
-    return run
+@pytest.fixture(scope="module")
+def other(tmp_path_factory) -> Path:
+    """Of the same vocabulary."""
+    return save_model(tmp_path_factory.mktemp("model") / "other", seed=11)
 
 
 def test_n_best_lines_tell_their_input_line_and_score(model, dragoman):
@@ -121,6 +115,23 @@ def test_scores_of_given_pairs_come_in_their_order(model, dragoman, tmp_path):
     assert [float(row[1]) for row in rows] == pytest.approx([each.log_prob for each in expected], abs=1e-3)
     assert [row[0] for row in rows] == [row[1] for row in rows]
     assert [int(row[2]) for row in rows] == [len(each.tokens) + 1 for each in expected]
+
+
+def test_an_ensemble_is_evaluated_as_it_translates_and_scores(model, other, dragoman, tmp_path):
+    pairs, out_file = PAIRS[:7], tmp_path / "out.txt"
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join("\t".join(pair) + "\n" for pair in pairs), encoding="utf-8")
+    options = ["--ensemble", other, "--beam-size", 2, "--precision", "float32"]
+    code, out, err = dragoman("evaluate", model, data, *options, "--json", "-o", out_file)
+    figures = json.loads(out)
+    assert code == 0, err
+    _, out, _ = dragoman("translate", model, *options, *(source for source, _ in pairs))
+    assert out_file.read_text(encoding="utf-8") == out
+    single = [Translator.load(path, device="cpu").score(pairs) for path in (model, other)]
+    tokens = [torch.tensor([p for each in scores for p in each.token_log_probs]).exp() for scores in single]
+    perplexity = ((tokens[0] + tokens[1]) / 2).log().mean().neg().exp()
+    assert figures["perplexity"] == pytest.approx(float(perplexity), rel=1e-4)
+    assert all(abs(figures["perplexity"] - float(p.log().mean().neg().exp())) > 0.1 for p in tokens)
 
 
 @pytest.mark.parametrize(

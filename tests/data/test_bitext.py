@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.bitext import Bitext, default_held_out, split
+from dragoman.config import DataConfig
+from dragoman.data.bitext import Bitext, default_held_out, held_out_sizes, split
 from dragoman.errors import DataError, UsageError
 
 PAIRS = [("Go.", "Va !"), ("Run!", "Cours\u202f!"), ("I see.", "Je vois.")]
@@ -349,6 +350,43 @@ def test_a_split_that_leaves_nothing_to_train_on_is_refused(valid: int, test: in
     with pytest.raises(DataError, match=f"list has 97 .* hold out {valid} . {test} "):
         split(bitext(REPEATED), valid=valid, test=test, seed=3)
     assert len(sources(split(bitext(REPEATED), valid=95, test=1, seed=3).train)) == 1
+
+
+def test_a_split_by_line_has_the_exact_sizes_in_pairs_and_leaks_sentences() -> None:
+    by_line, by_sentence = (split(bitext(REPEATED), valid=41, test=37, seed=3, by=by) for by in ("line", "sentence"))
+    assert [len(list(part)) for part in by_line] == [len(REPEATED) - 41 - 37, 41, 37]
+    assert Counter(pair for part in by_line for pair in part) == Counter(REPEATED)
+    assert sources(by_line.test) & sources(by_line.train)
+    assert sources(by_line.test) & sources(by_line.valid)
+    assert not sources(by_sentence.test) & (sources(by_sentence.train) | sources(by_sentence.valid))
+
+
+def test_a_line_is_drawn_by_all_of_it_and_its_copies_stay_together() -> None:
+    pairs = [(source.upper(), target) for source, target in REPEATED] + REPEATED * 2
+    parts = split(bitext(pairs), valid=97, test=0, seed=3, by="line")
+    assert len(set(parts.valid)) == 97
+    assert not set(parts.valid) & set(parts.train)
+    with pytest.raises(DataError, match=rf"list has {2 * len(REPEATED)} different pairs, too few"):
+        split(bitext(pairs), valid=2 * len(REPEATED), test=0, seed=3, by="line")
+
+
+@pytest.mark.parametrize(
+    ("held_out", "by", "sizes"),
+    [
+        # 97 source sentences; 97 + 65 + 32 pairs of them.
+        ((0.2, 0.1), "sentence", (19, 10)),
+        ((0.2, 0.1), "line", (39, 19)),
+        ((13, 0.25), "sentence", (13, 24)),
+        ((5, 7), "line", (5, 7)),
+        ((0.001, 0.5), "sentence", (1, 48)),
+    ],
+)
+def test_shares_are_of_what_is_held_out(held_out: tuple, by: str, sizes: tuple[int, int]) -> None:
+    assert held_out_sizes(bitext(REPEATED), DataConfig(held_out=held_out, split=by)) == sizes
+
+
+def test_no_size_is_none() -> None:
+    assert held_out_sizes(bitext(REPEATED), DataConfig()) is None
 
 
 def test_nothing_may_be_held_out_but_not_less_than_nothing() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import DataConfig
-from dragoman.data.bitext import open_corpora
+from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError
 from tests.data.files import write
 
@@ -108,6 +108,35 @@ def test_a_file_that_cannot_be_right_is_refused_with_its_line(tmp_path: Path, ro
     with pytest.raises(DataError) as caught:
         list(open_corpora(DataConfig(source=paths[0], target=paths[1] if paths[1:] else None)))
     assert words.format(tmp_path) in str(caught.value)
+
+
+LATIN1 = "caf\u00e9".encode("latin-1")
+BAD_BYTES = {
+    "a.tsv": b"One.\tUn.\n" + LATIN1 + b"\tx\nTwo.\tDeux.\n",
+    "a.jsonl": b'{"src": "One.", "tgt": "Un."}\n{"src": "' + LATIN1 + b'", "tgt": "x"}\n'
+    b'{"src": "Two.", "tgt": "Deux."}',
+    "a.po": b'msgid "One."\nmsgstr "Un."\n\nmsgid "' + LATIN1 + b'"\nmsgstr "x"\n\nmsgid "Two."\nmsgstr "Deux."\n',
+}
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("name", BAD_BYTES)
+def test_bytes_that_are_no_utf_8_cost_their_pair_alone_when_the_user_says_so(tmp_path: Path, name: str, packed: str):
+    file = str(write(tmp_path / (name + packed), BAD_BYTES[name]))
+    with pytest.raises(DataError, match=r"line \d is not valid UTF-8 .*, or leave .* data.replace_bad_bytes=true\."):
+        list(open_corpora(DataConfig(source=file)))
+    corpus = open_corpora(DataConfig(source=file, replace_bad_bytes=True))
+    assert list(corpus) == GOOD
+    assert corpus.report.dropped == {"damaged characters (control characters, U+FFFD)": 1}
+
+
+def test_bytes_that_are_no_utf_8_shift_no_line_of_two_files(tmp_path: Path):
+    source = write(tmp_path / "a.en", b"One.\n\xff\xfe\xff\nTwo.\n")
+    target = write(tmp_path / "a.fr", b"Un.\nx\nDeux.\n")
+    files = {"source": str(source), "target": str(target)}
+    assert list(open_corpora(DataConfig(**files, replace_bad_bytes=True))) == GOOD
+    held_out = open_held_out(DataConfig(test=list(files.values()), replace_bad_bytes=True), None)["test"]
+    assert list(held_out) == [GOOD[0], ("\ufffd\ufffd\ufffd", "x"), GOOD[1]]
 
 
 def test_unequal_sides_name_the_first_line_that_looks_wrong(tmp_path: Path):

@@ -63,6 +63,28 @@ def test_no_source_sentence_is_in_two_parts_whatever_corpus_it_is_in(tmp_path: P
     assert not sources[0] & sources[1] | sources[0] & sources[2] | sources[1] & sources[2]
 
 
+# 41 sentences of three translations, 43 of one.
+AMBIGUOUS = [(f"source {n}", f"target {n}.{v}") for n in range(84) for v in range(3 if n < 41 else 1)]
+
+
+@pytest.mark.parametrize("by", ["sentence", "line"])
+def test_test_pairs_whose_source_is_trained_on_are_told_apart(tmp_path: Path, by: str):
+    run = config(f"data.source={tsv(tmp_path / 'a.tsv', AMBIGUOUS)}", f"data.split={by}")
+    data = prepared(tmp_path / "data", run)
+    trained = {source for source, _ in epoch(data)}
+    assert data.about.leaked == [i for i, (source, _) in enumerate(data.test_pairs) if source in trained]
+    assert bool(data.about.leaked) == (by == "line")
+
+
+def test_a_vocabulary_can_be_learned_from_other_pairs(tmp_path: Path):
+    others = [("alpha beta", "gamma"), ("alpha", "gamma delta")]
+    settings = ["tokenizer.kind=word", "tokenizer.shared=false", f"tokenizer.pairs=[{tsv(tmp_path / 'b.tsv', others)}]"]
+    data = prepared(tmp_path / "data", config(f"data.source={tsv(tmp_path / 'a.tsv', PAIRS)}", *settings))
+    source, target = data.source_tokenizer, data.target_tokenizer
+    assert source.decode(source.encode("beta alpha gamma")) == "beta alpha <unk>"
+    assert target.decode(target.encode("delta gamma alpha")) == "delta gamma <unk>"
+
+
 def test_a_fraction_of_a_weight_is_that_share_of_the_pairs():
     counts = Counter(copies(("x", str(number)), 2.3) for number in range(2_003))
     # Of 2,003 draws with probability 0.3, 601 on average, standard deviation 20.5.

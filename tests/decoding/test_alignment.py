@@ -36,6 +36,12 @@ def test_a_word_that_attends_to_the_end_is_not_linked() -> None:
     assert links(weights, [[0], [1]], []) == []
 
 
+def test_all_that_is_no_word_counts_as_one() -> None:
+    # Begin of sentence, a word, two ends: what an imported source tokenizer may put around it.
+    weights = torch.tensor([[0.2, 0.35, 0.2, 0.25], [0.1, 0.6, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]])
+    assert links(weights, [[1]], [[0], [1]]) == [(0, 1)]
+
+
 def test_links_as_text() -> None:
     assert pharaoh([(0, 0), (2, 1)]) == "0-0 2-1"
     assert pharaoh([]) == ""

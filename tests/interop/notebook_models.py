@@ -1,4 +1,4 @@
-"""The notebooks' four models as plain functions of their named weights: what `from_notebook` is compared with.
+"""The notebooks' four models as plain functions of their named weights: what imported models are compared with.
 
 Written from the notebooks' formulas, with nothing of Dragoman in them.
 """
@@ -19,17 +19,23 @@ class Sizes:
     d_model: int = 21
     d_ff: int = 37
     heads: int = 3
-    layers: int = 2
+    encoder_layers: int = 2
+    decoder_layers: int = 2
     source_vocab: int = 53
     target_vocab: int = 47
     positions: int = 19
+
+    def layers(self, stack: str) -> int:
+        return self.encoder_layers if stack.startswith("encoder") else self.decoder_layers
 
 
 def random_weights(style: str, sizes: Sizes, seed: int = 0) -> dict[str, Tensor]:
     """Weights as the notebook would save them, none of them at its initial value."""
     generator = torch.Generator().manual_seed(seed)
     return {
-        name: torch.randn(shape, generator=generator) * 0.3 + ("norm" in name and name.endswith(("alpha", "a_2")))
+        name: sinusoids(*shape[1:])[None]
+        if name.endswith(".pe")
+        else torch.randn(shape, generator=generator) * 0.3 + ("norm" in name and name.endswith(("alpha", "a_2")))
         for name, shape in SHAPES[style](sizes).items()
     }
 
@@ -42,7 +48,7 @@ def torch_shapes(sizes: Sizes, stacks, projections, inner, norms, norm_kinds, re
     """`stacks`: prefix -> attention names; the others are patterns inside a layer."""
     shapes = dict(rest)
     for stack, attentions in stacks.items():
-        for layer in range(sizes.layers):
+        for layer in range(sizes.layers(stack)):
             prefix = f"{stack}.{layer}."
             for attention in attentions:
                 for projection in projections:
@@ -119,7 +125,7 @@ def keras_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     ):
         shapes[f"layers/positional_embedding{suffix}/token_embeddings/vars/0"] = (vocab, width)
         shapes[f"layers/positional_embedding{suffix}/position_embeddings/vars/0"] = (sizes.positions, width)
-        for layer in range(sizes.layers):
+        for layer in range(sizes.layers(stack)):
             prefix = f"layers/transformer_{stack}{f'_{layer}' if layer else ''}"
             for attention in attentions:
                 for projection in ("q_linear", "k_linear", "v_linear", "concat_linear"):
@@ -174,24 +180,43 @@ class Model:
     padding_visible: bool = False
 
 
-def log_probabilities(model: Model, source: Tensor, target: Tensor, layers: int) -> Tensor:
-    seen = torch.ones_like(source, dtype=torch.bool) if model.padding_visible else source != 0
+def log_probabilities(
+    style: str, weights: dict[str, Tensor], sizes: Sizes, source: Tensor, target: Tensor, *, padding: int = 0
+) -> Tensor:
+    """What the notebook's model gives, dropout off; `padding` in the source is hidden, but for the Keras notebook."""
+    model = keras_model(weights, sizes) if style == "keras" else pytorch_model(weights, sizes, style=style)
+    seen = torch.ones_like(source, dtype=torch.bool) if model.padding_visible else source != padding
     seen = seen[:, None, :]
     past = torch.ones(target.size(1), target.size(1), dtype=torch.bool).tril()[None]
     own, causal, cross = model.attentions
     x = model.embed("source", source)
-    for layer in range(layers):
+    for layer in range(sizes.encoder_layers):
         prefix = model.names["encoder"](layer)
         x = model.residual(prefix + model.norms(0), x, lambda x, p=prefix: model.attend(p + own, x, x, seen))
         x = model.residual(prefix + model.norms(1), x, lambda x, p=prefix: model.feed(p, x))
     memory = model.last("encoder", x)
     x = model.embed("target", target)
-    for layer in range(layers):
+    for layer in range(sizes.decoder_layers):
         prefix = model.names["decoder"](layer)
         x = model.residual(prefix + model.norms(0), x, lambda x, p=prefix: model.attend(p + causal, x, x, past))
         x = model.residual(prefix + model.norms(1), x, lambda x, p=prefix: model.attend(p + cross, x, memory, seen))
         x = model.residual(prefix + model.norms(2), x, lambda x, p=prefix: model.feed(p, x))
     return model.project(model.last("decoder", x)).log_softmax(-1)
+
+
+def greedy(
+    style: str, weights: dict[str, Tensor], sizes: Sizes, source: list[int], *, ids: tuple[int, int, int], most: int
+) -> list[int]:
+    """The notebook's decoding loop: the likeliest next id, again and again, the whole prefix computed anew each time.
+
+    `ids` are those of padding, begin and end; the result is what stands between the latter.
+    """
+    padding, begin, end = ids
+    found = [begin]
+    while len(found) <= most and (len(found) == 1 or found[-1] != end):
+        rows = torch.tensor([source]), torch.tensor([found])
+        found.append(int(log_probabilities(style, weights, sizes, *rows, padding=padding)[0, -1].argmax()))
+    return [id_ for id_ in found[1:] if id_ != end]
 
 
 def pytorch_model(w: dict[str, Tensor], sizes: Sizes, *, style: str) -> Model:

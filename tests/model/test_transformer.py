@@ -248,6 +248,29 @@ def test_embeddings_begin_with_length_one_and_biases_with_zero(again: bool):
     assert 0.95 * bound < query.abs().max() <= bound
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_weights_may_begin_as_pytorch_makes_them(again: bool):
+    torch.manual_seed(37)
+    options = {"initialisation": "pytorch", "projection_bias": True, "tie_projection": False}
+    model = Transformer(small_config(source_vocab_size=997, **options))
+    if again:
+        model.initialise()
+    assert abs(model.encoder.embedding.table.weight.std() - 1) < 0.05
+    query, outer = model.encoder.layers[0].self_attention.query, model.encoder.layers[0].feed_forward.outer
+    for linear, inputs in ((query, 30), (outer, 41), (model.projection, 30)):
+        bound = inputs**-0.5
+        assert 0.95 * bound < linear.weight.abs().max() <= bound
+        assert 0.5 * bound < linear.bias.abs().max() <= bound
+
+
+@pytest.mark.parametrize("initialisation", ["xavier", "pytorch"])
+def test_a_tied_projection_begins_as_the_embeddings_do(initialisation: str):
+    torch.manual_seed(41)
+    model = Transformer(small_config(initialisation=initialisation, target_vocab_size=1009)).initialise()
+    deviation = {"xavier": 30**-0.5, "pytorch": 1}[initialisation]
+    assert abs(model.projection.weight.std() / deviation - 1) < 0.05
+
+
 def test_the_same_seed_gives_the_same_first_weights():
     first, second, other = (
         (torch.manual_seed(seed), Transformer(small_config()))[1].state_dict() for seed in (41, 41, 43)

@@ -7,6 +7,7 @@ from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 
+SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
 HEADS = 3
 LAYERS = {"num_encoder_layers": 2, "num_decoder_layers": 3}
 

@@ -23,7 +23,7 @@ def write_run(path: Path, *settings: str, tested: bool = True, test_pairs: str =
     data.mkdir(parents=True)
     config = resolve({}, ["data.source=/home/secret/pairs.tsv", *settings])
     (path / "run" / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
-    events = [*steps(31), validation(10), validation(30), validation(20)] if events is None else events
+    events = [*steps(31), validation(10), validation(30), validation(31, better=False)] if events is None else events
     lines = "".join(json.dumps(event) + "\n" for event in events)
     (path / "run" / "metrics.jsonl").write_text(lines, encoding="utf-8")
     (data / "about.json").write_text(json.dumps({"train_pairs": 5003}), encoding="utf-8")
@@ -58,6 +58,23 @@ def test_the_time_of_a_validation_is_not_that_of_a_step(tmp_path: Path):
         event["seconds"] += 1000.0
     run = ComparedRun.read(write_run(tmp_path / "a", events=events))
     assert run.figures()["tokens_per_second"] == pytest.approx(100)
+
+
+def test_the_last_step_counts_even_if_it_is_no_event_of_its_own(tmp_path: Path):
+    events = [*steps(30), validation(37), {"event": "end", "step": 41, "reason": "41 steps"}]
+    assert ComparedRun.read(write_run(tmp_path / "a", events=events)).figures()["steps"] == 41
+
+
+def test_several_corpora_are_named_without_their_folders(tmp_path: Path):
+    corpora = ["{source: /home/secret/a.tsv, weight: 2}", "{source: /home/secret/b.en, target: /home/secret/b.fr}"]
+    several = f"data.corpora=[{', '.join([*corpora, '{source: hf:opus/books}', '{source: hf:~/secret/c}'])}]"
+    runs = [ComparedRun.read(write_run(tmp_path / "a", "data.source=null", several))]
+    assert runs[0].figures()["data"] == "a.tsv, b.en and b.fr, hf:opus/books, c"
+    runs.append(ComparedRun.read(write_run(tmp_path / "b")))
+    write_comparison(tmp_path / "page.html", runs)
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "secret" not in html
+    assert "b.fr" in html
 
 
 def test_an_average_can_be_the_best(tmp_path: Path):

@@ -11,19 +11,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.model.attention import record_attention
 from dragoman.report import inspect_translation
 from dragoman.report.inspection import AXES, MOST_TOKENS, SHOWN_ALTERNATIVES
-from tests.report.models import HEADS, LAYERS, small_model
-
-SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
-
-
-@pytest.fixture(scope="module")
-def model() -> ModelDirectory:
-    return small_model()
-
-
-@pytest.fixture(scope="module")
-def given(model):
-    return inspect_translation(model, SOURCE, target=TARGET, beam_size=3)
+from tests.report.models import HEADS, LAYERS, SOURCE, TARGET, small_model
 
 
 def ids(model: ModelDirectory) -> tuple[list[int], list[int]]:

@@ -12,13 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.report import inspect_translation, render_inspection
 from dragoman.report.inspection import AXES
-from tests.report.models import HEADS, LAYERS, small_model
+from tests.report.models import HEADS, LAYERS
 
 EVIL = "</script><script>alert(1)</script><img src=x> \"'&amp;<!--"
-SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -54,19 +52,9 @@ class Page(HTMLParser):
         return json.loads(self.scripts[0])
 
 
-@pytest.fixture(scope="module")
-def model() -> ModelDirectory:
-    return small_model()
-
-
-@pytest.fixture(scope="module")
-def inspection(model):
-    return inspect_translation(model, SOURCE, target=TARGET, beam_size=3)
-
-
-def test_the_page_holds_every_weight_to_half_a_percent(inspection):
-    data = Page(render_inspection(inspection)).data
-    for kind, weights in inspection.attention.items():
+def test_the_page_holds_every_weight_to_half_a_percent(given):
+    data = Page(render_inspection(given)).data
+    for kind, weights in given.attention.items():
         packed = data["attention"][kind]
         stored = np.frombuffer(base64.b64decode(packed["weights"]), np.uint8).reshape(weights.shape)
         roots = stored.astype(float) / 255
@@ -75,11 +63,11 @@ def test_the_page_holds_every_weight_to_half_a_percent(inspection):
         assert (packed["layers"], packed["heads"]) == weights.shape[:2]
         axes = [data["axes"][packed[name]] for name in ("rows", "columns")]
         assert [sum(len(word["pieces"]) for word in axis) for axis in axes] == list(weights.shape[2:])
-        assert [[word["text"] for word in axis] for axis in axes] == [axis.labels for axis in inspection.axes(kind)]
+        assert [[word["text"] for word in axis] for axis in axes] == [axis.labels for axis in given.axes(kind)]
 
 
-def test_the_page_loads_nothing_and_runs_its_own_script_only(inspection):
-    html = render_inspection(inspection)
+def test_the_page_loads_nothing_and_runs_its_own_script_only(given):
+    html = render_inspection(given)
     page = Page(html)
     assert page.links == []
     assert not re.search(r"@import|url\(|fetch|XMLHttp|innerHTML|document\.write|eval", html)
@@ -94,10 +82,10 @@ def test_the_page_loads_nothing_and_runs_its_own_script_only(inspection):
 
 
 @pytest.mark.parametrize("side", ["text", "target", "both"])
-def test_a_text_stays_in_its_place(model, inspection, side):
+def test_a_text_stays_in_its_place(model, given, side):
     texts = {"text": (EVIL, "old"), "target": ("old", EVIL), "both": (EVIL, EVIL)}[side]
     html = render_inspection(inspect_translation(model, texts[0], target=texts[1], beam_size=1))
-    assert Page(html).tags == Page(render_inspection(inspection)).tags
+    assert Page(html).tags == Page(render_inspection(given)).tags
     data = Page(html).data
     assert (data["source"]["text"], data["target"]["text"]) == texts
 
@@ -138,17 +126,17 @@ def browse(page: str, folder: Path) -> str:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
+def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
     heads = 1 + HEADS  # and their mean
     # Layer 2 head 3, layer 2 mean, layer 3 head 1, as places among the buttons of a grid.
     places = {"encoder": 1 * heads + 2, "decoder": 1 * heads + HEADS, "cross": 2 * heads}
     expected = {
-        "encoder": inspection.word_maps("encoder")[1, 2],
-        "decoder": inspection.word_maps("decoder")[1].mean(0),
-        "cross": inspection.word_maps("cross")[2, 0],
+        "encoder": given.word_maps("encoder")[1, 2],
+        "decoder": given.word_maps("decoder")[1].mean(0),
+        "cross": given.word_maps("cross")[2, 0],
     }
     driver = DRIVER.replace("GRID_PLACES", json.dumps(list(places.values())))
-    page = re.sub(r"<meta http-equiv[^>]*>", "", render_inspection(inspection)).replace("</body>", driver + "</body>")
+    page = re.sub(r"<meta http-equiv[^>]*>", "", render_inspection(given)).replace("</body>", driver + "</body>")
     found = re.search(r'<pre id="result">(.*?)</pre>', browse(page, tmp_path), re.DOTALL)
     result = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     titles = [title for title, _ in result["told"]]
@@ -158,20 +146,20 @@ def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
         "Cross-attention, layer 3, head 1",
     ]
     for kind, (_, sentence) in zip(AXES, result["told"], strict=True):
-        rows, columns = inspection.axes(kind)
+        rows, columns = given.axes(kind)
         sentence = sentence.replace("\u2068", "").replace("\u2069", "")
         assert f"“{rows.labels[2]}”" in sentence  # the first key shows where the cursor is
         assert f"“{columns.labels[1]}”" in sentence
         assert float(sentence.split()[-2]) == pytest.approx(100 * expected[kind][2, 1], abs=0.6)
-    assert result["words"] == inspection.target.labels
-    assert result["pieces"] == inspection.target.pieces
+    assert result["words"] == given.target.labels
+    assert result["pieces"] == given.target.pieces
     # A picture for each layer and head and mean, the legend, and the large one.
     count = heads * (LAYERS["num_encoder_layers"] + 2 * LAYERS["num_decoder_layers"])
     assert len(result["grids"]) == count + 2
-    assert result["grids"][0] == [len(inspection.source.labels)] * 2
+    assert result["grids"][0] == [len(given.source.labels)] * 2
     # One step to the right of the beginning is how the best translation begins.
-    nodes = inspection.to_dict()["search"]["nodes"]
-    place = inspection.search.leaves[0]
+    nodes = given.to_dict()["search"]["nodes"]
+    place = given.search.leaves[0]
     while nodes[place]["parent"]:
         place = nodes[place]["parent"]
     assert result["prefix"].startswith(f"“\u2068{nodes[place]['text'].replace('▁', ' ').strip()}\u2069”: ")
@@ -180,12 +168,12 @@ def test_a_browser_shows_the_weights_of_the_model(inspection, tmp_path):
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_any_text_as_text(model, tmp_path):
-    inspection = inspect_translation(model, EVIL, target="x", beam_size=2)
-    dom = browse(render_inspection(inspection), tmp_path)
+    evil = inspect_translation(model, EVIL, target="x", beam_size=2)
+    dom = browse(render_inspection(evil), tmp_path)
     assert "Point at a box or a translation." in dom  # its own script has run to the end
     assert "<title>Inspection: &lt;/script&gt;" in dom
     assert dom.count("<script") == 2
     assert "<img" not in dom
     shown = re.search(r'<p id="source-text"[^>]*>(.*?)</p>', dom)[1]
     assert shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == EVIL
-    assert dom.count('class="node ') == len(inspection.search.nodes)
+    assert dom.count('class="node ') == len(evil.search.nodes)

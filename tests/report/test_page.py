@@ -116,9 +116,13 @@ def test_what_the_run_warned_of_is_on_its_page(tmp_path):
     assert "Warnings" not in page(tmp_path, summary(metrics=steps(3)))[0].text
 
 
-def test_folders_of_the_data_stay_private(tmp_path):
-    _, html = page(tmp_path, full_run())
-    card = model_card(full_run())
+@pytest.mark.parametrize(
+    "data", [["source=/home/secret/pairs.tsv", "valid=[/secret/a]"], ["corpora=[{source: /home/secret/pairs.tsv}]"]]
+)
+def test_folders_of_the_data_stay_private(tmp_path, data):
+    run = replace(full_run(), config=resolve({}, [f"data.{setting}" for setting in data]))
+    _, html = page(tmp_path, run)
+    card = model_card(run)
     assert "pairs.tsv" in html
     assert "pairs.tsv" in card
     assert "secret" not in html + card

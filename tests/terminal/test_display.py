@@ -1,6 +1,7 @@
 """Notes and tables: on a terminal, in a pipe, without colours, and when quiet."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -30,6 +31,15 @@ def test_quiet_leaves_warnings_only():
         view.report("step", STEP)
     shown.warn("careful [b]x[/b]")
     assert shown.console.file.getvalue() == "Warning: careful [b]x[/b]\n"
+
+
+def test_scores_of_a_split_that_leaks_come_apart():
+    shown = display()
+    by_source = {"trained_on": {"bleu": 47.25, "sentences": 41}, "new": {"bleu": 23.5, "sentences": 1003}}
+    shown.show(scores_table("title", FIGURES | {"by_source": by_source}))
+    text = shown.console.file.getvalue()
+    assert re.search(r"trained on +47\.25 +41 whose source", text)
+    assert re.search(r"new +23\.50 +1,003 with a source sentence that is new", text)
 
 
 def test_the_cursor_comes_back_whatever_ends_a_training():

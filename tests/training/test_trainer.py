@@ -188,11 +188,32 @@ def test_the_best_models_are_kept_and_patience_ends_the_run(runs: Runs):
     trainer, watcher = runs.trainer(bleu=scores, patience=3, validate_every=2)
     assert trainer.train() == "3 validations without a better BLEU"
     assert trainer.progress.step == 16
-    assert (trainer.progress.best_bleu, trainer.progress.best_step) == (5, 10)
+    assert (trainer.progress.best_score, trainer.progress.best_step) == (5, 10)
     assert len(watcher.kept) == 3
     assert all(map(equal, watcher.kept, [watcher.evaluated[i] for i in (0, 1, 4)]))
     assert [v["better"] for v in watcher.of("validation")] == [i in (0, 1, 4) for i in range(8)]
     assert [v["step"] for v in watcher.of("validation")] == list(range(2, 17, 2))
+
+
+def test_the_loss_can_decide_instead_of_bleu(runs: Runs):
+    """BLEU only rises here, while a high learning rate makes the loss rise and fall."""
+    options = {"monitor": "loss", "learning_rate": 0.3, "warmup": 1, "patience": 3, "validate_every": 1}
+    trainer, watcher = runs.trainer(bleu=scripted(*range(100)), max_steps=97, **options)
+    assert trainer.train() == "3 validations without a lower loss"
+    losses = [v["valid_loss"] for v in watcher.of("validation")]
+    lowest = [min(losses[:i], default=math.inf) for i in range(len(losses))]
+    assert [v["better"] for v in watcher.of("validation")] == [a < b for a, b in zip(losses, lowest, strict=True)]
+    assert losses.index(min(losses)) == len(losses) - 4
+    assert (trainer.progress.best_score, trainer.progress.best_step) == (-min(losses), len(losses) - 3)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_validations_may_come_with_epochs(runs: Runs, accumulate: int):
+    steps = math.ceil(len(runs.train.plan(0)) / accumulate)
+    assert steps > 2
+    trainer, watcher = runs.trainer(validate_every=None, max_steps=2 * steps, accumulate=accumulate)
+    trainer.train()
+    assert [v["step"] for v in watcher.of("validation")] == [steps, 2 * steps]
 
 
 def test_max_epochs_shows_every_pair_that_often(runs: Runs, monkeypatch):
@@ -271,5 +292,5 @@ def test_a_run_that_goes_on_after_its_average_knows_the_score_to_beat(runs: Runs
     own = weights_of(trainer.model)
     assert equal(own, watcher.evaluated[1])
     tensors, state = watcher.outside.checkpoints.load_latest()
-    assert state["best_bleu"] == 9
+    assert state["best_score"] == 9
     assert equal(own, tensors["model"])

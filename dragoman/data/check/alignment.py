@@ -13,7 +13,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from jaxtyping import Float, Int64, UInt64
 
-from dragoman.data.check.report import Block, Finding, PartReport, Tally
+from dragoman.data.check.places import Block, Tally
+from dragoman.data.check.report import Finding, PartReport
 
 FARTHEST = 5
 """Lines out of step that are looked for, in both directions."""
@@ -173,7 +174,7 @@ class Alignment:
         if not found and self._count >= FEWEST and self.certainty < 3:
             tally, advice = Tally(self.report.pairs, [1]), "see whether both sides are of one text, in the same order"
             what = "pairs whose sides fit no better than lines taken at random"
-            yield Finding("unrelated", "problem", what, tally, self.report.pairs, advice, self.report.part)
+            yield self.report.finding("unrelated", "problem", what, tally, self.report.pairs, advice)
 
     @property
     def certainty(self) -> float:
@@ -186,11 +187,16 @@ class Alignment:
         first = 1 if stretch.first <= BLURRED else stretch.first
         last = self.report.pairs if stretch.last > self.report.pairs - BLURRED else stretch.last
         distance = abs(stretch.distance)
-        where = f"{distance} line{'s' * (distance > 1)} {'later' if stretch.distance > 0 else 'earlier'}"
-        until = "the end" if last == self.report.pairs else f"line {last:,}"
-        what = f"pairs out of step, from about line {first:,} to {until}, their targets {where}"
+        where = f"{distance} pair{'s' * (distance > 1)} {'later' if stretch.distance > 0 else 'earlier'}"
+        begin, end = (self.report.places[number] for number in (first, last))
+        until = (
+            "the end"
+            if last == self.report.pairs
+            else end.name + (f" of {' and '.join(end.files)}" if end.files != begin.files else "")
+        )
+        what = f"pairs out of step, from about {begin.name} to {until}, their targets {where}"
         # A target that comes later than its source: there is a target too many, or a source is missing.
         more, less = ("target", "source") if stretch.distance > 0 else ("source", "target")
-        advice = f"look around line {first:,} for {more} lines too many or {less} lines missing"
+        advice = f"look around {begin.name} for a {more} too many or a {less} missing"
         tally = Tally(last - first + 1, [first])
-        return Finding("misaligned", "problem", what, tally, self.report.pairs, advice, self.report.part)
+        return self.report.finding("misaligned", "problem", what, tally, self.report.pairs, advice)

@@ -3,16 +3,17 @@
 import re
 from collections.abc import Iterator
 
-from dragoman.data.check.report import Block, Finding, Kind, PartReport, Tallies
+from dragoman.data.check.places import Block
+from dragoman.data.check.report import Finding, Kind, PartReport, Tallies
+from dragoman.data.cleaning import CONTROL, LOST
 
 # Windows-1252 has characters for most bytes from 0x80 to 0x9F, Latin-1 has control characters.
 _BYTE_OF = {chr(byte): byte for byte in range(0x80, 0x100)}
 _BYTE_OF |= {bytes([b]).decode("cp1252"): b for b in range(0x80, 0xA0) if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 _CONTINUATION = "".join(c for c, byte in _BYTE_OF.items() if byte < 0xC0)
 
-CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 MARKUP = r"&(?:[a-zA-Z]{2,8}|#\d{1,6}|#[xX][0-9a-fA-F]{1,5});|</?[a-zA-Z][\w.:-]*(?:\s[^<>]*)?/?>"
-SUSPECT = re.compile(f"\ufffd|{CONTROL}|[\u00c2-\u00f4][{_CONTINUATION}]|{MARKUP}")
+SUSPECT = re.compile(f"{LOST}|{CONTROL.pattern}|[\u00c2-\u00f4][{_CONTINUATION}]|{MARKUP}")
 MISREAD = re.compile(
     f"[\u00c2-\u00df][{_CONTINUATION}]|[\u00e0-\u00ef][{_CONTINUATION}]{{2}}|[\u00f0-\u00f4][{_CONTINUATION}]{{3}}"
 )
@@ -47,9 +48,14 @@ KINDS = (
         "replaced",
         "pairs with the replacement character U+FFFD",
         0.001,
-        "what stood there is lost; convert the original file again, or remove them",
+        "what stood there is lost, and `train` learns from no such pair; convert the original file again",
     ),
-    Kind("control", "pairs with control characters", 0.01, "remove the characters"),
+    Kind(
+        "control",
+        "pairs with control characters",
+        0.01,
+        "remove the characters: `train` learns from no pair that has them",
+    ),
     Kind(
         "markup",
         "pairs with HTML entities or tags",
@@ -84,9 +90,9 @@ def damages(text: str) -> Iterator[str]:
     if misread(text):
         # Half of the misread bytes are control characters of Latin-1.
         yield "misread"
-    elif re.search(CONTROL, text):
+    elif CONTROL.search(text):
         yield "control"
-    if "\ufffd" in text:
+    if LOST in text:
         yield "replaced"
     if re.search(MARKUP, text):
         yield "markup"

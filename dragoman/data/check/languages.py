@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dragoman.data.check.codes import close, known_code
-from dragoman.data.check.report import NUM_EXAMPLES, Block, Finding, PartReport, Side, Tally
+from dragoman.data.check.places import NUM_EXAMPLES, Block, Tally
+from dragoman.data.check.report import Finding, PartReport, Side, severity
+from dragoman.data.languages import close, known_code
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -129,9 +130,8 @@ class Languages:
     def _finding(
         self, kind: str, what: str, numbers: list[int], advice: str, *, looked_at: int, above: float = 0.0
     ) -> Finding:
-        tally = Tally(len(numbers), numbers[:NUM_EXAMPLES])
-        severity = tally.serious(looked_at, above=above)
-        return Finding(kind, severity, what, tally, looked_at, advice, self.report.part)
+        tally, serious = Tally(len(numbers), numbers[:NUM_EXAMPLES]), severity(len(numbers), looked_at, above=above)
+        return self.report.finding(kind, serious, what, tally, looked_at, advice)
 
 
 def exchanged_pairs(pairs: list[Sampled]) -> list[int]:

@@ -4,13 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from dragoman.data.bitext import Bitext, normalised
+from dragoman.data.check.places import Place, Places, Tally
 
-NUM_EXAMPLES = 3
-PAIRS_PER_BLOCK = 8_192
 RATIO_STEPS = 50
 """Ratios are counted in steps of 2 %: as whole numbers, this many for each power of e."""
 
@@ -18,44 +15,9 @@ Severity = Literal["problem", "note"]
 Part = Literal["train", "valid", "test"]
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some pairs of a bitext, one after the other, as training sees them: NFC, stripped."""
-
-    start: int
-    """Number of the first pair, from 1: its line in a file with a pair on each line."""
-    sources: list[str]
-    targets: list[str]
-
-    @classmethod
-    def each(cls, bitext: Bitext) -> Iterator["Block"]:
-        """All pairs of one pass."""
-        pairs, start = iter(bitext), 1
-        while chunk := list(islice(pairs, PAIRS_PER_BLOCK)):
-            yield cls(start, [normalised(s) for s, _ in chunk], [normalised(t) for _, t in chunk])
-            start += len(chunk)
-
-    def numbered(self) -> Iterator[tuple[int, str, str]]:
-        """Number, source and target of each pair."""
-        return zip(range(self.start, self.start + len(self.sources)), self.sources, self.targets, strict=True)
-
-
-@dataclass
-class Tally:
-    """How often something was seen, and where first."""
-
-    count: int = 0
-    examples: list[int] = field(default_factory=list)
-
-    def add(self, number: int) -> None:
-        """Seen in the pair of this number."""
-        self.count += 1
-        if self.count <= NUM_EXAMPLES:
-            self.examples.append(number)
-
-    def serious(self, total: int, *, above: float) -> Severity:
-        """A problem if more than this share of `total` has it, and more than one or two."""
-        return "problem" if self.count > max(2, above * total) else "note"
+def severity(count: int, total: int, *, above: float) -> Severity:
+    """A problem if more than this share of `total` has it, and more than one or two."""
+    return "problem" if count > max(2, above * total) else "note"
 
 
 @dataclass(frozen=True)
@@ -66,7 +28,9 @@ class Finding:
     severity: Severity
     what: str
     """A phrase that a number follows: "pairs with an empty target"."""
-    tally: Tally
+    count: int
+    examples: list[Place]
+    """Where it was seen first."""
     total: int
     """The number of pairs that were looked at: all, or a sample."""
     advice: str
@@ -75,12 +39,12 @@ class Finding:
     @property
     def share(self) -> float:
         """Between 0 and 1."""
-        return self.tally.count / self.total if self.total else 0.0
+        return self.count / self.total if self.total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `examples` are the numbers of the first pairs."""
-        given = asdict(self)
-        return given | given.pop("tally") | {"share": round(self.share, 6)}
+        """For JSON."""
+        examples = [place._asdict() for place in self.examples]
+        return asdict(self) | {"examples": examples, "share": round(self.share, 6)}
 
 
 class Kind(NamedTuple):
@@ -109,8 +73,8 @@ class Tallies:
         total = self.report.pairs
         for kind in self._kinds:
             if (tally := self._tallies[kind.name]).count:
-                severity = tally.serious(total, above=kind.above)
-                yield Finding(kind.name, severity, kind.what, tally, total, kind.advice, self.report.part)
+                serious = severity(tally.count, total, above=kind.above)
+                yield self.report.finding(kind.name, serious, kind.what, tally, total, kind.advice)
 
 
 @dataclass
@@ -167,14 +131,27 @@ class PartReport:
     name: str
     source: Side
     target: Side
+    places: Places = field(default_factory=Places)
     pairs: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Entries that `train` leaves out, by reason, and those of the files that are no pairs."""
     usable: int = 0
-    """Pairs with two sides: what training reads."""
+    """Pairs that no rule of cleaning leaves out; repeated ones are among them."""
     different: int = 0
     """Usable pairs that differ from one another."""
     different_sources: int = 0
     log_ratios: Distribution = field(default_factory=Distribution)
     """Of target to source characters, as RATIO_STEPS times the natural logarithm."""
+
+    @property
+    def entries(self) -> int:
+        """Pairs, and what the files have instead of one."""
+        return self.pairs + sum(tally.count for tally in self.places.skipped.values())
+
+    def finding(self, kind: str, severity: Severity, what: str, tally: Tally, total: int, advice: str) -> Finding:
+        """What was found in pairs of this part, with their places."""
+        examples = [self.places[number] for number in tally.examples]
+        return Finding(kind, severity, what, tally.count, examples, total, advice, self.part)
 
     def ratio(self, percent: float) -> float:
         """A percentile of the target characters for each source character."""
@@ -187,7 +164,7 @@ class PartReport:
             lengths = {"characters": side.characters.to_dict(), "words": side.words.to_dict()}
             sides[name] = {"declared": side.declared, "detected": side.detected} | lengths
         ratio = {f"p{percent}": round(self.ratio(percent), 2) for percent in (5, 50, 95)}
-        names = ("part", "name", "pairs", "usable", "different", "different_sources")
+        names = ("part", "name", "pairs", "dropped", "usable", "different", "different_sources")
         return {name: getattr(self, name) for name in names} | sides | {"ratio": ratio}
 
 

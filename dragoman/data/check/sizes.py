@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from dragoman.data.check.report import RATIO_STEPS, Block, Finding, Kind, PartReport, Tallies
+from dragoman.data.check.places import Block
+from dragoman.data.check.report import RATIO_STEPS, Finding, Kind, PartReport, Tallies
 
 LONG = 1_000
 """Characters; about the 256 tokens that `data.max_length` allows."""
@@ -16,18 +17,23 @@ KINDS = (
     Kind("empty source", "pairs with an empty source", 0.01, "`train` leaves them out"),
     Kind("empty target", "pairs with an empty target", 0.01, "`train` leaves them out"),
     Kind("empty", "empty lines", 0.05, "`train` leaves them out"),
-    Kind("equal", "pairs with equal sides", 0.05, "translate or remove them: a model learns to copy from them"),
+    Kind(
+        "equal",
+        "pairs with equal sides",
+        0.05,
+        "translate or remove them: from those that data.cleaning.max_copied lets pass, a model learns to copy",
+    ),
     Kind(
         "long",
         f"pairs with more than {LONG:,} characters on a side",
         0.01,
-        "split them into sentences; `train` leaves out what exceeds data.max_length",
+        "split them into sentences; `train` leaves out what exceeds data.max_length or data.cleaning.max_characters",
     ),
     Kind(
         "ratio",
         f"pairs with a side over {DISPROPORTIONATE:.0f} times longer than is usual beside the other",
         0.01,
-        "see whether one side holds more than the other, and remove them",
+        "see whether one side holds more than the other; `train` leaves out those above data.cleaning.max_ratio",
     ),
 )
 
@@ -50,7 +56,6 @@ class Sizes:
         ):
             side.characters.counts.update(map(len, texts))
             side.words.counts.update(len(text.split()) for text in texts)
-        self.report.usable += len(usable)
         self._source_sum += sum(len(source) for _, source, _ in usable)
         self._target_sum += sum(len(target) for _, _, target in usable)
         for number, source, target in usable:

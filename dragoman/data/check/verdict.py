@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dragoman.data.bitext import MIN_PAIRS, folded
-from dragoman.data.check.report import Finding
+from dragoman.data.check.report import Finding, PartReport
 
 FEW = 10_000
 """Pairs below which training is possible but nothing was ever measured."""
@@ -76,6 +76,14 @@ def expectation(num_pairs: int, *, words: float) -> list[str]:
     return sentences
 
 
+def account(train: PartReport) -> list[str]:
+    """What `train` would leave out, and why, in its own words; nothing if it would read every pair."""
+    if not train.dropped:
+        return []
+    reasons = "; ".join(f"{reason}: {count:,}" for reason, count in train.dropped.most_common())
+    return [f"`train` leaves out {train.dropped.total():,} of {train.entries:,} pairs ({reasons})."]
+
+
 def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off: bool) -> tuple[bool, list[str]]:
     """Whether training is possible, and what to say on it.
 
@@ -85,24 +93,29 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
     needed = MIN_PAIRS if split_off else 1
     if num_pairs < needed:
         return False, [
-            f"Cannot be trained on: {num_pairs:,} different pairs with two sides that are not held out; at least "
-            f"{needed} are needed, and tens of thousands for a translator."
+            f"Cannot be trained on: {num_pairs:,} different pairs are left; at least {needed} are needed, and tens of "
+            "thousands for a translator."
         ]
     sentences = expectation(num_pairs, words=words)
     problems = sum(finding.severity == "problem" for finding in findings)
     if problems:
         them = f"the {problems} problems" if problems > 1 else "the problem"
-        sentences.append(f"First look at {them} above: training would run, but learn from what is wrong.")
+        sentences.append(f"First look at {them} above: training would run, but learn less or learn wrong things.")
     else:
         sentences.append("Nothing speaks against training on it.")
     return True, sentences
 
 
-def training_warnings(num_pairs: int, valid: list[str], test: list[str]) -> list[str]:
-    """What to say loudly before a training; `valid` and `test` are source sentences."""
+def training_warnings(num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0) -> list[str]:
+    """What to say loudly before a training; `valid` and `test` are source sentences, `leaked` of `test` in training."""
     warnings = []
     if num_pairs < FEW:
         warnings.append(f"{num_pairs:,} pairs to train on are {EXPECTATIONS[0].text}")
+    if leaked:
+        warnings.append(
+            f"{leaked:,} of the {len(test):,} test pairs have a source sentence that is trained on with another "
+            "translation, so test scores come out too high; data.split=sentence holds out all translations together."
+        )
     held_out = frozenset(map(folded, valid))
     if shared := sum(folded(source) in held_out for source in test):
         warnings.append(

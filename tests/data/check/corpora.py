@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable
 from functools import cache
 
+from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.check import Finding, Report, check
 from dragoman.data.grammar import generate
@@ -42,7 +43,13 @@ def bitext(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_F
 
 def report(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_FRENCH, **held_out: Pairs) -> Report:
     """All checks on pairs to train on, and on parts held out."""
-    return check(bitext(pairs, languages=languages), held_out={part: bitext(given) for part, given in held_out.items()})
+    train = bitext(pairs, languages=languages).cleaned(CleaningConfig())
+    return check(train, held_out={part: bitext(given) for part, given in held_out.items()})
+
+
+def lines(finding: Finding) -> list[int]:
+    """The numbers of its examples."""
+    return [place.number for place in finding.examples]
 
 
 def problems(found: Report) -> list[Finding]:

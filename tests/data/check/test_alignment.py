@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from dragoman.data.check import report as report_module
+from dragoman.data.check import places
 from dragoman.data.check.alignment import CERTAIN, FARTHEST, Alignment, Stretch, signature
-from dragoman.data.check.report import Block, PartReport, Side
-from tests.data.check.corpora import Pairs, bitext, clean
+from dragoman.data.check.report import PartReport, Side
+from tests.data.check.corpora import Pairs, bitext, clean, lines
 
 COUNT = 2_003
 
@@ -21,7 +21,7 @@ def corpus() -> Pairs:
 def examined(pairs: Pairs) -> Alignment:
     part = PartReport("train", "list", Side("en"), Side("fr"), pairs=len(pairs))
     alignment = Alignment(part)
-    for block in Block.each(bitext(pairs)):
+    for block in part.places.blocks([bitext(pairs)]):
         alignment.add(block)
     return alignment
 
@@ -40,24 +40,24 @@ def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
 def test_a_stretch_out_of_step_is_found_with_distance_and_place(corpus, distance, first, last):
     (finding,) = examined(shifted(corpus, distance, first, last)).findings()
     assert (finding.kind, finding.severity) == ("misaligned", "problem")
-    lines = "1 line " if abs(distance) == 1 else f"{abs(distance)} lines "
-    assert lines + ("later" if distance > 0 else "earlier") in finding.what
-    assert abs(finding.tally.examples[0] - first) <= 15
-    assert abs(finding.tally.count - (last - first + 1)) <= 30
+    pairs = "1 pair " if abs(distance) == 1 else f"{abs(distance)} pairs "
+    assert pairs + ("later" if distance > 0 else "earlier") in finding.what
+    assert abs(lines(finding)[0] - first) <= 15
+    assert abs(finding.count - (last - first + 1)) <= 30
     assert ("the end" in finding.what) == (last == COUNT)
 
 
 def test_two_stretches_are_both_found(corpus):
     pairs = shifted(shifted(corpus, 1, 401, 900), -2, 1_301, 1_800)
     found = list(examined(pairs).findings())
-    assert [abs(f.tally.examples[0] - first) <= 15 for f, first in zip(found, (401, 1_301), strict=True)] == [True] * 2
-    assert ["1 line later" in found[0].what, "2 lines earlier" in found[1].what] == [True, True]
+    assert [abs(lines(f)[0] - first) <= 15 for f, first in zip(found, (401, 1_301), strict=True)] == [True] * 2
+    assert ["1 pair later" in found[0].what, "2 pairs earlier" in found[1].what] == [True, True]
 
 
 def test_distances_that_fit_less_well_are_not_told_too(corpus):
     twice = [pair for pair in corpus[:701] for _ in range(2)]
     (finding,) = examined(shifted(twice, 3, 501, 1_402)).findings()
-    assert "3 lines later" in finding.what
+    assert "3 pairs later" in finding.what
 
 
 def test_aligned_corpora_stay_far_from_the_threshold(corpus):
@@ -84,12 +84,12 @@ def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
     pairs = shifted(corpus[:1_009], -1, 501, 1_009)
     (whole,) = examined(pairs).findings()
     for size in (13, 97):
-        monkeypatch.setattr(report_module, "PAIRS_PER_BLOCK", size)
+        monkeypatch.setattr(places, "PAIRS_PER_BLOCK", size)
         alignment = examined(pairs)
         (finding,) = alignment.findings()
         assert all(stretch.steps == len(pairs) - 2 * FARTHEST for stretch in alignment.stretches)
-        assert finding.what.endswith("to the end, their targets 1 line earlier")
-        assert abs(finding.tally.examples[0] - whole.tally.examples[0]) <= 5
+        assert finding.what.endswith("to the end, their targets 1 pair earlier")
+        assert abs(lines(finding)[0] - lines(whole)[0]) <= 5
 
 
 def test_the_cumulative_sum_is_that_of_the_definition():

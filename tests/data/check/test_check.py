@@ -86,7 +86,7 @@ def test_a_planted_fault_is_found_with_its_share_and_nothing_else_is(corpus, nam
     assert name in kinds
     assert kinds <= {name} | followed_by
     assert only(found.findings, name).share == pytest.approx(share, abs=0.03)
-    assert only(found.findings, name).tally.examples
+    assert only(found.findings, name).examples
     assert "above" in found.verdict[-1]
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from dragoman.data.check import languages
-from dragoman.data.check.codes import close, known_code
 from dragoman.data.check.languages import (
     Languages,
     Sampled,
@@ -16,8 +15,10 @@ from dragoman.data.check.languages import (
     script,
     sure_language,
 )
-from dragoman.data.check.report import Block, Finding, PartReport, Side
-from tests.data.check.corpora import Pairs, bitext, clean, german, only
+from dragoman.data.check.places import Block
+from dragoman.data.check.report import Finding, PartReport, Side
+from dragoman.data.languages import close, known_code
+from tests.data.check.corpora import Pairs, bitext, clean, german, lines, only
 
 RUSSIAN = "Старая женщина со вчерашнего дня сидит перед вокзалом и ждёт поезда."
 
@@ -30,7 +31,7 @@ def corpus() -> Pairs:
 def findings(pairs: Pairs, *codes: str | None) -> list[Finding]:
     report = PartReport("train", "list", *(Side(code) for code in codes), pairs=len(pairs))
     looking = Languages(report)
-    for block in Block.each(bitext(pairs)):
+    for block in report.places.blocks([bitext(pairs)]):
         looking.add(block)
     return list(looking.findings())
 
@@ -69,8 +70,8 @@ def test_lines_in_another_language_are_told_with_their_numbers(corpus):
         pairs[place] = (pairs[place][0], text)
     finding = only(findings(pairs, "en", "fr"), "foreign")
     assert "target lines in de, not fr" in finding.what
-    assert finding.tally.examples == [1, 21, 41]
-    assert finding.tally.count >= 28
+    assert lines(finding) == [1, 21, 41]
+    assert finding.count >= 28
     # Three lines in 600 may be quotations, names or misjudged.
     pairs = list(corpus)
     pairs[:3] = [(source, text) for (source, _), text in zip(corpus, german(3), strict=False)]
@@ -93,7 +94,7 @@ def test_another_script_is_told_in_a_language_that_is_not_known(corpus):
     ]
     finding = only(findings(pairs, "en", "xx"), "foreign")
     assert "target lines in CYRILLIC, not LATIN" in finding.what
-    assert finding.tally.examples[0] == 4
+    assert lines(finding)[0] == 4
 
 
 @pytest.mark.parametrize(("share", "found"), [(0.01, 0.9), (0.1, 0.9), (0.3, 0.7)])

@@ -4,17 +4,18 @@ import random
 
 import pytest
 
-from dragoman.data.bitext import folded
-from dragoman.data.check import report as report_module
+from dragoman.config.data import CleaningConfig
+from dragoman.data.bitext import CleanedBitext, Corpus, folded
+from dragoman.data.check import check, places
 from dragoman.data.check.repeats import Repeats, overlaps, remaining
-from dragoman.data.check.report import Block, PartReport, Side
-from tests.data.check.corpora import Pairs, bitext, only
+from dragoman.data.check.report import PartReport, Side
+from tests.data.check.corpora import Pairs, bitext, lines, only
 
 
 def repeats(pairs: Pairs, part: str = "train") -> Repeats:
-    report = PartReport(part, part, Side(None), Side(None), usable=sum(bool(s and t) for s, t in pairs))
+    report = PartReport(part, part, Side(None), Side(None))
     found = Repeats(report)
-    for block in Block.each(bitext(pairs)):
+    for block in report.places.blocks([bitext(pairs)]):
         found.add(block)
     return found
 
@@ -26,7 +27,7 @@ def draw(count: int, seed: int) -> Pairs:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_repeated_pairs_and_further_translations(seed, monkeypatch):
-    monkeypatch.setattr(report_module, "PAIRS_PER_BLOCK", 13)
+    monkeypatch.setattr(places, "PAIRS_PER_BLOCK", 13)
     pairs = draw(211, seed)
     seen: set[tuple[str, str]] = set()
     sources: set[str] = set()
@@ -42,9 +43,9 @@ def test_repeated_pairs_and_further_translations(seed, monkeypatch):
         sources.add(folded(source))
     found = repeats(pairs)
     findings = list(found.findings())
-    duplicates, translations = (only(findings, kind).tally for kind in ("duplicates", "translations"))
-    assert (duplicates.count, duplicates.examples) == (len(again), again[:3])
-    assert (translations.count, translations.examples) == (len(further), further[:3])
+    duplicates, translations = (only(findings, kind) for kind in ("duplicates", "translations"))
+    assert (duplicates.count, lines(duplicates)) == (len(again), again[:3])
+    assert (translations.count, lines(translations)) == (len(further), further[:3])
     assert (found.report.different, found.report.different_sources) == (len(seen), len(sources))
 
 
@@ -60,6 +61,24 @@ def test_no_pairs_at_all_are_no_repeats():
     assert found.report.different == 0
 
 
+@pytest.mark.parametrize("rules", [{}, {"drop_repeated": False, "max_characters": 3, "max_copied": 0}])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_train_leaves_out_is_told_before(seed, rules):
+    """Reason by reason, as cleaning counts it in a training, over corpora that share pairs."""
+    rng, config = random.Random(seed), CleaningConfig(**rules)
+    texts = ["", " ", "Go.", "GO.", "Stay.", "one two three " * 7, "x\x07", "y\ufffd", *map(str, range(31))]
+    corpora = [[(rng.choice(texts), rng.choice(texts)) for _ in range(499)] for _ in range(2)]
+    held_out = {part: bitext([(rng.choice(texts), "z") for _ in range(7)]) for part in ("valid", "test")}
+    train = CleanedBitext([Corpus(bitext(pairs)) for pairs in corpora], config)
+    cleaned = train.cleaned(held_out=[part.cleaned() for part in held_out.values()])
+    kept = list(cleaned)
+    found = check(train, held_out=held_out)
+    assert found.parts[0].dropped == cleaned.report.dropped
+    assert len(cleaned.report.dropped) >= 5
+    assert f"leaves out {cleaned.report.dropped.total():,} of 998 pairs (" in found.verdict[0]
+    assert found.verdict[1].startswith(f"{len(set(kept)):,} different pairs") or not config.drop_repeated
+
+
 def test_overlaps_are_by_folded_source_as_in_training():
     parts = {
         "train": repeats([("Go.", "Va."), ("Stay.", "x"), ("go. ", "Pars."), ("Else", "y")]),
@@ -67,9 +86,9 @@ def test_overlaps_are_by_folded_source_as_in_training():
         "test": repeats([("far", "v"), ("Near", "u"), ("stay.", "t"), ("FAR", "v"), ("far ", "w")], "test"),
     }
     in_valid, in_test, leak = overlaps(parts)
-    assert [(f.kind, f.tally.examples) for f in (in_valid, in_test)] == [("overlap", [1, 3]), ("overlap", [2])]
+    assert [(f.kind, lines(f)) for f in (in_valid, in_test)] == [("overlap", [1, 3]), ("overlap", [2])]
     assert "2 pairs remain" in in_valid.advice
-    assert (leak.kind, leak.part, leak.tally.examples, leak.severity) == ("leak", "test", [1, 4, 5], "problem")
+    assert (leak.kind, leak.part, lines(leak), leak.severity) == ("leak", "test", [1, 4, 5], "problem")
     assert list(overlaps({"train": parts["valid"]})) == []
     assert remaining(parts) == 1
     assert remaining({"train": parts["train"], "test": parts["test"]}) == 3

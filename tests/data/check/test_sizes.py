@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from dragoman.data.check.report import Block, Distribution, PartReport, Side
+from dragoman.data.check.report import Distribution, PartReport, Side
 from dragoman.data.check.sizes import Sizes
-from tests.data.check.corpora import Pairs, bitext, only
+from tests.data.check.corpora import Pairs, bitext, lines, only
 
 
 def sizes(pairs: Pairs) -> Sizes:
-    found = Sizes(PartReport("train", "list", Side(None), Side(None)))
-    for block in Block.each(bitext(pairs)):
+    report = PartReport("train", "list", Side(None), Side(None))
+    found = Sizes(report)
+    for block in report.places.blocks([bitext(pairs)]):
         found.add(block)
     return found
 
@@ -55,7 +56,7 @@ USUAL = (
 def test_each_kind_is_named_with_its_lines(pair, kind):
     found = sizes([USUAL, pair, USUAL, pair, pair, pair])
     finding = only(found.findings(), kind)
-    assert (finding.tally.count, finding.tally.examples, finding.severity) == (4, [2, 4, 5], "problem")
+    assert (finding.count, lines(finding), finding.severity) == (4, [2, 4, 5], "problem")
     # Neither are few of many a problem, nor one or two.
     assert only(sizes([USUAL] * 997 + [pair] * 3).findings(), kind).severity == "note"
     assert only(sizes([USUAL] * 3 + [pair] * 2).findings(), kind).severity == "note"
@@ -70,4 +71,4 @@ def test_the_ratio_is_that_of_the_lengths():
     assert [report.ratio(percent) for percent in (5, 50, 95)] == [
         pytest.approx(value, rel=0.02) for value in (0.5, 2.0, 2.0)
     ]
-    assert (report.pairs, report.usable) == (4, 4)
+    assert report.pairs == 4

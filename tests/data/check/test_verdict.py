@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.check import training_warnings
-from dragoman.data.check.report import Finding, Tally
+from dragoman.data.check.report import Finding
 from dragoman.data.check.verdict import EXPECTATIONS, expectation, verdict
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def test_too_few_pairs_cannot_be_trained_on(pairs, held_out, trainable):
 
 def test_problems_come_first_and_notes_do_not_count():
     def finding(severity: str) -> Finding:
-        return Finding("x", severity, "pairs", Tally(1, [1]), 10, "do")
+        return Finding("x", severity, "pairs", 1, [], 10, "do")
 
     assert "the 2 problems" in verdict(50_000, [finding("problem")] * 2, words=12.0, split_off=True)[1][-1]
     assert "the problem above" in verdict(50_000, [finding("problem")], words=12.0, split_off=True)[1][-1]
@@ -74,3 +74,5 @@ def test_training_is_warned_of_few_pairs_and_of_a_test_that_leaks():
     assert "9,999 pairs" in few
     (leak,) = training_warnings(50_000, ["Go.", "Stay."], ["go. ", "Else", "STAY."])
     assert "2 of the 3 test sentences" in leak
+    (leak,) = training_warnings(50_000, ["a", "b"], ["c", "d", "e"], leaked=2)
+    assert "2 of the 3 test pairs have a source sentence that is trained on" in leak

@@ -1,0 +1,167 @@
+"""What the notebooks' recipes reach, beside the notebooks.
+
+    .venv/bin/python benchmarks/notebooks.py random [--epochs 14] [--without-feed-forward] [--notebook FILE]
+    .venv/bin/python benchmarks/notebooks.py standardised RUN [RUN ...]
+
+`random` is notebook B's experiment with our parts: 64 pairs of 100 random ids, the architecture and the optimizer of
+the recipe notebook-postnorm, and for each epoch the loss before its step. Where the notebook's text is found (FILE),
+its own classes learn the same pairs in turn, and are what ours are compared with; else it is what the notebook printed.
+Its decoder has no feed-forward network, since the line that should make one adds the positions again. That line is
+repaired, or with --without-feed-forward ours does the same.
+
+`standardised` translates the test pairs of runs, and prints BLEU as it is and without case and marks, which notebook D
+leaves out, so that models which write them can be compared with models that do not.
+"""
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.data.batching import Batch
+from dragoman.data.kinds import blank
+from dragoman.decoding.translator import Translator
+from dragoman.decoding.workers import available_workers
+from dragoman.evaluation import score
+from dragoman.model import Transformer
+from dragoman.model.layers import SinusoidalPositions
+from dragoman.run_directory import RunDirectory
+from dragoman.training.gradient import batch_loss
+from dragoman.training.optimizer import build_optimizer
+
+NOTEBOOK = Path(__file__).parents[2] / "shared" / "notebooks" / "B-postnorm-pytorch.txt"
+VOCABULARY, PAIRS, LENGTH = 5000, 64, 100
+PRINTED = dict(enumerate((8.677, 8.606, 8.556, 8.514, 8.480, 8.448, 8.418, 8.391, 8.368, 8.345), start=1)) | {
+    14: 8.240, 20: 8.077, 25: 7.933, 31: 7.746,
+}  # fmt: skip
+"""Losses that the notebook prints, its decoder as it is."""
+REPAIRED = {1: 8.683, 10: 7.971, 14: 7.643}
+"""The same of a run with its decoder repaired."""
+
+
+Pairs = tuple[Tensor, Tensor]
+
+
+class PositionsAgain(nn.Module):
+    """What the notebook's decoder has in place of a feed-forward network: x + positions."""
+
+    def __init__(self, positions: SinusoidalPositions):
+        super().__init__()
+        self.positions = positions
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.positions(0, x.size(1))
+
+
+def random_ids(seed: int) -> Pairs:
+    """The sources and the targets, as the notebook draws them."""
+    generator = torch.Generator().manual_seed(seed)
+    source, target = (torch.randint(1, VOCABULARY, (PAIRS, LENGTH), generator=generator) for _ in range(2))
+    return source, target
+
+
+def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
+    """The loss of each epoch, endlessly."""
+    source, target = pairs
+    model = Transformer(config.transformer(VOCABULARY, VOCABULARY)).train()
+    if not feed_forward:
+        for layer in model.decoder.layers:
+            layer.feed_forward = PositionsAgain(model.decoder.embedding.positions)
+    training = config.training
+    optimizer = build_optimizer(model, training.optimizer, betas=training.betas, eps=training.eps, weight_decay=0.0)
+    for group in optimizer.param_groups:
+        group["lr"] = training.learning_rate
+    # The notebook has no ids that begin and end a sentence: each predicts the next.
+    batch = Batch(source, target[:, :-1], target[:, 1:])
+    while True:
+        total, count = batch_loss(model, batch, pad_id=0, smoothing=training.label_smoothing)
+        loss = total / count
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
+    """The same, of the notebook's own classes in the sizes of ours."""
+    text = notebook.read_text(encoding="utf-8")
+    # From the line that begins a class to the next one that is not indented.
+    classes = re.findall(r"^class \w+.*\n(?:[ \t].*\n|\s*\n)+", text, re.MULTILINE)
+    code = "\n".join(classes)
+    if feed_forward:
+        code = code.replace("feed_forward = PositionalEncoding(", "feed_forward = PositionWiseFeedForward(")
+    made = {"torch": torch, "nn": nn, "math": math}
+    exec(compile(code, str(notebook), "exec"), made)
+    ours, (source, target) = config.transformer(VOCABULARY, VOCABULARY), pairs
+    sizes = ours.d_model, ours.num_heads, ours.num_encoder_layers, ours.d_ff
+    model = made["Transformer"](VOCABULARY, VOCABULARY, *sizes, LENGTH, ours.dropout).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0001, betas=(0.9, 0.98), eps=1e-9)
+    while True:
+        logits = model(source, target[:, :-1])
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=0)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def compare_random(arguments: argparse.Namespace) -> None:
+    """A line for each epoch."""
+    options = {"feed_forward": not arguments.without_feed_forward}
+    config = resolve(read_recipe("notebook-postnorm"), arguments.settings)
+    pairs = random_ids(arguments.seed)
+    torch.manual_seed(arguments.seed)
+    known = REPAIRED if options["feed_forward"] else PRINTED
+    ours, theirs = our_losses(config, pairs, **options), None
+    if arguments.notebook.is_file():
+        theirs = their_losses(config, arguments.notebook, pairs, **options)
+    print("| epoch | notebook | dragoman | difference |\n| ---: | ---: | ---: | ---: |")
+    for epoch in range(1, arguments.epochs + 1):
+        loss, reference = next(ours), next(theirs) if theirs else known.get(epoch)
+        difference = f"{100 * (loss / reference - 1):+.2f} %" if reference else ""
+        print(f"| {epoch} | {f'{reference:.3f}' if reference else ''} | {loss:.3f} | {difference} |", flush=True)
+
+
+def compare_standardised(arguments: argparse.Namespace) -> None:
+    """A row for each run."""
+    print("| run | test pairs | BLEU | BLEU standardised | token accuracy |\n| --- | ---: | ---: | ---: | ---: |")
+    standardise = blank("word", "lowercase").normalizer.normalize_str
+    for path in arguments.runs:
+        directory, loaded = RunDirectory(path), ModelDirectory.load(path)
+        config = resolve(read_recipe(str(directory.config)), [])
+        sources, references = zip(*directory.pairs("test"), strict=True)
+        tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
+        with Translator(loaded.model, *tokenizers, precision="auto", workers=available_workers()) as translator:
+            texts = [translation.text for translation in translator.translate(sources, config.decoding)]
+        plain = score(texts, references, with_ter=False).bleu
+        bare = score([*map(standardise, texts)], [*map(standardise, references)], with_ter=False).bleu
+        accuracy = json.loads(directory.evaluation.read_bytes())["token_accuracy"]
+        print(f"| {path} | {len(texts):,} | {plain:.1f} | {bare:.1f} | {100 * accuracy:.1f} % |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(required=True)
+    verb = verbs.add_parser("random")
+    verb.add_argument("settings", nargs="*", help="key=value, as for `dragoman train`")
+    verb.add_argument("--epochs", type=int, default=14)
+    verb.add_argument("--seed", type=int, default=1)
+    verb.add_argument("--without-feed-forward", action="store_true")
+    verb.add_argument("--notebook", type=Path, default=NOTEBOOK)
+    verb.set_defaults(run=compare_random)
+    verb = verbs.add_parser("standardised")
+    verb.add_argument("runs", type=Path, nargs="+")
+    verb.set_defaults(run=compare_standardised)
+    arguments = parser.parse_args()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Files of weights: whatever wraps the tensors is taken off, and nothing that is not tensors is read or run."""
+
+import pickle
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.errors import DataError, ResourceError
+from dragoman.interop import weights as module
+from dragoman.interop.notebooks import from_notebook
+from dragoman.interop.weights import named_tensors, read_weights
+from tests.interop.notebook_models import Sizes, random_weights
+
+
+@pytest.fixture(scope="module")
+def weights() -> dict[str, torch.Tensor]:
+    return random_weights("prenorm", Sizes())
+
+
+def assert_equal(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value.float(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("key", [None, "model_state_dict", "state_dict", "model"])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
+def test_what_training_loops_wrap_around_the_weights_is_taken_off(tmp_path, weights, key, prefix):
+    state = OrderedDict((prefix + name, value) for name, value in weights.items())
+    optimizer = {"state": {0: {"step": torch.tensor(3)}}, "param_groups": [{"lr": 0.1}]}
+    torch.save(state if key is None else {"epoch": 3, key: state, "optimizer_state_dict": optimizer}, tmp_path / "w.pt")
+    assert_equal(read_weights(tmp_path / "w.pt"), weights)
+
+
+def test_wrappers_of_single_modules_are_taken_off():
+    found = named_tensors({"encoder._orig_mod.layers.0.module.bias": torch.ones(1)}, "x")
+    assert list(found) == ["encoder.layers.0.bias"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_any_precision_becomes_float32(tmp_path, weights, dtype):
+    converted = {name: value.to(dtype) for name, value in weights.items()}
+    torch.save(converted, tmp_path / "w.pt")
+    assert_equal(read_weights(tmp_path / "w.pt"), converted)
+
+
+def test_parameters_of_a_live_model_are_copied(weights):
+    live = {name: torch.nn.Parameter(value.clone()) for name, value in weights.items()}
+    model = from_notebook(live, style="prenorm", num_heads=3)
+    with torch.no_grad():
+        live["projection_layer.proj.bias"].add_(1)
+    torch.testing.assert_close(model.projection.bias.data, weights["projection_layer.proj.bias"])
+
+
+class Hostile:
+    def __reduce__(self):
+        return (Path.touch, (Path("ran-on-load"),))
+
+
+def test_a_hostile_pickle_is_refused_without_running(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("model.pt").write_bytes(pickle.dumps({"a": Hostile()}))
+    torch.save({"fc.weight": Hostile()}, "zipped.pt")
+    torch.save({"model_state_dict": {"fc.weight": torch.ones(2)}, "epoch": Hostile()}, "beside.pt")
+    for file in ("model.pt", "zipped.pt", "beside.pt"):
+        with pytest.raises(DataError, match=f"{file} is refused"):
+            from_notebook(file, style="postnorm", num_heads=2)
+        assert not Path("ran-on-load").exists()
+        if file != "model.pt":
+            # The trap is a real one.
+            torch.load(file, weights_only=False)
+            Path("ran-on-load").unlink()
+
+
+def test_a_pickled_model_is_refused_with_what_to_save_instead(tmp_path):
+    torch.save(torch.nn.Linear(2, 3), tmp_path / "whole.pt")
+    with pytest.raises(DataError, match=r"run `torch.nn.modules.linear.Linear`; .*save `model.state_dict\(\)`"):
+        read_weights(tmp_path / "whole.pt")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is refused"),
+        (b"just text", "is refused"),
+        (b"PK\x03\x04 torn", "is refused"),
+        (b"\x89HDF\r\n\x1a\nrest", "cannot be read"),
+    ],
+)
+def test_a_file_that_holds_no_weights_is_refused(tmp_path, content, problem):
+    if content.startswith(b"\x89HDF"):
+        pytest.importorskip("h5py")
+    (tmp_path / "weights").write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        read_weights(tmp_path / "weights")
+
+
+def test_an_absent_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"none\.pt cannot be read: No such file"):
+        read_weights(tmp_path / "none.pt")
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (torch.eye(2).to_sparse(), "no dense tensor"),
+        (torch.ones(2, dtype=torch.int64), "no dense tensor"),
+        (torch.ones(2, dtype=torch.complex64), "no dense tensor"),
+        ("0.25", "no dense tensor"),
+        (None, "no dense tensor"),
+        ({"a": 1}, "no dense tensor"),
+        (torch.tensor([1.0, float("nan")]), "not finite"),
+        (torch.tensor([1.0, float("inf")], dtype=torch.float16), "not finite"),
+    ],
+)
+def test_what_is_no_dense_tensor_of_finite_numbers_is_named(value, problem):
+    with pytest.raises(DataError, match=f"here: `fc.bias` .*{problem}"):
+        named_tensors({"fc.weight": torch.ones(2, 2), "fc.bias": value}, "here")
+
+
+# ---- Keras -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keras(tmp_path) -> tuple[Path, dict[str, torch.Tensor]]:
+    """A file as Keras writes it of a compiled model, and what it holds of the model."""
+    h5py = pytest.importorskip("h5py")
+    weights = random_weights("keras", Sizes())
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        for name, value in weights.items():
+            file[name] = value.numpy()
+        file["optimizer/vars/0"] = np.int64(7)
+        file["optimizer/vars/1"] = np.ones((2, 3), np.float32)
+        file["metrics/mean/vars/0"] = np.float32(0.5)
+    return tmp_path / "model.weights.h5", weights
+
+
+def test_keras_files_are_read_without_the_optimizer(keras):
+    path, weights = keras
+    assert_equal(read_weights(path), weights)
+
+
+def test_a_keras_archive_holds_the_same(keras, tmp_path):
+    path, weights = keras
+    with zipfile.ZipFile(tmp_path / "model.keras", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("metadata.json", "{}")
+        archive.writestr("config.json", "{}")
+        archive.write(path, "model.weights.h5")
+    assert_equal(read_weights(tmp_path / "model.keras"), weights)
+    whole = (tmp_path / "model.keras").read_bytes()
+    for place in range(400, 40_000, 1301):
+        (tmp_path / "torn.keras").write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            read_weights(tmp_path / "torn.keras")
+        except DataError:
+            continue
+
+
+def test_bfloat16_of_keras_is_two_bytes_a_number(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    value = torch.randn(3, 5).bfloat16()
+    with h5py.File(tmp_path / "half.weights.h5", "w") as file:
+        written = file.create_dataset("layers/dense/vars/0", data=value.view(torch.int16).numpy().view("V2"))
+        written.attrs["dtype"] = "bfloat16"
+    assert_equal(read_weights(tmp_path / "half.weights.h5"), {"layers/dense/vars/0": value})
+
+
+@pytest.mark.parametrize("attribute", ["layer_names", "model_config"])
+def test_the_old_format_of_keras_is_explained(tmp_path, attribute):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "old.h5", "w") as file:
+        file["dense_33/dense_33/kernel:0"] = np.ones((2, 3), np.float32)
+        file.attrs[attribute] = "x"
+    with pytest.raises(DataError, match=r"old HDF5 format of Keras.*save_weights\(\"NAME.weights.h5\"\)"):
+        read_weights(tmp_path / "old.h5")
+
+
+def test_a_keras_file_that_points_elsewhere_is_not_followed(keras, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path, weights = keras
+    np.ones(5, np.float32).tofile(tmp_path / "elsewhere")
+    with h5py.File(path, "a") as file:
+        file.create_dataset("stolen", (5,), "f4", external=[(str(tmp_path / "elsewhere"), 0, 20)])
+        file["linked"] = h5py.ExternalLink(str(path), "layers/dense/vars/0")
+        layout = h5py.VirtualLayout((5,), "f4")
+        layout[:] = h5py.VirtualSource(str(path), "stolen", (5,))
+        file.create_virtual_dataset("virtual", layout)
+    assert_equal(read_weights(path), weights)
+
+
+def test_without_h5py_the_extra_is_named(keras, monkeypatch):
+    def refuse(name, **_):
+        raise ResourceError(f"{name}: pip install")
+
+    monkeypatch.setattr(module.extras, "load", refuse)
+    with pytest.raises(ResourceError, match="h5py: pip install"):
+        read_weights(keras[0])

@@ -1,0 +1,19 @@
+"""A translation that was looked at, for the tests of what is said of it and of its page."""
+
+import pytest
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.report import inspect_translation
+from dragoman.report.inspection import Inspection
+from tests.report.models import SOURCE, TARGET, small_model
+
+
+@pytest.fixture(scope="module")
+def model() -> ModelDirectory:
+    return small_model()
+
+
+@pytest.fixture(scope="module")
+def given(model: ModelDirectory) -> Inspection:
+    """Of a translation that was given."""
+    return inspect_translation(model, SOURCE, target=TARGET, beam_size=3)
