@@ -17,8 +17,11 @@ slow:  ## set up, then run the tests that take minutes
 lint:  ## set up, then check the style only
 	@$(PYTHON) tools/bootstrap.py lint $(ARGS)
 
-docs:  ## set up, then write the pages of docs/ that follow from the code
+docs:  ## set up, then write what of docs/ follows from the code
 	@$(PYTHON) tools/bootstrap.py docs $(ARGS)
+
+walk:  ## set up, then run the pages of docs/walk/ and write what they print
+	@$(PYTHON) tools/bootstrap.py walk $(ARGS)
 
 install:  ## set up only; extras by name: make install ARGS=bench
 	@$(PYTHON) tools/bootstrap.py install $(ARGS)
@@ -26,4 +29,4 @@ install:  ## set up only; extras by name: make install ARGS=bench
 clean:  ## remove .venv, build results and caches; keeps runs/
 	@$(PYTHON) tools/bootstrap.py clean
 
-.PHONY: help demo test slow lint docs install clean
+.PHONY: help demo test slow lint docs walk install clean

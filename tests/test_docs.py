@@ -1,5 +1,6 @@
 """The README tells the truth: its commands and its Python run, its links lead somewhere, its tables are complete."""
 
+import itertools
 import os
 import re
 import shlex
@@ -59,18 +60,26 @@ def test_the_python_of_the_readme_runs(folder):
     assert done.returncode == 0, done.stderr
 
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", *PAGES])
 def test_links_lead_to_files_that_exist(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub("```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert ((ROOT / page).parent / target).exists(), target
 
 
 def test_the_readme_leads_to_every_page():
     assert set(PAGES) <= set(re.findall(r"\]\(([^)#]+)", README))
+
+
+def test_the_walk_leads_from_chapter_to_chapter():
+    chapters = [page for page in PAGES if re.match(r"docs/walk/\d", page)]
+    index = (ROOT / "docs/walk/README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((\d[\w-]+\.md)\)", index) == [Path(page).name for page in chapters]
+    for page, following in itertools.pairwise(chapters):
+        assert f"]({Path(following).name})." in (ROOT / page).read_text(encoding="utf-8").split("\nNext: ")[1]
 
 
 @pytest.mark.parametrize("page", make_docs.pages(), ids=lambda path: path.name)

@@ -1,6 +1,6 @@
 """Set up `.venv` in this checkout and run one verb there. Needs nothing but Python 3.11 or newer.
 
-    python3 tools/bootstrap.py demo|test|slow|lint|docs [more arguments for it]
+    python3 tools/bootstrap.py demo|test|slow|lint|docs|walk [more arguments for it]
     python3 tools/bootstrap.py install [extra ...]
     python3 tools/bootstrap.py clean
 
@@ -55,7 +55,8 @@ VERBS = {
     "test": Verb(("test",), (("ruff", "check", "."), ("pytest", "-q", *PARALLEL))),
     "slow": Verb(("test",), (("pytest", "-q", "-m", "slow"),)),
     "lint": Verb(("test",), (("ruff", "check", "."),)),
-    "docs": Verb((), (("tools.make_docs",),)),
+    "docs": Verb(("test",), (("tools.make_docs",),)),
+    "walk": Verb(("test",), (("tools.make_walk",),)),
 }
 
 

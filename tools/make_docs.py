@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that follow from the code: commands, settings, recipes.
+"""Write the pages of docs/ that follow from the code: commands, settings, recipes; excerpts and links in others.
 
     python -m tools.make_docs
 
@@ -23,8 +23,8 @@ from dragoman.cli import app
 from dragoman.cli.app import describe
 from dragoman.config import RunConfig, recipe_names
 from dragoman.model.config import PRESETS, TransformerConfig
+from tools.pages import DOCS, up_to_date
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
 BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
 TYPES = {int: "whole number", float: "number", bool: "true, false", str: "text"}
@@ -225,7 +225,7 @@ def _first_line(documented: type) -> str:
 
 
 def main() -> None:
-    for path, text in pages().items():
+    for path, text in (pages() | up_to_date()).items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(DOCS.parent))
 

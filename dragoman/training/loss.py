@@ -24,7 +24,8 @@ def cross_entropy(
     """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
 
     Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary,
-    as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision.
+    as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision; sums and
+    probabilities are float32, or float64 where the states are.
     """
     counted = (targets != pad_id).flatten()
     states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
@@ -62,7 +63,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         with_gradient = grad_enabled and any(ctx.needs_input_grad)
         total = states.new_zeros((), dtype=torch.float64)
         states_grad = torch.empty_like(hidden) if with_gradient else None
-        weight_grad = torch.zeros_like(weight, dtype=torch.float32) if with_gradient else None
+        weight_grad = torch.zeros_like(weight, dtype=_at_least_float32(dtype)) if with_gradient else None
         bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
         rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
         rows -= rows % 2 if alpha else 0  # both predictions of a target are in one slice
@@ -83,7 +84,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                         bias_grad += grad.sum(0)
         ctx.save_for_backward(states_grad, weight_grad, bias_grad)
         ctx.dtypes = states.dtype, weight.dtype
-        return total.float()
+        return total.to(_at_least_float32(states.dtype))
 
     @staticmethod
     @once_differentiable
@@ -97,22 +98,22 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 def _slice_loss(
     logits: Tensor, target: Tensor, smoothing: float, alpha: float, *, with_gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """The summed loss of some rows, and its gradient with respect to their logits (float32).
+    """The summed loss of some rows, and its gradient with respect to their logits, in float32 at least.
 
     With p = softmax(z): loss = log sum exp z - (1 - smoothing) z_target - smoothing mean(z), and the gradient is
     p minus the smoothed target.
     """
     index = target.unsqueeze(1)
-    vocab = logits.size(1)
-    chosen = logits.gather(1, index).float()
-    mean = logits.mean(1, keepdim=True, dtype=torch.float32) if smoothing else 0.0
+    vocab, dtype = logits.size(1), _at_least_float32(logits.dtype)
+    chosen = logits.gather(1, index).to(dtype)
+    mean = logits.mean(1, keepdim=True, dtype=dtype) if smoothing else 0.0
     apart, towards = _divergence(logits) if alpha else (0.0, 0.0)
     if not with_gradient:
-        normaliser = logits.float().logsumexp(1, keepdim=True)
+        normaliser = logits.to(dtype).logsumexp(1, keepdim=True)
         return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart, None
-    probabilities = logits.softmax(1, dtype=torch.float32)
-    # Below the smallest float the loss of a token is cut at 87 nats; its gradient stays right.
-    log_chosen = probabilities.gather(1, index).clamp_min(torch.finfo(torch.float32).tiny).log()
+    probabilities = logits.softmax(1, dtype=dtype)
+    # Below the smallest float32 the loss of a token is cut at 87 nats; its gradient stays right.
+    log_chosen = probabilities.gather(1, index).clamp_min(torch.finfo(dtype).tiny).log()
     loss = (smoothing * (chosen - mean) - log_chosen).sum() + alpha * apart
     grad = probabilities.sub_(smoothing / vocab) if smoothing else probabilities
     grad = grad.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1))
@@ -125,8 +126,12 @@ def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:
     With d = log P - log Q, that of KL(P || Q) with respect to P's logits is P (d - KL(P || Q)), that of KL(Q || P)
     is P - Q.
     """
-    log_p, log_q = logits.unflatten(0, (-1, 2)).float().log_softmax(2).unbind(1)
+    log_p, log_q = logits.unflatten(0, (-1, 2)).log_softmax(2, dtype=_at_least_float32(logits.dtype)).unbind(1)
     p, q, d = log_p.exp(), log_q.exp(), log_p - log_q
     p_from_q, q_from_p = (p * d).sum(1, keepdim=True), -(q * d).sum(1, keepdim=True)
     grads = p * (d - p_from_q) + (p - q), q * (-d - q_from_p) + (q - p)
     return (p_from_q + q_from_p).sum() / 2, torch.stack(grads, 1).flatten(0, 1) / 2
+
+
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)

@@ -69,6 +69,14 @@ def test_value_and_gradients_are_those_of_torch(slices, shape, bias: bool, smoot
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_double_precision_stays_double(slices, smoothing: float):
+    tensors, targets = problem(67)
+    tensors = [each.detach().double().requires_grad_() for each in tensors]
+    assert ours(tensors, targets, smoothing)[0].dtype == torch.float64
+    assert torch.autograd.gradcheck(lambda *given: ours(list(given), targets, smoothing)[0], tensors)
+
+
 def test_one_slice_and_many_have_the_same_gradients(monkeypatch):
     tensors, targets = problem(61)
     whole = torch.autograd.grad(ours(tensors, targets, 0.1)[0], tensors)

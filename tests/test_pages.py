@@ -1,0 +1,222 @@
+"""Pages that hold code say what it prints, show our files as they are, and are the notebooks beside them."""
+
+import dataclasses
+import importlib.util
+import inspect
+import io
+import re
+from textwrap import dedent
+from typing import Literal, get_args, get_origin
+
+import nbformat
+import numpy as np
+import pytest
+from PIL import Image
+
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.model.dropout import Dropout
+from tools import make_walk, pages
+from tools.outputs import Output, same_picture, same_text, smaller
+
+CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
+
+
+@pytest.mark.parametrize("page", pages.runnable_pages(), ids=lambda path: path.stem)
+def test_a_page_prints_and_shows_what_it_says(page):
+    text = page.read_text(encoding="utf-8")
+    found = make_walk.run(text, page.parent)
+    for shown, output in zip(pages.shown_outputs(text, page.parent), found, strict=True):
+        assert shown.agrees(output), f"{page.name} says\n{shown.printed}\nbut now prints\n{output.printed}"
+
+
+@pytest.mark.parametrize("path", pages.up_to_date(), ids=lambda path: path.name)
+def test_excerpts_links_and_notebooks_follow_from_code_and_pages(path):
+    assert path.read_text(encoding="utf-8") == pages.up_to_date()[path], "run `make docs`"
+
+
+def test_every_picture_of_a_page_is_described_and_none_is_left_over():
+    for page in pages.runnable_pages():
+        described = re.findall(r"!\[([^]]*)\]\(", page.read_text(encoding="utf-8"))
+        assert all(len(text) > 20 for text in described), page
+    linked = {
+        name for page in pages.chapters() for name in re.findall(r"pictures/[\w-]+\.png", page.read_text("utf-8"))
+    }
+    assert linked == {f"pictures/{path.name}" for path in (pages.CHAPTERS / "pictures").iterdir()}
+
+
+def test_the_walk_is_small():
+    assert sum(path.stat().st_size for path in pages.CHAPTERS.rglob("*.*")) < 1_000_000
+
+
+def test_every_field_of_the_architecture_and_each_of_its_values_is_switched_on():
+    page = (pages.CHAPTERS / "7-variants.md").read_text(encoding="utf-8")
+    given = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
+    for field in dataclasses.fields(TransformerConfig):
+        if get_origin(field.type) is Literal:
+            for value in set(get_args(field.type)) - {field.default}:
+                assert f'{field.name}="{value}"' in page
+        elif field.name not in given:
+            assert f"{field.name}=" in page, field.name
+
+
+def test_the_readme_leads_from_each_section_and_equation_of_the_paper_to_code():
+    table = (pages.ROOT / "README.md").read_text(encoding="utf-8").split("| section of the paper")[1].split("\n\n")[0]
+    rows = dict(re.findall(r"^\| (\d[\d.]*)([^\n]*)", table, re.MULTILINE))
+    assert {"3.1", "3.2.1", "3.2.2", "3.2.3", "3.3", "3.4", "3.5", "5.1", "5.3", "5.4", "6.1"} <= rows.keys()
+    for row in rows.values():
+        assert re.search(r"\[`\w+`\]\(dragoman/[\w/]+\.py#L\d+\)", row), row
+    assert [number for number in "123" if f"equation {number}" in table] == ["1", "2", "3"]
+
+
+# --- excerpts, links, cells ------------------------------------------------------------------------
+
+
+def test_an_excerpt_is_what_the_file_has():
+    page = "```python dragoman/model/dropout.py Dropout.forward\nold\n```\n"
+    expected = dedent(inspect.getsource(Dropout.forward))
+    assert pages.refreshed(page, pages.ROOT) == f"```python dragoman/model/dropout.py Dropout.forward\n{expected}```\n"
+
+
+def test_a_link_leads_to_the_line_of_the_definition():
+    line = inspect.getsourcelines(Transformer.encode)[1]
+    for old in ("", "#L1"):
+        page = f"See [`Transformer.encode`](../dragoman/model/transformer.py{old})."
+        assert pages.refreshed(page, pages.DOCS) == page.replace(f"py{old})", f"py#L{line})")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "[`nothing`](dragoman/model/layers.py)",
+        "[`Norm.backward`](dragoman/model/layers.py#L3)",
+        "```python dragoman/model/layers.py nothing\n```",
+    ],
+)
+def test_what_is_not_defined_is_refused(page):
+    with pytest.raises(LookupError, match=r"layers\.py defines no `(nothing|Norm\.backward)`"):
+        pages.refreshed(page, pages.ROOT)
+
+
+def test_outputs_are_written_after_their_cells_and_replaced():
+    page, pictures = pages.with_outputs(CODE, [Output("42\n", b"one")], lambda number: f"pictures/new-{number}.png")
+    assert page == CODE.replace("7)\n```\n", "7)\n```\n\n```text\n42\n```\n\n![](pictures/new-1.png)\n")
+    described = page.replace("![]", "![The answer]")
+    page, pictures = pages.with_outputs(described, [Output("43\n", b"two")], lambda number: "pictures/other.png")
+    assert page == described.replace("42", "43")
+    assert pictures == {"pictures/new-1.png": b"two"}
+    assert pages.with_outputs(described, [Output()], str)[0] == CODE
+
+
+def test_a_notebook_has_the_text_the_cells_and_their_output(tmp_path):
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures/a.png").write_bytes(b"a picture")
+    shown = CODE.replace("7)\n```\n", "7)\n```\n\n```text\n42\n```\n\n![A](pictures/a.png)\n")
+    page = shown + "\nNext: [two](2-two.md).\n"
+    made = nbformat.reads(pages.to_json(pages.notebook(page, tmp_path)), as_version=4)
+    nbformat.validate(made)
+    kinds, sources = zip(*((cell.cell_type, cell.source) for cell in made.cells), strict=True)
+    assert kinds == ("markdown", "code", "markdown")
+    assert sources == ("Some text.", "print(6 * 7)", "More.\n\nNext: [two](2-two.ipynb).")
+    printed, picture = made.cells[1].outputs
+    assert printed.text == "42\n"
+    assert picture.data["image/png"] == "YSBwaWN0dXJl"  # base64
+    assert pages.shown_outputs(page, tmp_path) == [Output("42\n", b"a picture")]
+
+
+def test_a_cell_that_leaves_neither_text_nor_a_picture_is_refused():
+    for outputs in (
+        [nbformat.v4.new_output("stream", name="stderr", text="a warning")],
+        [nbformat.v4.new_output("execute_result", data={"text/plain": "42"}, execution_count=1)],
+        [nbformat.v4.new_output("display_data", data={"image/png": "YQ=="}) for _ in range(2)],
+    ):
+        with pytest.raises(ValueError, match=r"6 \* 7"):
+            make_walk.output_of(nbformat.v4.new_code_cell("6 * 7", outputs=outputs))
+
+
+# --- what agrees -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [
+        ("loss 2.345", "loss 2.345", True),
+        ("loss  2.345\n", "loss 2.346", True),  # rounded otherwise, other spaces
+        ("loss 2.345", "loss 2.347", False),
+        ("loss 2.345", "gain 2.345", False),
+        ("12.3% right", "12.4% right", True),
+        ("12.3% right", "12.6% right", False),
+        ("8 positions", "9 positions", False),  # counted, not measured
+        ("1,234 weights", "1,235 weights", False),
+        ("1.5e-05", "1.6e-05", True),
+        ("1.5e-05", "1.5e-04", False),
+        ("-0.50", "0.50", False),
+        ("1.00 2.00", "1.00", False),
+    ],
+)
+def test_texts_agree_but_for_the_last_digit_of_what_was_measured(one, other, agree):
+    assert same_text(one, other) is agree
+
+
+def png(dots: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(dots.astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_pictures_agree_if_they_look_the_same():
+    dots = np.random.default_rng(1).integers(0, 256, (31, 37, 3))
+    assert same_picture(png(dots), png(np.clip(dots + 3, 0, 255)))
+    assert not same_picture(png(dots), png(dots[::-1]))
+    assert not same_picture(png(dots), png(dots[:-1]))
+
+
+def test_outputs_agree_in_text_and_picture():
+    black, white = (png(np.full((5, 7, 3), shade)) for shade in (0, 255))
+    assert Output("a", black).agrees(Output("a", black))
+    for other in (Output("b", black), Output("a", white), Output("a")):
+        assert not Output("a", black).agrees(other)
+        assert not other.agrees(Output("a", black))
+
+
+def test_a_smaller_picture_looks_the_same():
+    ramp = np.linspace(0, 255, 101 * 103 * 3).reshape(101, 103, 3)
+    assert same_picture(png(ramp), smaller(png(ramp)))
+
+
+# --- the task of the walk --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counting():
+    spec = importlib.util.spec_from_file_location("counting", pages.CHAPTERS / "counting.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("number", "english", "french"),
+    [
+        (0, "zero", "zéro"),
+        (17, "seventeen", "dix sept"),
+        (21, "twenty one", "vingt et un"),
+        (71, "seventy one", "soixante et onze"),
+        (79, "seventy nine", "soixante dix neuf"),
+        (80, "eighty", "quatre vingts"),
+        (81, "eighty one", "quatre vingt un"),
+        (91, "ninety one", "quatre vingt onze"),
+        (100, "one hundred", "cent"),
+        (200, "two hundred", "deux cents"),
+        (203, "two hundred and three", "deux cent trois"),
+        (1001, "one thousand and one", "mille un"),
+        (2380, "two thousand three hundred and eighty", "deux mille trois cent quatre vingts"),
+        (9999, "nine thousand nine hundred and ninety nine", "neuf mille neuf cent quatre vingt dix neuf"),
+    ],
+)
+def test_numbers_are_spelled_as_they_are_said(counting, number, english, french):
+    assert (counting.english(number), counting.french(number)) == (english, french)
+
+
+def test_every_number_has_a_name_of_its_own(counting):
+    for name in (counting.english, counting.french):
+        assert len({name(number) for number in range(counting.LARGEST + 1)}) == counting.LARGEST + 1

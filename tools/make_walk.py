@@ -1,0 +1,83 @@
+"""Run the guided walk (docs/walk/) and docs/errata.md, and write what they print into them and into the notebooks.
+
+    python -m tools.make_walk [page ...]
+
+Tests run the notebooks again and compare.
+"""
+
+import base64
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+from tools.outputs import Output, smaller
+from tools.pages import ROOT, notebook, runnable_pages, shown_outputs, up_to_date, with_outputs
+
+LONGEST = 600  # seconds that a cell, or the start of a kernel, may take on a busy machine
+
+
+def run(page: str, folder: Path) -> list[Output]:
+    """Run the cells of a page that lies in `folder`, as a notebook in a kernel of its own.
+
+    Raises `nbclient.exceptions.CellExecutionError` for a cell that fails.
+    """
+    made = notebook(page, folder, with_output=False)
+    # In the checkout that the page is of, and on one thread: the same sums in the same order.
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as scratch:
+        # Through files of this user, where the system can, instead of ports that are open to all.
+        through = {"transport": "ipc", "ip": f"{scratch}/kernel"} if os.name == "posix" else {}
+        config = Config(AsyncKernelManager=through)
+        place = {"metadata": {"path": str(folder)}}
+        client = NotebookClient(made, config=config, timeout=LONGEST, startup_timeout=LONGEST, resources=place)
+        client.execute(env=environment)
+    return [output_of(cell) for cell in made.cells if cell.cell_type == "code"]
+
+
+def output_of(cell: NotebookNode) -> Output:
+    """What a cell that was run has printed and shown."""
+    pictures = [each for each in cell.outputs if "image/png" in each.get("data", {})]
+    others = [each for each in cell.outputs if each not in pictures]
+    for each in others:
+        if each.get("name") != "stdout":
+            raise ValueError(f"A cell leaves something that is neither printed nor a picture: {each}\n{cell.source}")
+    if len(pictures) > 1:
+        raise ValueError(f"A cell shows {len(pictures)} pictures, and the page has room for one:\n{cell.source}")
+    return Output(
+        "".join(each.text for each in others),
+        smaller(base64.b64decode(pictures[0].data["image/png"])) if pictures else None,
+    )
+
+
+def make(path: Path) -> None:
+    """Run one page and write its outputs into it, and its pictures beside it; what still agrees stays as it is."""
+    page = path.read_text(encoding="utf-8")
+    pairs = zip(shown_outputs(page, path.parent), run(page, path.parent), strict=True)
+    outputs = [shown if shown.agrees(found) else found for shown, found in pairs]
+    page, pictures = with_outputs(page, outputs, lambda number: f"pictures/{path.stem}-{number}.png")
+    for name, data in pictures.items():
+        (path.parent / name).write_bytes(data)
+    path.write_text(page, encoding="utf-8")
+
+
+def chosen(names: list[str]) -> Iterator[Path]:
+    """The pages of these names, all of them without names."""
+    known = {path.stem: path for path in runnable_pages()}
+    for name in names or known:
+        if Path(name).stem not in known:
+            sys.exit(f"There is no page {name}; choose from {', '.join(known)}.")
+        yield known[Path(name).stem]
+
+
+if __name__ == "__main__":
+    for page in chosen(sys.argv[1:]):
+        make(page)
+        print(f"ran {page.relative_to(ROOT)}")
+    for path, text in up_to_date().items():
+        path.write_text(text, encoding="utf-8")

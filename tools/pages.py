@@ -1,0 +1,171 @@
+"""Pages of docs/ that hold code: cells with what they print, excerpts of our files, links to our functions.
+
+A page is Markdown and its own source. What follows from the code is written back into it:
+
+- after a block of ```python stands what it prints, a block of ```text, and what it shows, a link to `pictures/`;
+- a block of ```python FILE NAME holds the definition of NAME in FILE;
+- a link [`NAME`](FILE.py) leads to the line on which FILE defines NAME.
+
+The page as a notebook has the same cells, with the same output.
+"""
+
+import ast
+import base64
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import dedent
+
+import nbformat
+from nbformat import NotebookNode, v4
+
+from tools.outputs import Output
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+CHAPTERS = DOCS / "walk"
+
+CELL = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n"
+    r"(\n```text\n(?P<printed>.*?)^```\n)?"
+    r"(\n!\[(?P<alt>[^]]*)\]\((?P<picture>pictures/[^)]+)\)\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+EXCERPT = re.compile(r"^```python (?P<file>\S+) (?P<name>[\w.]+)\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[`(?P<name>[\w.]+)`\]\((?P<file>[\w./-]+\.py)(#L\d+)?\)")
+CHAPTER_LINK = re.compile(r"\]\((\d-[\w-]+)\.md")
+
+
+def runnable_pages() -> list[Path]:
+    """Those whose cells are run."""
+    return [*chapters(), DOCS / "errata.md"]
+
+
+def chapters() -> list[Path]:
+    """The pages of the walk, in their order; each is a notebook too."""
+    return sorted(CHAPTERS.glob("[0-9]-*.md"))
+
+
+def pages_with_links() -> list[Path]:
+    """Those with links to the lines of functions."""
+    return [ROOT / "README.md", CHAPTERS / "README.md", *runnable_pages()]
+
+
+def up_to_date() -> dict[Path, str]:
+    """What follows from the code and the pages without running them: for each file the text that it should have."""
+    pages = {path: refreshed(path.read_text(encoding="utf-8"), path.parent) for path in pages_with_links()}
+    notebooks = {path.with_suffix(".ipynb"): to_json(notebook(pages[path], path.parent)) for path in chapters()}
+    return pages | notebooks
+
+
+# --- excerpts and links ----------------------------------------------------------------------------
+
+
+def refreshed(page: str, folder: Path) -> str:
+    """The page, which lies in `folder`, with its excerpts and links as our files are now."""
+
+    def excerpt(match: re.Match) -> str:
+        file = ROOT / match["file"]
+        first, last = definition(file, match["name"])
+        lines = dedent("\n".join(file.read_text(encoding="utf-8").split("\n")[first - 1 : last]))
+        return f"```python {match['file']} {match['name']}\n{lines}\n```"
+
+    def link(match: re.Match) -> str:
+        line = definition(folder / match["file"], match["name"])[0]
+        return f"[`{match['name']}`]({match['file']}#L{line})"
+
+    return LINK.sub(link, EXCERPT.sub(excerpt, page))
+
+
+def definition(file: Path, name: str) -> tuple[int, int]:
+    """First and last line of what a file defines as `name`, such as `f`, `Class.method` or `CONSTANT`.
+
+    Raises `LookupError` if it does not.
+    """
+    node: ast.AST = ast.parse(file.read_text(encoding="utf-8"))
+    for part in name.split("."):
+        found = [child for child in node.body if part in defined_names(child)]
+        if not found:
+            raise LookupError(f"{os.path.relpath(file, ROOT)} defines no `{name}`; a page of docs/ shows it.")
+        node = found[0]
+    return node.lineno, node.end_lineno
+
+
+def defined_names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+# --- cells -----------------------------------------------------------------------------------------
+
+
+def shown_outputs(page: str, folder: Path) -> list[Output]:
+    """What the page says that its cells print and show; a picture whose file is missing is not shown."""
+    outputs = []
+    for cell in CELL.finditer(page):
+        picture = folder / (cell["picture"] or "none")
+        outputs.append(Output(cell["printed"] or "", picture.read_bytes() if picture.is_file() else None))
+    return outputs
+
+
+def with_outputs(
+    page: str, outputs: Sequence[Output], name_picture: Callable[[int], str]
+) -> tuple[str, dict[str, bytes]]:
+    """The page with these outputs of its cells, and its pictures by file; `name_picture` names the new ones.
+
+    A picture keeps its name and the text that describes it.
+    """
+    remaining, pictures = iter(outputs), {}
+
+    def cell(match: re.Match) -> str:
+        output = next(remaining)
+        text = f"```python\n{match['code']}```\n"
+        if output.printed:
+            text += f"\n```text\n{output.printed}```\n"
+        if output.picture:
+            name = match["picture"] or name_picture(len(pictures) + 1)
+            pictures[name] = output.picture
+            text += f"\n![{match['alt'] or ''}]({name})\n"
+        return text
+
+    return CELL.sub(cell, page), pictures
+
+
+def notebook(page: str, folder: Path, *, with_output: bool = True) -> NotebookNode:
+    """The page as a Jupyter notebook."""
+    cells, end = [], 0
+    for match, output in zip(CELL.finditer(page), shown_outputs(page, folder), strict=True):
+        cells += _markdown(page[end : match.start()])
+        cells.append(v4.new_code_cell(match["code"].rstrip("\n")))
+        if with_output:
+            cells[-1].outputs = _outputs(output)
+        end = match.end()
+    cells += _markdown(page[end:])
+    for number, cell in enumerate(cells, start=1):
+        cell.id = f"cell-{number}"  # not random, so that the same page gives the same file
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made = v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    nbformat.validate(made)
+    return made
+
+
+def to_json(notebook: NotebookNode) -> str:
+    """A notebook as the text of its file."""
+    return nbformat.writes(notebook) + "\n"
+
+
+def _markdown(text: str) -> list[NotebookNode]:
+    text = EXCERPT.sub(r"```python\n\g<lines>```", text)
+    text = CHAPTER_LINK.sub(r"](\1.ipynb", text)
+    return [v4.new_markdown_cell(text.strip())] if text.strip() else []
+
+
+def _outputs(output: Output) -> list[NotebookNode]:
+    made = [v4.new_output("stream", name="stdout", text=output.printed)] if output.printed else []
+    if output.picture:
+        data = {"image/png": base64.b64encode(output.picture).decode()}
+        made.append(v4.new_output("display_data", data=data))
+    return made
