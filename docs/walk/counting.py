@@ -1,7 +1,7 @@
 """The small task of chapters 5 to 7: numbers in words, from English to French, learnt in seconds.
 
-A language of some thirty words, and yet no translation word by word: 71 is "sixty and eleven" in French, 97 is "four twenty
-seventeen". Hyphens are left out, for a word is a token here.
+A language of some thirty words, and yet no translation word by word: 71 is "sixty and eleven" in French, 97 is "four
+twenty seventeen". Hyphens are left out, for a word is a token here.
 """
 
 import random
