@@ -15,8 +15,6 @@ leaves out, so that models which write them can be compared with models that do 
 
 import argparse
 import json
-import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,8 +33,8 @@ from dragoman.model.layers import SinusoidalPositions
 from dragoman.run_directory import RunDirectory
 from dragoman.training.gradient import batch_loss
 from dragoman.training.optimizer import build_optimizer
+from peers.notebooks import POSTNORM, definitions
 
-NOTEBOOK = Path(__file__).parents[2] / "shared" / "notebooks" / "B-postnorm-pytorch.txt"
 VOCABULARY, PAIRS, LENGTH = 5000, 64, 100
 PRINTED = dict(enumerate((8.677, 8.606, 8.556, 8.514, 8.480, 8.448, 8.418, 8.391, 8.368, 8.345), start=1)) | {
     14: 8.240, 20: 8.077, 25: 7.933, 31: 7.746,
@@ -91,14 +89,7 @@ def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterat
 
 def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
     """The same, of the notebook's own classes in the sizes of ours."""
-    text = notebook.read_text(encoding="utf-8")
-    # From the line that begins a class to the next one that is not indented.
-    classes = re.findall(r"^class \w+.*\n(?:[ \t].*\n|\s*\n)+", text, re.MULTILINE)
-    code = "\n".join(classes)
-    if feed_forward:
-        code = code.replace("feed_forward = PositionalEncoding(", "feed_forward = PositionWiseFeedForward(")
-    made = {"torch": torch, "nn": nn, "math": math}
-    exec(compile(code, str(notebook), "exec"), made)
+    made = definitions(notebook, feed_forward=feed_forward)
     ours, (source, target) = config.transformer(VOCABULARY, VOCABULARY), pairs
     sizes = ours.d_model, ours.num_heads, ours.num_encoder_layers, ours.d_ff
     model = made["Transformer"](VOCABULARY, VOCABULARY, *sizes, LENGTH, ours.dropout).train()
@@ -154,7 +145,7 @@ def main() -> None:
     verb.add_argument("--epochs", type=int, default=14)
     verb.add_argument("--seed", type=int, default=1)
     verb.add_argument("--without-feed-forward", action="store_true")
-    verb.add_argument("--notebook", type=Path, default=NOTEBOOK)
+    verb.add_argument("--notebook", type=Path, default=POSTNORM)
     verb.set_defaults(run=compare_random)
     verb = verbs.add_parser("standardised")
     verb.add_argument("runs", type=Path, nargs="+")

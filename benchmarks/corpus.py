@@ -1,0 +1,34 @@
+"""The same sentence pairs, cut into the same tokens, for all who are compared."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.config import RunConfig, resolve
+from dragoman.data.bitext import Bitext
+from dragoman.data.preparation import PreparedData, prepare
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Prepared pairs, and the settings that they were prepared with."""
+
+    config: RunConfig
+    data: PreparedData
+
+    @property
+    def vocab_size(self) -> int:
+        """Of the one vocabulary that both sides share."""
+        return self.data.source_tokenizer.vocab_size
+
+
+@contextmanager
+def prepared(source: str, target: str, *, size: str, settings: list[str]) -> Iterator[Corpus]:
+    """8,000 shared BPE tokens, 4,096 target tokens a batch, unless `settings` say otherwise."""
+    defaults = [f"size={size}", "tokenizer.vocab_size=8000", "data.held_out=100", "training.max_tokens=4096"]
+    config = resolve({}, [*defaults, *settings])
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(Bitext.open(source, target).cleaned(), config, Path(folder))
+        yield Corpus(config, PreparedData.open(Path(folder), config))

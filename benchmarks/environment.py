@@ -1,0 +1,60 @@
+"""An environment for each benchmark: made once, with pinned versions, beside the one that Dragoman is developed in.
+
+environments/NAME.txt says what is installed into `benchmarks/.venv-NAME`. What it does not ask for, torch first, is
+found where it is already installed: in the environment of the interpreter that the command was started with, which is
+left as it is. Dragoman is the one of this checkout.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+HERE = Path(__file__).resolve().parent
+CONSTRAINTS = HERE.parent / "constraints.txt"
+
+
+def enter(name: str) -> None:
+    """Go on in the environment `name`: this process is replaced by the same command there."""
+    path = python(name)
+    if Path(sys.prefix) != path.parents[1]:
+        sys.stdout.flush()
+        os.execv(path, [str(path), *sys.argv])
+
+
+def python(name: str) -> Path:
+    """The interpreter of the environment `name`, which is made if it is not there as its list says."""
+    folder = HERE / f".venv-{name}"
+    found = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if Path(sys.prefix) == folder:
+        return found
+    # Where torch is, the rest of the running environment is too.
+    outside = Path(find_spec("torch").origin).parents[1]
+    listed = HERE / "environments" / f"{name}.txt"
+    parts = [listed.read_bytes(), CONSTRAINTS.read_bytes(), f"{outside} {sys.version}".encode()]
+    stamp, made_of = folder / "made-of", hashlib.sha256(b"\0".join(parts)).hexdigest()
+    if not stamp.is_file() or stamp.read_text() != made_of:
+        print(f"Making {folder} from {listed}: once, for some minutes.", file=sys.stderr)
+        _run([sys._base_executable, "-m", "venv", "--clear", folder])
+        (_packages(folder) / "outside.pth").write_text(f"{HERE.parent}\n{outside}\n", encoding="utf-8")
+        _run([found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", listed])
+        stamp.write_text(made_of)
+    return found
+
+
+def _packages(folder: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+
+
+def _run(command: list[str | Path]) -> None:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    if done.returncode:
+        _fail(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+
+
+def _fail(text: str) -> NoReturn:
+    sys.exit(f"An environment for peers could not be made:\n{text}")

@@ -1,0 +1,89 @@
+"""MarianMTModel of `transformers`, made to compute what a Transformer of ours computes, and its search."""
+
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from dragoman.model import Transformer, TransformerConfig
+
+ENCODER = {
+    "self_attention.query": "self_attn.q_proj", "self_attention.key": "self_attn.k_proj",
+    "self_attention.value": "self_attn.v_proj", "self_attention.output": "self_attn.out_proj",
+    "feed_forward.inner": "fc1", "feed_forward.outer": "fc2",
+    "residuals.0.norm": "self_attn_layer_norm", "residuals.1.norm": "final_layer_norm",
+}  # fmt: skip
+DECODER = ENCODER | {
+    "cross_attention.query": "encoder_attn.q_proj", "cross_attention.key": "encoder_attn.k_proj",
+    "cross_attention.value": "encoder_attn.v_proj", "cross_attention.output": "encoder_attn.out_proj",
+    "residuals.1.norm": "encoder_attn_layer_norm", "residuals.2.norm": "final_layer_norm",
+}  # fmt: skip
+
+
+def marian_like(config: TransformerConfig) -> MarianMTModel:
+    """A MarianMTModel of the same sizes and special ids, with fresh weights."""
+    return MarianMTModel(
+        MarianConfig(
+            vocab_size=config.target_vocab_size,
+            d_model=config.d_model,
+            encoder_layers=config.num_encoder_layers,
+            decoder_layers=config.num_decoder_layers,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            activation_function=config.activation,
+            dropout=config.dropout,
+            attention_dropout=0.0,
+            activation_dropout=0.0,
+            scale_embedding=config.scale_embeddings,
+            pad_token_id=config.pad_id,
+            eos_token_id=config.eos_id,
+            decoder_start_token_id=config.bos_id,
+            forced_eos_token_id=None,
+        )
+    )
+
+
+def with_weights_of(model: Transformer) -> MarianMTModel:
+    """The same function as a MarianMTModel; `model` must have Marian's architecture."""
+    config = model.config
+    assert (config.norm_order, config.positions) == ("post", "sinusoidal-concatenated"), "not Marian's architecture"
+    marian, ours = marian_like(config), model.state_dict()
+    named = {"model.shared.weight": ours["decoder.embedding.table.weight"]}
+    if config.projection_bias:
+        named["final_logits_bias"] = ours["projection.bias"][None]
+    for stack, table in (("encoder", ENCODER), ("decoder", DECODER)):
+        for layer in range(len(getattr(model, stack).layers)):
+            for name, theirs in table.items():
+                for part, their_part in (
+                    ("weight", "weight"),
+                    ("gain", "weight"),
+                    ("bias", "bias"),
+                ):
+                    if (value := ours.get(f"{stack}.layers.{layer}.{name}.{part}")) is not None:
+                        named[f"model.{stack}.layers.{layer}.{theirs}.{their_part}"] = value
+    missing, unexpected = marian.load_state_dict(named, strict=False)
+    assert not unexpected, unexpected
+    assert not [n for n in missing if "embed" not in n and n not in ("lm_head.weight", "final_logits_bias")], missing
+    marian.tie_weights()
+    return marian.eval()
+
+
+@torch.inference_mode()
+def _marian_translate(marian, tokenizers, sentences: list[str], beams: int, batch_size: int) -> list[str]:
+    source, target = tokenizers
+    encoded = source.encode_batch([s.strip() for s in sentences])
+    order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
+    results = [""] * len(sentences)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        width = len(encoded[rows[0]]) + 1
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        for row, index in zip(ids, rows, strict=True):
+            row[: len(encoded[index]) + 1] = torch.tensor([*encoded[index], marian.config.eos_token_id])
+        out = marian.generate(
+            input_ids=ids, attention_mask=ids != 0, num_beams=beams, do_sample=False,
+            max_new_tokens=2 * (width - 1) + 20,
+        )  # fmt: skip
+        for index, text in zip(rows, target.decode_batch(out.tolist()), strict=True):
+            results[index] = text
+    return results

@@ -1,0 +1,158 @@
+"""Contestants in turn, and the one table that all benchmarks print."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+OURS = "Dragoman"
+"""What the names of our own rows begin with; all others are peers."""
+
+
+@dataclass
+class Contestant:
+    """What is measured, and the settings among which it may be at its best."""
+
+    name: str
+    settings: dict[str, Callable[[], float]]
+    """By name, what to run: it returns a rate, or the time that it took."""
+    about: dict[str, str] = field(default_factory=dict)
+    """What else there is to say, by the heading of its column."""
+
+
+@dataclass
+class Row:
+    """What was measured of a contestant."""
+
+    name: str
+    setting: str
+    values: list[float]
+    tried: dict[str, float] = field(default_factory=dict)
+    """One value of each setting, from the trial."""
+    about: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Table:
+    """The rows of one comparison; the largest value is the best, or the smallest if they are `times`."""
+
+    title: str
+    unit: str
+    rows: list[Row]
+    packages: Sequence[str] = ()
+    """Whose versions matter."""
+    notes: list[str] = field(default_factory=list)
+    times: bool = False
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+    """Processes that wanted to run in the minute before."""
+
+    @property
+    def best_peer(self) -> float | None:
+        """The median of the fastest contestant that is not ours."""
+        medians = [statistics.median(row.values) for row in self.rows if not row.name.startswith(OURS)]
+        return (min if self.times else max)(medians, default=None)
+
+    def to_dict(self) -> dict:
+        """For JSON."""
+        rows = [asdict(row) | {"median": statistics.median(row.values), "ratio": self._ratio(row)} for row in self.rows]
+        told = {"title": self.title, "unit": self.unit, "rows": rows, "notes": self.notes}
+        return told | {"machine": machine(), "load": self.load, "versions": self._versions()}
+
+    def __str__(self) -> str:
+        headings = [*dict.fromkeys(heading for row in self.rows for heading in row.about)]
+        spread = "90 % take at most" if self.times else "lowest to highest"
+        head = ["", "setting", self.unit, spread, "of the fastest peer", *headings]
+        lines = [head, ["---", "---", "---:", "---:", "---:", *("---:" for _ in headings)]]
+        for row in sorted(self.rows, key=lambda row: statistics.median(row.values), reverse=not self.times):
+            ratio = self._ratio(row)
+            cells = [row.name, row.setting, number(statistics.median(row.values)), self._spread(row.values)]
+            lines.append([*cells, f"{ratio:.2f}" if ratio else "", *(row.about.get(h, "") for h in headings)])
+        return "\n".join([self.title, "", *(f"| {' | '.join(line)} |" for line in lines), "", *self._below(), ""])
+
+    def _spread(self, values: list[float]) -> str:
+        if self.times:
+            return number(statistics.quantiles(values, n=10)[-1] if len(values) > 1 else values[0])
+        return f"{number(min(values))} to {number(max(values))}"
+
+    def _ratio(self, row: Row) -> float | None:
+        return statistics.median(row.values) / self.best_peer if self.best_peer else None
+
+    def _below(self) -> list[str]:
+        tried = [
+            f"{row.name} was tried with " + ", ".join(f"{name} {number(value)}" for name, value in row.tried.items())
+            for row in self.rows
+            if len(row.tried) > 1
+        ]
+        versions = ", ".join(map(" ".join, self._versions().items()))
+        load = f"load {self.load:.1f} at the start"
+        return [*self.notes, *tried, f"{machine()}, {load}; {versions}"]
+
+    def _versions(self) -> dict[str, str]:
+        return {name: found for name in ("torch", *self.packages) if (found := installed(name))}
+
+
+def tournament(contestants: list[Contestant], rounds: int) -> list[Row]:
+    """Each contestant at its best setting, one after the other, round by round."""
+    rows, chosen = [], []
+    for contestant in contestants:
+        tried = {}
+        for name, run in contestant.settings.items():
+            run()  # warms up
+            tried[name] = run() if len(contestant.settings) > 1 else 0.0
+        best = max(tried, key=tried.get)
+        chosen.append(contestant.settings[best])
+        rows.append(Row(contestant.name, best, [], tried, contestant.about))
+    for _ in range(rounds):
+        for row, run in zip(rows, chosen, strict=True):
+            row.values.append(run())
+    return rows
+
+
+def rate(action: Callable[[], int]) -> float:
+    """How many a second: `action` returns how many it did."""
+    started = time.perf_counter()
+    done = action()
+    return done / (time.perf_counter() - started)
+
+
+def number(value: float) -> str:
+    """With three digits at least."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def installed(package: str) -> str | None:
+    """Its version, None if it is not there."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def machine() -> str:
+    """The processor, the cores that may be used, and the threads of each process."""
+    import torch
+
+    found = Path("/proc/cpuinfo")
+    lines = found.read_text(encoding="utf-8").splitlines() if found.is_file() else []
+    told = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
+    name = told.get("model name") or platform.processor() or platform.machine()
+    family = f" (family {told['cpu family']}, model {told['model']})" if "cpu family" in told else ""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}{family}, {cores} cores, {torch.get_num_threads()} threads"
+
+
+def add_options(parser: argparse.ArgumentParser, *, rounds: int = 5) -> None:
+    """What all commands understand."""
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"(default {rounds})")
+    parser.add_argument("--json", action="store_true", help="print figures instead of tables")
+
+
+def show(tables: list[Table], *, as_json: bool) -> None:
+    """Print them, the JSON as a list."""
+    print(json.dumps([table.to_dict() for table in tables]) if as_json else "\n\n".join(map(str, tables)))
