@@ -49,8 +49,8 @@ class Table:
     """Whose versions matter."""
     notes: list[str] = field(default_factory=list)
     times: bool = False
-    load: float = field(default_factory=lambda: os.getloadavg()[0])
-    """Processes that wanted to run in the minute before."""
+    machine: str = field(default_factory=lambda: machine())
+    """What it was measured on, and how busy that was."""
 
     @property
     def best_peer(self) -> float | None:
@@ -62,7 +62,7 @@ class Table:
         """For JSON."""
         rows = [asdict(row) | {"median": statistics.median(row.values), "ratio": self._ratio(row)} for row in self.rows]
         told = {"title": self.title, "unit": self.unit, "rows": rows, "notes": self.notes}
-        return told | {"machine": machine(), "load": self.load, "versions": self._versions()}
+        return told | {"machine": self.machine, "versions": self._versions()}
 
     def __str__(self) -> str:
         headings = [*dict.fromkeys(heading for row in self.rows for heading in row.about)]
@@ -90,8 +90,7 @@ class Table:
             if len(row.tried) > 1
         ]
         versions = ", ".join(map(" ".join, self._versions().items()))
-        load = f"load {self.load:.1f} at the start"
-        return [*self.notes, *tried, f"{machine()}, {load}; {versions}"]
+        return [*self.notes, *tried, f"{self.machine}; {versions}"]
 
     def _versions(self) -> dict[str, str]:
         return {name: found for name in ("torch", *self.packages) if (found := installed(name))}
@@ -135,7 +134,7 @@ def installed(package: str) -> str | None:
 
 
 def machine() -> str:
-    """The processor, the cores that may be used, and the threads of each process."""
+    """The processor, the cores that may be used, PyTorch's threads, and how many processes want to run."""
     import torch
 
     found = Path("/proc/cpuinfo")
@@ -144,7 +143,8 @@ def machine() -> str:
     name = told.get("model name") or platform.processor() or platform.machine()
     family = f" (family {told['cpu family']}, model {told['model']})" if "cpu family" in told else ""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}{family}, {cores} cores, {torch.get_num_threads()} threads"
+    load = f"load {os.getloadavg()[0]:.1f} at the start"
+    return f"{name}{family}, {cores} cores, {torch.get_num_threads()} threads, {load}"
 
 
 def add_options(parser: argparse.ArgumentParser, *, rounds: int = 5) -> None:

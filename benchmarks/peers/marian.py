@@ -3,6 +3,7 @@
 import torch
 from transformers import MarianConfig, MarianMTModel
 
+from dragoman.data.batching import padded
 from dragoman.model import Transformer, TransformerConfig
 
 ENCODER = {
@@ -69,21 +70,18 @@ def with_weights_of(model: Transformer) -> MarianMTModel:
 
 
 @torch.inference_mode()
-def _marian_translate(marian, tokenizers, sentences: list[str], beams: int, batch_size: int) -> list[str]:
-    source, target = tokenizers
-    encoded = source.encode_batch([s.strip() for s in sentences])
-    order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
-    results = [""] * len(sentences)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        width = len(encoded[rows[0]]) + 1
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        for row, index in zip(ids, rows, strict=True):
-            row[: len(encoded[index]) + 1] = torch.tensor([*encoded[index], marian.config.eos_token_id])
-        out = marian.generate(
-            input_ids=ids, attention_mask=ids != 0, num_beams=beams, do_sample=False,
-            max_new_tokens=2 * (width - 1) + 20,
+def generate(model: MarianMTModel, sources: list[list[int]], *, beam_size: int, batch: int) -> list[list[int]]:
+    """The best hypothesis of each source, in batches of so many of similar length; each begins with the start token."""
+    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+    results: list[list[int]] = [[] for _ in sources]
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
+        longest = len(sources[rows[0]])
+        ids = padded([sources[i] for i in rows], model.config.pad_token_id, end=model.config.eos_token_id)
+        out = model.generate(
+            input_ids=ids, attention_mask=ids != model.config.pad_token_id, num_beams=beam_size, do_sample=False,
+            max_new_tokens=2 * longest + 20,
         )  # fmt: skip
-        for index, text in zip(rows, target.decode_batch(out.tolist()), strict=True):
-            results[index] = text
+        for index, tokens in zip(rows, out.tolist(), strict=True):
+            results[index] = tokens
     return results

@@ -110,7 +110,10 @@ def peers(config: TransformerConfig) -> Iterator[Peer]:
     norms = 2 * encoder + 3 * decoder + 2
     yield Peer("torch.nn.Transformer", {"": TorchTransformer(config)})
     yield Peer("MarianMTModel", {"": Marian(marian_like(config))}, {"no final norms": -4 * d})
-    flash = {"fused attention": XTransformers(config, flash=True), "plain attention": XTransformers(config, flash=False)}
+    flash = {
+        "fused attention": XTransformers(config, flash=True),
+        "plain attention": XTransformers(config, flash=False),
+    }
     less = {"no biases in attention": -(encoder + 2 * decoder) * 4 * d, "nor in norms": -norms * d}
     yield Peer("x-transformers", flash, {"learned positions": 2 * LONGEST * d} | less)
     untied = {"a table for each side, and a projection of its own with a bias": 2 * table + config.source_vocab_size}

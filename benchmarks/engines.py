@@ -1,0 +1,161 @@
+"""Engines that translate with the same weights and the same tokens: Dragoman, MarianMTModel, CTranslate2."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import torch
+from transformers import MarianMTModel
+
+from dragoman.checkpoint import ModelDirectory
+from dragoman.decoding.translator import Translator
+from dragoman.model import Transformer, TransformerConfig
+from peers.ctranslate import number, save, token, translator
+from peers.marian import generate, with_weights_of
+from table import OURS
+
+THREADS = torch.get_num_threads()
+"""Asked for here, once: CTranslate2 sets the number for the whole process."""
+
+Found = list[tuple[str, int]]
+"""Translations, and how many tokens each has."""
+
+
+class Engine(Protocol):
+    """Something that translates."""
+
+    name: str
+    settings: tuple[int, ...]
+    """Among these it may be at its best."""
+    unit: str
+    """Of the settings."""
+    alone: bool
+    """Whether it is given one text at a time."""
+
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+        """All texts, in their order, tokenization included."""
+
+
+@dataclass
+class Ours:
+    """As `dragoman translate` does with a file: a process a core. With one text: this process, on some threads."""
+
+    name: str
+    translator: Translator
+    settings: tuple[int, ...]
+    alone: bool
+    guard: bool = True
+    """Against loops, as by default; the others have none."""
+
+    @property
+    def unit(self) -> str:
+        return "threads" if self.alone else "workers"
+
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+        torch.set_num_threads(setting if self.alone else THREADS)
+        options = {} if self.guard else {"max_copies": 0}
+        return [(t.text, len(t.tokens)) for t in self.translator.translate(texts, beam_size=beam_size, **options)]
+
+
+@dataclass
+class Marian:
+    """MarianMTModel, in batches of `setting` sentences on all threads; with one text, on `setting` threads."""
+
+    name: str
+    directory: ModelDirectory
+    model: MarianMTModel
+    settings: tuple[int, ...]
+    alone: bool
+    unit: str = "sentences"
+
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+        torch.set_num_threads(setting if self.alone else THREADS)
+        sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
+        found = generate(self.model, sources, beam_size=beam_size, batch=1 if self.alone else setting)
+        return _decoded(self.directory, found)
+
+
+@dataclass
+class CTranslate2:
+    """CTranslate2, in batches of `setting` tokens, one thread each for two; with one text, on `setting` threads."""
+
+    name: str
+    directory: ModelDirectory
+    folder: Path
+    precision: str
+    settings: tuple[int, ...]
+    alone: bool
+    unit: str = "tokens"
+
+    def __post_init__(self):
+        threads = {s: (1, s) if self.alone else (THREADS, 1) for s in self.settings}
+        made = {pair: translator(self.folder, self.precision, *pair) for pair in set(threads.values())}
+        self._translators = {setting: made[pair] for setting, pair in threads.items()}
+
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+        sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
+        longest = max(map(len, sources))
+        found = self._translators[setting].translate_batch(
+            [[token(id_) for id_ in ids] for ids in sources], beam_size=beam_size, batch_type="tokens",
+            max_batch_size=0 if self.alone else setting, max_decoding_length=2 * longest + 20,
+        )  # fmt: skip
+        return _decoded(self.directory, [list(map(number, result.hypotheses[0])) for result in found])
+
+
+@contextmanager
+def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> Iterator[list[Engine]]:
+    """All of them; `alone` if they are given one text at a time."""
+    tokenizers = directory.source_tokenizer, directory.target_tokenizer
+    marian = with_weights_of(directory.model)
+    rounded = copy.deepcopy(marian).to(torch.bfloat16)
+    threads = tuple(range(1, THREADS + 1))
+    workers = 1 if alone else THREADS
+    made: list[Engine] = []
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(TemporaryDirectory()))
+        # First of all, since they fork: threads of others would not survive it.
+        for precision in ("float32", "bfloat16"):
+            ours = Translator(directory.model, *tokenizers, precision=precision, workers=workers)
+            settings = threads if alone else (workers,)
+            made.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
+            if not alone:
+                ours.translate(["."], beam_size=1)
+        for precision, model in (("float32", marian), ("bfloat16", rounded)):
+            settings = threads if alone else (32, 64, 128)
+            made.append(Marian(f"MarianMTModel {precision}", directory, model, settings, alone))
+        save(marian, folder)
+        for precision in ("float32", "int8"):
+            settings = threads if alone else (512, 1024, 2048, 4096)
+            made.append(CTranslate2(f"CTranslate2 {precision}", directory, folder, precision, settings, alone))
+        yield made
+
+
+def random_weights(directory: ModelDirectory, size: str) -> ModelDirectory:
+    """A model of this size and Marian's architecture that cannot end a sentence: all go to their limit.
+
+    What it says is noise, but it takes every engine the same number of tokens.
+    """
+    ids = {name: getattr(directory.model.config, name) for name in ("source_vocab_size", "target_vocab_size")}
+    architecture = {"norm_order": "post", "positions": "sinusoidal-concatenated", "projection_bias": True}
+    config = TransformerConfig.preset(size, **ids, **architecture, share_embeddings=True)
+    torch.manual_seed(1)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        model.projection.bias[config.eos_id] = -1e4
+    return replace(directory, model=model)
+
+
+def agreement(first: Found, second: Found) -> float:
+    """The share of translations that are the same text."""
+    return sum(a == b for (a, _), (b, _) in zip(first, second, strict=True)) / len(first)
+
+
+def _decoded(directory: ModelDirectory, batch: list[list[int]]) -> Found:
+    config = directory.model.config
+    special = {config.pad_id, config.bos_id, config.eos_id}
+    bare = [[id_ for id_ in ids if id_ not in special] for ids in batch]
+    return list(zip(directory.target_tokenizer.decode_batch(bare), map(len, bare), strict=True))
