@@ -17,6 +17,8 @@ class Corpus:
 
     config: RunConfig
     data: PreparedData
+    settings: list[str]
+    """All that are not defaults, for a command line."""
 
     @property
     def vocab_size(self) -> int:
@@ -28,7 +30,8 @@ class Corpus:
 def prepared(source: str, target: str, *, size: str, settings: list[str]) -> Iterator[Corpus]:
     """8,000 shared BPE tokens, 4,096 target tokens a batch, unless `settings` say otherwise."""
     defaults = [f"size={size}", "tokenizer.vocab_size=8000", "data.held_out=100", "training.max_tokens=4096"]
-    config = resolve({}, [*defaults, *settings])
+    settings = [*defaults, *settings]
+    config = resolve({}, settings)
     with tempfile.TemporaryDirectory() as folder:
         prepare(Bitext.open(source, target).cleaned(), config, Path(folder))
-        yield Corpus(config, PreparedData.open(Path(folder), config))
+        yield Corpus(config, PreparedData.open(Path(folder), config), settings)

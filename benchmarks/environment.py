@@ -12,10 +12,13 @@ import sys
 import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
 
 HERE = Path(__file__).resolve().parent
 CONSTRAINTS = HERE.parent / "constraints.txt"
+
+
+class Unavailable(Exception):
+    """What an environment asks for cannot be installed."""
 
 
 def enter(name: str) -> None:
@@ -27,7 +30,10 @@ def enter(name: str) -> None:
 
 
 def python(name: str) -> Path:
-    """The interpreter of the environment `name`, which is made if it is not there as its list says."""
+    """The interpreter of the environment `name`, which is made if it is not there as its list says.
+
+    Raises `Unavailable` if it cannot be made.
+    """
     folder = HERE / f".venv-{name}"
     found = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if Path(sys.prefix) == folder:
@@ -53,8 +59,5 @@ def _packages(folder: Path) -> Path:
 def _run(command: list[str | Path]) -> None:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if done.returncode:
-        _fail(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-
-
-def _fail(text: str) -> NoReturn:
-    sys.exit(f"An environment for peers could not be made:\n{text}")
+        told = f"{done.stdout}{done.stderr}".strip()
+        raise Unavailable(f"`{' '.join(map(str, command))}` failed:\n{told}")

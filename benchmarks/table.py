@@ -98,19 +98,26 @@ class Table:
 
 def tournament(contestants: list[Contestant], rounds: int) -> list[Row]:
     """Each contestant at its best setting, one after the other, round by round."""
-    rows, chosen = [], []
-    for contestant in contestants:
-        tried = {}
-        for name, run in contestant.settings.items():
-            run()  # warms up
-            tried[name] = run() if len(contestant.settings) > 1 else 0.0
-        best = max(tried, key=tried.get)
-        chosen.append(contestant.settings[best])
-        rows.append(Row(contestant.name, best, [], tried, contestant.about))
-    for _ in range(rounds):
-        for row, run in zip(rows, chosen, strict=True):
-            row.values.append(run())
+    rows = [trial(contestant) for contestant in contestants]
+    play(contestants, rows, rounds)
     return rows
+
+
+def trial(contestant: Contestant, *, warm: bool = True) -> Row:
+    """A row without values yet, at the setting of the highest rate; unless `warm`, nothing runs twice."""
+    tried = {}
+    for name, run in contestant.settings.items():
+        tried[name] = run()
+        if warm and len(contestant.settings) > 1:
+            tried[name] = run()
+    return Row(contestant.name, max(tried, key=tried.get), [], tried, contestant.about)
+
+
+def play(contestants: list[Contestant], rows: list[Row], rounds: int) -> None:
+    """Add a value to each row in each round."""
+    for _ in range(rounds):
+        for contestant, row in zip(contestants, rows, strict=True):
+            row.values.append(contestant.settings[row.setting]())
 
 
 def rate(action: Callable[[], int]) -> float:

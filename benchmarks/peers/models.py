@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 from transformers import MarianMTModel
 from x_transformers import Decoder, Encoder, TransformerWrapper
