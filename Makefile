@@ -23,7 +23,7 @@ docs:  ## set up, then write what of docs/ follows from the code
 walk:  ## set up, then run the pages of docs/walk/ and write what they print
 	@$(PYTHON) tools/bootstrap.py walk $(ARGS)
 
-install:  ## set up only; extras by name: make install ARGS=bench
+install:  ## set up only; extras by name: make install ARGS=hf
 	@$(PYTHON) tools/bootstrap.py install $(ARGS)
 
 clean:  ## remove .venv, build results and caches; keeps runs/

@@ -22,6 +22,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import quantiles
 from typing import TYPE_CHECKING
 
 import environment
@@ -49,7 +50,7 @@ def main() -> None:
     verb.add_argument("--sentences", type=int, default=50, help="of each round (default 50)")
     arguments = parser.parse_args()
     environment.enter("peers")
-    show(arguments.measure(arguments), as_json=arguments.json)
+    show(arguments.measure(arguments), arguments)
 
 
 def throughput(arguments: argparse.Namespace) -> list[Table]:
@@ -85,6 +86,7 @@ def latency(arguments: argparse.Namespace) -> list[Table]:
                 row.values += [milliseconds for milliseconds, _ in timed]
                 tokens[place] += sum(count for _, count in timed)
         for row, count in zip(rows, tokens, strict=True):
+            row.about["90 % take at most"] = number(quantiles(row.values, n=10)[-1])
             row.about["ms a token"] = number(sum(row.values) / count)
             row.about["tokens"] = f"{count / len(row.values):.1f}"
         table.rows, table.notes = rows, _agreements(taking_part, sentences, 5)

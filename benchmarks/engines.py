@@ -15,7 +15,7 @@ from dragoman.checkpoint import ModelDirectory
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
 from peers.ctranslate import number, save, token, translator
-from peers.marian import generate, with_weights_of
+from peers.marian import generate, with_weights_of, without_special
 from table import OURS
 
 THREADS = torch.get_num_threads()
@@ -155,7 +155,5 @@ def agreement(first: Found, second: Found) -> float:
 
 
 def _decoded(directory: ModelDirectory, batch: list[list[int]]) -> Found:
-    config = directory.model.config
-    special = {config.pad_id, config.bos_id, config.eos_id}
-    bare = [[id_ for id_ in ids if id_ not in special] for ids in batch]
+    bare = [without_special(ids) for ids in batch]
     return list(zip(directory.target_tokenizer.decode_batch(bare), map(len, bare), strict=True))

@@ -12,14 +12,14 @@ from torch import nn
 from corpus import Corpus
 from dragoman.checkpoint import Checkpoints
 from dragoman.config import RunConfig
-from dragoman.data.batching import Batch, Position, TokenBatches
+from dragoman.data.batching import Position, TokenBatches
 from dragoman.model import Transformer
 from dragoman.training.trainer import Outside, Trainer
 from peers.models import Peer, peers
 from table import OURS, Contestant, rate
 
 RATE = 1e-4
-"""Learning rate of the peers; it costs nothing."""
+"""Learning rate of the peers where only speed counts."""
 
 
 class PeerTraining:
@@ -27,14 +27,18 @@ class PeerTraining:
 
     def __init__(self, model: nn.Module, batches: TokenBatches, config: RunConfig):
         self.model, self.batches, self.config = model.train(), batches, config.training
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.position = Position()
 
     def tokens(self, steps: int, precision: torch.dtype) -> int:
         """Source and target tokens of the next `steps`, without padding."""
-        return sum(self._step(self.batches.next(self.position), precision) for _ in range(steps))
+        return sum(self.step(precision) for _ in range(steps))
 
-    def _step(self, batch: Batch, precision: torch.dtype) -> int:
+    def step(self, precision: torch.dtype, rate: float = RATE) -> int:
+        """Source and target tokens of the next step, taken with this learning rate."""
+        batch = self.batches.next(self.position)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
             logits = self.model(batch.source_ids, batch.target_ids)
             loss = F.cross_entropy(

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,6 +38,10 @@ class Row:
     """One value of each setting, from the trial."""
     about: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
 
 @dataclass
 class Table:
@@ -54,34 +59,38 @@ class Table:
 
     @property
     def best_peer(self) -> float | None:
-        """The median of the fastest contestant that is not ours."""
-        medians = [statistics.median(row.values) for row in self.rows if not row.name.startswith(OURS)]
+        """The best median of those that are not ours."""
+        medians = [row.median for row in self.rows if not row.name.startswith(OURS)]
         return (min if self.times else max)(medians, default=None)
 
     def to_dict(self) -> dict:
         """For JSON."""
-        rows = [asdict(row) | {"median": statistics.median(row.values), "ratio": self._ratio(row)} for row in self.rows]
+        rows = [asdict(row) | {"median": row.median, "ratio": self.ratio(row)} for row in self.rows]
         told = {"title": self.title, "unit": self.unit, "rows": rows, "notes": self.notes}
         return told | {"machine": self.machine, "versions": self._versions()}
 
     def __str__(self) -> str:
-        headings = [*dict.fromkeys(heading for row in self.rows for heading in row.about)]
-        spread = "90 % take at most" if self.times else "lowest to highest"
-        head = ["", "setting", self.unit, spread, "of the fastest peer", *headings]
-        lines = [head, ["---", "---", "---:", "---:", "---:", *("---:" for _ in headings)]]
-        for row in sorted(self.rows, key=lambda row: statistics.median(row.values), reverse=not self.times):
-            ratio = self._ratio(row)
-            cells = [row.name, row.setting, number(statistics.median(row.values)), self._spread(row.values)]
-            lines.append([*cells, f"{ratio:.2f}" if ratio else "", *(row.about.get(h, "") for h in headings)])
+        columns = ["setting", self.unit, "lowest to highest", *(["of the best peer"] if self.best_peer else [])]
+        columns += dict.fromkeys(heading for row in self.rows for heading in row.about)
+        lines = [["", *columns], ["---", "---", *("---:" for _ in columns[1:])]]
+        for row in sorted(self.rows, key=lambda row: row.median, reverse=not self.times):
+            spread = f"{number(min(row.values))} to {number(max(row.values))}"
+            told = {"setting": row.setting, self.unit: number(row.median), "lowest to highest": spread} | row.about
+            if self.best_peer:
+                told["of the best peer"] = f"{self.ratio(row):.2f}"
+            lines.append([row.name, *(told.get(column, "") for column in columns)])
         return "\n".join([self.title, "", *(f"| {' | '.join(line)} |" for line in lines), "", *self._below(), ""])
 
-    def _spread(self, values: list[float]) -> str:
-        if self.times:
-            return number(statistics.quantiles(values, n=10)[-1] if len(values) > 1 else values[0])
-        return f"{number(min(values))} to {number(max(values))}"
+    def ratio(self, row: Row, beside: str | None = None) -> float | None:
+        """Its median divided by that of the peer with this name, or of the best; None if there is none."""
+        if beside is None:
+            return row.median / self.best_peer if self.best_peer else None
+        return row.median / next(each.median for each in self.rows if each.name == beside)
 
-    def _ratio(self, row: Row) -> float | None:
-        return statistics.median(row.values) / self.best_peer if self.best_peer else None
+    def falls_short(self, goal: float, beside: str | None) -> bool:
+        """Whether the best of ours is not so many times as fast as a peer, or takes more than so many times as long."""
+        ratios = [self.ratio(row, beside) for row in self.rows if row.name.startswith(OURS)]
+        return min(ratios) > goal if self.times else max(ratios) < goal
 
     def _below(self) -> list[str]:
         tried = [
@@ -158,8 +167,16 @@ def add_options(parser: argparse.ArgumentParser, *, rounds: int = 5) -> None:
     """What all commands understand."""
     parser.add_argument("--rounds", type=int, default=rounds, help=f"(default {rounds})")
     parser.add_argument("--json", action="store_true", help="print figures instead of tables")
+    goal = (
+        "exit with 1 unless Dragoman is so many times as fast as a peer (of times: takes at most so many times as long)"
+    )
+    parser.add_argument("--goal", type=float, metavar="RATIO", help=goal)
+    parser.add_argument("--beside", metavar="PEER", help="the peer of --goal, as tables call it (default the best)")
 
 
-def show(tables: list[Table], *, as_json: bool) -> None:
-    """Print them, the JSON as a list."""
-    print(json.dumps([table.to_dict() for table in tables]) if as_json else "\n\n".join(map(str, tables)))
+def show(tables: list[Table], arguments: argparse.Namespace) -> None:
+    """Print them, as JSON in one list, and exit with 1 if one falls short of the goal."""
+    told = json.dumps([t.to_dict() for t in tables]) if arguments.json else "\n\n".join(map(str, tables))
+    print(told)
+    if arguments.goal is not None and any(t.falls_short(arguments.goal, arguments.beside) for t in tables):
+        sys.exit(f"Dragoman falls short of {arguments.goal:g} times {arguments.beside or 'the best peer'}.")

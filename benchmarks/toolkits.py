@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=4000, help="of a pass (default 4,000)")
     add_options(parser, rounds=3)
     arguments = parser.parse_intermixed_args()
-    show([measure(size, arguments) for size in arguments.size or ["tiny"]], as_json=arguments.json)
+    show([measure(size, arguments) for size in arguments.size or ["tiny"]], arguments)
 
 
 def measure(size: str, arguments: argparse.Namespace) -> Table:

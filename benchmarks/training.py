@@ -25,7 +25,7 @@ def main() -> None:
     add_options(parser)
     arguments = parser.parse_intermixed_args()
     environment.enter("peers")
-    show([measure(size, arguments) for size in arguments.size or ["tiny"]], as_json=arguments.json)
+    show([measure(size, arguments) for size in arguments.size or ["tiny"]], arguments)
 
 
 def measure(size: str, arguments: argparse.Namespace) -> Table:

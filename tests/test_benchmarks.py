@@ -1,6 +1,6 @@
 """The commands of benchmarks/ still run, on small amounts of made-up data; what they measure is not judged here."""
 
-import importlib.util
+import json
 import subprocess
 import sys
 from itertools import islice
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks import environment
 from dragoman.checkpoint import ModelDirectory
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizer import Tokenizer
@@ -19,9 +20,30 @@ NOTEBOOK = ROOT.parent / "shared" / "notebooks" / "B-postnorm-pytorch.txt"
 
 pytestmark = pytest.mark.slow
 
-needs_peers = pytest.mark.skipif(
-    importlib.util.find_spec("transformers") is None, reason="peers are not installed: make install ARGS=bench"
-)
+SMALL = ["model.d_model=16", "model.d_ff=24", "model.num_encoder_layers=1", "model.num_decoder_layers=1"]
+ENGINES = {
+    f"{name} {precision}"
+    for name, precisions in (
+        ("Dragoman", ("float32", "bfloat16")),
+        ("MarianMTModel", ("float32", "bfloat16")),
+        ("CTranslate2", ("float32", "int8")),
+    )
+    for precision in precisions
+}
+
+
+def needs(name: str) -> None:
+    """Skip the test if this environment of benchmarks/ cannot be had here."""
+    try:
+        environment.python(name)
+    except environment.Unavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def peers() -> None:
+    """The environment of the peers that run in one process with Dragoman."""
+    needs("peers")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +76,7 @@ def run(name: str, *arguments: str | Path) -> str:
     command = [sys.executable, f"benchmarks/{name}.py", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    return done.stdout if "--json" in arguments else done.stdout + done.stderr
 
 
 def test_preparation_counts_pairs():
@@ -80,9 +102,6 @@ def test_loops_tries_the_guard_on_and_off(model: Path, corpus: Path):
 def test_resources_measures_the_memory_of_a_command():
     printed = run("resources", "memory", sys.executable, "-c", "import time; kept = b'1' * 10**8; time.sleep(0.5)")
     assert 95 < int(printed.split("peak memory ")[1].split()[0]) < 300
-
-
-SMALL = ["model.d_model=16", "model.d_ff=24", "model.num_encoder_layers=1", "model.num_decoder_layers=1"]
 
 
 @pytest.mark.parametrize("options", [(), ("--without-feed-forward",)])
@@ -111,15 +130,81 @@ def test_notebooks_compares_runs_without_case_and_marks(tmp_path: Path):
     assert row.split("|")[1:3] == [f" {tmp_path / 'a'} ", " 500 "]
 
 
-@needs_peers
-def test_marian_translates_as_dragoman_does(model: Path, corpus: Path, tmp_path: Path):
+def test_training_compares_everybody_on_the_same_batches(corpus: Path, peers: None):
+    printed = run("training", corpus / "a.en", corpus / "b.fr", *SMALL, "--steps", "1", "--rounds", "2", "--json")
+    (table,) = json.loads(printed)
+    names = {row["name"] for row in table["rows"]}
+    assert names >= {"Dragoman", "torch.nn.Transformer", "MarianMTModel", "x-transformers"}
+    assert not NOTEBOOK.is_file() or names >= {"notebook A", "notebook B"}
+    assert all(len(row["values"]) == 2 and row["median"] > 0 for row in table["rows"])
+
+
+@pytest.mark.parametrize("mistake", ["future", "padding"])
+def test_training_refuses_a_peer_that_sees_what_it_must_not(mistake: str, peers: None):
+    code = f"""
+from torch import nn
+from steps import check_masks
+class Sound(nn.Module):
+    def forward(self, source_ids, target_ids):
+        table = nn.functional.one_hot
+        seen = table(target_ids, 23).float().cumsum(1)
+        return seen + table(source_ids, 23).float()[:, :, 1:].sum((1, 2))[:, None, None]
+class Wrong(Sound):
+    def forward(self, source_ids, target_ids):
+        others = target_ids if {mistake!r} == "future" else source_ids
+        return super().forward(source_ids, target_ids) + others.size(1)
+check_masks("sound", Sound())
+try:
+    check_masks("wrong", Wrong())
+except AssertionError as error:
+    print(error)
+"""
+    command = [environment.python("peers"), "-c", code]
+    done = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, timeout=100)
+    assert done.stdout.startswith("wrong sees"), done.stderr
+
+
+def test_toolkits_compares_whole_loops(corpus: Path, peers: None):
+    for name in ("joeynmt", "eole"):
+        needs(name)
+    options = [*SMALL, "training.max_tokens=512", "--pairs", "300", "--rounds", "1", "--json"]
+    (table,) = json.loads(run("toolkits", corpus / "a.en", corpus / "b.fr", *options))
+    assert [row["name"] for row in table["rows"]] == ["Dragoman", "Joey NMT", "eole"], table["notes"]
+
+
+def test_decoding_gives_the_same_texts(model: Path, corpus: Path, tmp_path: Path, peers: None):
     few = tmp_path / "few.en"
     few.write_text("".join((corpus / "a.en").read_text().splitlines(keepends=True)[:7]))
-    printed = run("marian", "decode", model, few, "--rounds", "1")
-    assert "of 7 translations are the same text in float32" in printed
+    for table in json.loads(run("decoding", "throughput", model, few, "--rounds", "1", "--json")):
+        assert {row["name"] for row in table["rows"]} == ENGINES
+        (told,) = table["notes"]
+        assert all(f"{name} float32 100.0 %" in told for name in ("MarianMTModel", "CTranslate2"))
 
 
-@needs_peers
-def test_marian_trains_beside_dragoman(corpus: Path):
-    printed = run("marian", "train", corpus / "a.en", corpus / "b.fr", "--steps", "1", "--rounds", "1")
-    assert "MarianMTModel float32" in printed
+def test_latency_makes_everybody_write_as_much(model: Path, corpus: Path, peers: None):
+    options = ["--size", "tiny", "--sentences", "2", "--rounds", "1", "--json"]
+    (table,) = json.loads(run("decoding", "latency", model, corpus / "a.en", *options))
+    assert {row["name"] for row in table["rows"]} == ENGINES
+    assert len({row["about"]["tokens"] for row in table["rows"]}) == 1
+
+
+@pytest.mark.parametrize(("protocol", "case"), [("raw", "mixed"), ("papers", "lc")])
+def test_quality_scores_both_after_minutes(protocol: str, case: str, corpus: Path, tmp_path: Path, peers: None):
+    given: list[str | Path] = []
+    for part, lines in {"train": slice(340), "valid": slice(340, 370), "test": slice(370, 400)}.items():
+        given.append(f"--{part}")
+        for name in ("a.en", "b.fr"):
+            given.append(tmp_path / f"{part}-{name}")
+            given[-1].write_text("".join((corpus / name).read_text().splitlines(keepends=True)[lines]))
+    minutes = ["--minutes", "0.02", "--marian-minutes", "0.02", "--marian-every", "0.01"]
+    options = [*minutes, "--languages", "en", "fr", "--protocol", protocol, "--json"]
+    (table,) = json.loads(run("quality", *given, *options, "tokenizer.vocab_size=300"))
+    assert [row["setting"] for row in table["rows"]] == ["0.02 minutes", "0.01 minutes", "0.02 minutes"]
+    assert f"case:{case}" in table["notes"][1]
+
+
+def test_scale_measures_every_axis(model: Path, corpus: Path, peers: None):
+    options = ["--steps", "1", "--rounds", "1", "--sentences", "5", "--vocabularies", "300", "320", "350", "--json"]
+    tables = json.loads(run("scale", corpus / "a.en", corpus / "b.fr", model, *SMALL[:-1], *options))
+    assert [len(table["rows"]) >= 3 for table in tables] == [True] * 5
+    assert all(any("grows as the power" in note for note in table["notes"]) for table in tables)

@@ -75,8 +75,8 @@ def test_a_moved_checkout_is_installed_again(checkout: Path, typed: list, monkey
 
 
 def test_an_extra_is_added_to_those_that_are_there(checkout: Path, typed: list):
-    bootstrap.prepare(("bench",))
-    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[bench,test]"]]
+    bootstrap.prepare(("hf",))
+    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[hf,test]"]]
 
 
 @pytest.mark.parametrize("stamp", ["", "{", "[]", "null", '{"fingerprint": "x"}'])

@@ -285,7 +285,7 @@ def hand_over(command: list[str]) -> int:
 
 def clean() -> int:
     """Remove what the other verbs have made, except what was trained."""
-    for name in MADE_HERE:
+    for name in (*MADE_HERE, *Path("benchmarks").glob(".venv-*")):
         shutil.rmtree(name, ignore_errors=True)
     for package in ("dragoman", "tests", "tools", "benchmarks"):
         for cache in Path(package).rglob("__pycache__"):

@@ -4,6 +4,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from dragoman.data.batching import padded
+from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from dragoman.model import Transformer, TransformerConfig
 
 ENCODER = {
@@ -85,3 +86,8 @@ def generate(model: MarianMTModel, sources: list[list[int]], *, beam_size: int, 
         for index, tokens in zip(rows, out.tolist(), strict=True):
             results[index] = tokens
     return results
+
+
+def without_special(ids: list[int]) -> list[int]:
+    """The tokens of a sentence, without those that begin, end and fill it."""
+    return [id_ for id_ in ids if id_ not in (PAD_ID, BOS_ID, EOS_ID)]

@@ -103,11 +103,11 @@ def joeynmt(files: Files) -> Run:
     layers |= {"ff_size": files.config.d_ff, "dropout": files.config.dropout, "layer_norm": "pre"}
     layers |= {"embeddings": {"embedding_dim": files.config.d_model, "scale": True}}
     side = {"level": "word", "voc_file": str(files.folder / "vocabulary")}
-    sides = {name: side | {"lang": name} for name in ("src", "trg")}
+    data = {name: side | {"lang": name} for name in ("src", "trg")}
+    data |= {"train": str(files.folder / "train"), "dev": str(files.folder / "dev"), "dataset_type": "plain"}
     config = {
         "name": "benchmark", "model_dir": str(output), "use_cuda": False, "random_seed": 1,
-        "data": {"train": str(files.folder / "train"), "dev": str(files.folder / "dev"), "dataset_type": "plain"} | sides,
-        "testing": {"beam_size": 1, "eval_metrics": ["bleu"]},
+        "data": data, "testing": {"beam_size": 1, "eval_metrics": ["bleu"]},
         "training": {
             "optimizer": "adam", "learning_rate": 1e-4, "learning_rate_min": 0, "scheduling": "warmupinversesquareroot",
             "clip_grad_norm": 1.0, "label_smoothing": 0.1, "normalization": "tokens",

@@ -1,0 +1,129 @@
+"""Whole courses of training, ours and MarianMTModel's, scored on the test set."""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from corpus import prepared
+from peers.marian import generate, marian_like, without_special
+from peers.models import Marian
+from protocol import PUBLISHED_TOKENS, Protocol, Scores, read, reference_tokens
+from steps import PeerTraining
+from table import OURS, Contestant, Row, Table, rate, trial
+
+
+@dataclass(frozen=True)
+class Course:
+    """What everybody is given."""
+
+    protocol: Protocol
+    train: list[Path]
+    valid: list[Path]
+    test: list[Path]
+    references: list[str]
+    """Of the test set, raw."""
+
+    def scores(self, translations: list[str]) -> Scores:
+        """Of translations of the test set."""
+        return self.protocol.scores(translations, self.references)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A score, and the training before it."""
+
+    minutes: float
+    """What it took: training, and of a command all the rest but the test."""
+    scores: Scores
+
+
+def compare(arguments: argparse.Namespace, protocol: Protocol, folder: Path) -> Table:
+    """A row for each point of time of each."""
+    parts = {part: protocol.write(getattr(arguments, part), folder / part) for part in ("train", "valid", "test")}
+    course = Course(protocol, **parts, references=read(arguments.test[1]))
+    table = Table(f"Quality, {arguments.size}, by minutes of training", "BLEU", [], ("transformers", "sacrebleu"))
+    rows: dict[str, Row] = {}
+    for seed in range(1, arguments.rounds + 1):
+        for minutes in arguments.minutes:
+            settings = [f"size={arguments.size}", f"seed={seed}", *arguments.settings]
+            point = ours(course, folder / f"run-{seed}-{minutes:g}", minutes, settings)
+            _add(rows, OURS, minutes, point)
+        if arguments.marian_minutes:
+            for place, point in enumerate(marian(course, arguments, seed), start=1):
+                _add(rows, "MarianMTModel", place * arguments.marian_every, point)
+    table.rows = list(rows.values())
+    tokens = reference_tokens(course.references, protocol.target_language)
+    told = f"the reference has {tokens:,} tokens ({PUBLISHED_TOKENS:,} in the published log of test 2016, en-de)"
+    table.notes = [told, f"BLEU is {point.scores.signature}"]
+    return table
+
+
+def ours(course: Course, output: Path, minutes: float, settings: list[str]) -> Point:
+    """`dragoman train`, then `dragoman translate`, each in a process of its own."""
+    pairs = [option for name in ("valid", "test") for path in getattr(course, name) for option in (f"--{name}", path)]
+    command = ["train", *course.train, *pairs, "--output", output, "--max-minutes", minutes, *settings]
+    started = time.monotonic()
+    _dragoman(command)
+    whole = (time.monotonic() - started) / 60
+    translated = output / "translated.txt"
+    _dragoman(["translate", output, "--input", course.test[0], "--output", translated])
+    return Point(whole, course.scores(read(translated)))
+
+
+@dataclass
+class Clock:
+    """Minutes of training, without those of scoring."""
+
+    minutes: float = 0.0
+
+
+def marian(course: Course, arguments: argparse.Namespace, seed: int) -> Iterator[Point]:
+    """A score every so many minutes; the time of scoring does not count."""
+    torch.manual_seed(seed)
+    with prepared(*course.train, size=arguments.size, settings=["data.held_out=2"]) as corpus:
+        model = marian_like(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size))
+        training = PeerTraining(Marian(model), corpus.data.train, corpus.config)
+        tokenizer = corpus.data.source_tokenizer
+        sources = tokenizer.encode_batch(read(course.test[0]))
+        step, minutes, precision = 0, 0.0, _quicker(training)
+        peak, warmup = arguments.marian_rate, arguments.marian_warmup
+        while minutes < arguments.marian_minutes:
+            model.train()
+            started, until = time.monotonic(), minutes + arguments.marian_every
+            while (now := minutes + (time.monotonic() - started) / 60) < until:
+                step += 1
+                training.step(precision, peak * min(step / warmup, (warmup / step) ** 0.5))
+            minutes = now
+            model.eval()
+            found = generate(model, sources, beam_size=5, batch=64)
+            yield Point(minutes, course.scores(tokenizer.decode_batch([without_special(ids) for ids in found])))
+
+
+def _quicker(training: PeerTraining, steps: int = 3) -> torch.dtype:
+    """The precision for MarianMTModel; the steps are taken at a rate of 0."""
+    precisions = {str(p): p for p in (torch.float32, torch.bfloat16)}
+
+    def run(precision: torch.dtype) -> float:
+        return rate(lambda: sum(training.step(precision, 0.0) for _ in range(steps)))
+
+    return precisions[trial(Contestant("", {name: partial(run, p) for name, p in precisions.items()})).setting]
+
+
+def _add(rows: dict[str, Row], name: str, asked: float, point: Point) -> None:
+    """One more seed of a row."""
+    row = rows.setdefault(f"{name} {asked:g}", Row(name, f"{asked:g} minutes", []))
+    row.values.append(point.scores.sacrebleu)
+    row.about |= {"tokenised": f"{point.scores.tokenised:.2f}", "minutes in all": f"{point.minutes:.1f}"}
+
+
+def _dragoman(arguments: list[object]) -> None:
+    done = subprocess.run([sys.executable, "-m", "dragoman", *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
