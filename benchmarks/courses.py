@@ -124,6 +124,7 @@ def _add(rows: dict[str, Row], name: str, asked: float, point: Point) -> None:
 
 
 def _dragoman(arguments: list[object]) -> None:
-    done = subprocess.run([sys.executable, "-m", "dragoman", *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    # What it prints is for people who wait; the table has standard output to itself.
+    done = subprocess.run([sys.executable, "-m", "dragoman", *map(str, arguments)], stdout=sys.stderr)
     if done.returncode:
-        sys.exit(done.stderr)
+        sys.exit(f"`dragoman {arguments[0]}` failed: see above.")
