@@ -1,6 +1,7 @@
 """Whole courses of training, ours and MarianMTModel's, scored on the test set."""
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -93,14 +94,14 @@ def marian(course: Course, arguments: argparse.Namespace, seed: int) -> Iterator
         tokenizer = corpus.data.source_tokenizer
         sources = tokenizer.encode_batch(read(course.test[0]))
         step, minutes, precision = 0, 0.0, _quicker(training)
-        peak, warmup = arguments.marian_rate, arguments.marian_warmup
-        while minutes < arguments.marian_minutes:
+        peak, warmup, every = arguments.marian_rate, arguments.marian_warmup, arguments.marian_every
+        for place in range(math.ceil(arguments.marian_minutes / every)):
             model.train()
-            started, until = time.monotonic(), minutes + arguments.marian_every
-            while (now := minutes + (time.monotonic() - started) / 60) < until:
+            started, before = time.monotonic(), minutes
+            while minutes < every * (place + 1):
                 step += 1
                 training.step(precision, peak * min(step / warmup, (warmup / step) ** 0.5))
-            minutes = now
+                minutes = before + (time.monotonic() - started) / 60
             model.eval()
             found = generate(model, sources, beam_size=5, batch=64)
             yield Point(minutes, course.scores(tokenizer.decode_batch([without_special(ids) for ids in found])))

@@ -94,15 +94,16 @@ def model(arguments: argparse.Namespace, folder: Path, opened: ExitStack) -> Ite
 
 
 def workers(arguments: argparse.Namespace, folder: Path, opened: ExitStack) -> Iterator:
-    """Beam search in more and more processes, as many as cores and one more."""
+    """Beam search in more and more processes, three at least."""
     from dragoman.decoding.translator import Translator
     from dragoman.decoding.workers import available_workers
 
     sentences = _lines(arguments.source)[: arguments.sentences]
-    for count in sorted({1, 2, available_workers(), available_workers() + 1}):
+    cores = available_workers()
+    for count in sorted({1, 2, 3, max(1, cores // 2), cores}):
         translator = opened.enter_context(Translator.load(arguments.model, precision="auto", workers=count))
         run = partial(_milliseconds, lambda t=translator: len(t.translate(sentences)))
-        yield count, f"{count} processes", run
+        yield count, f"{count} process{'es' * (count > 1)}", run
 
 
 AXES = {

@@ -140,7 +140,8 @@ def eole(files: Files, *, precision: str) -> Run:
     config = {
         "data": {"corpus": {"path_src": str(files.folder / "train.src"), "path_tgt": str(files.folder / "train.trg")}},
         "src_vocab": str(files.folder / "vocabulary"), "tgt_vocab": str(files.folder / "vocabulary"),
-        "share_vocab": True, "transforms": [], "report_every": every, "seed": 1, "save_data": str(output),
+        "share_vocab": True, "vocab_size_multiple": 1, "transforms": [], "report_every": every, "seed": 1,
+        "save_data": str(output),
         "training": {
             "model_path": str(output), "world_size": 1, "gpu_ranks": [], "num_workers": 0, "compute_dtype": precision,
             "optim": "adam", "learning_rate": 1e-4, "max_grad_norm": 1.0, "label_smoothing": 0.1,
