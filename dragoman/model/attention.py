@@ -63,11 +63,13 @@ def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None 
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    # Rows below 16 numbers miss PyTorch's vector path on CPUs, which is 12 times as fast.
-    missing = 16 - scores.size(-1)
-    if missing <= 0 or scores.device.type != "cpu":
+    # On CPUs PyTorch's vector path begins at 16 numbers of float32 a row, and is 12 times as fast.
+    if scores.device.type != "cpu":
         return scores.softmax(-1)
-    return F.pad(scores, (0, missing), value=float("-inf")).softmax(-1)[..., :-missing]
+    missing = max(0, 16 - scores.size(-1))
+    wide = F.pad(scores, (0, missing), value=float("-inf")) if missing else scores
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    return wide.softmax(-1, dtype=dtype)[..., : scores.size(-1)].to(scores.dtype)
 
 
 def causal_mask(length: int, *, past: int = 0, device: torch.device | None = None) -> Bool[Tensor, "length keys"]:

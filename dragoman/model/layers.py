@@ -27,7 +27,7 @@ class Norm(nn.Module):
     def forward(self, x: States) -> States:
         width = x.shape[-1:]
         if self.rms:
-            return F.rms_norm(x, width, self.gain.expand(width), self.eps)
+            return F.rms_norm(x, width, self.gain.expand(width).to(x.dtype), self.eps)
         return F.layer_norm(x, width, self.gain.expand(width), self.bias.expand(width), self.eps)
 
 

@@ -93,10 +93,10 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
 
 
-def seed_random_numbers(seed: int, step: int, micro_batch: int) -> None:
-    """Make dropout a function of (seed, step, micro-batch)."""
+def random_seed(seed: int, step: int, micro_batch: int) -> int:
+    """What the random numbers of a micro-batch begin with."""
     # Below 2**63 for torch; the factors keep neighbouring runs and steps apart.
-    torch.manual_seed((seed * 1_000_000_007 + step * 10_007 + micro_batch) % 2**63)
+    return (seed * 1_000_000_007 + step * 10_007 + micro_batch) % 2**63
 
 
 def _attempt(add_gradient: Callable[[Batch, int, int], float], *arguments: Batch | int) -> float | None:

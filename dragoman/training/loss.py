@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 8 MB of float32 stay in a CPU's cache
+_SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 4 MB of bfloat16 stay near a CPU's core
+_FAR = 60.0  # exp of 88 is the largest in float32
 
 
 def cross_entropy(
@@ -59,65 +60,111 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
-        hidden, matrix = states.detach().to(dtype), weight.detach().to(dtype)
+        output = _Output(weight.detach(), None if bias is None else bias.detach(), dtype, smoothing, alpha)
         with_gradient = grad_enabled and any(ctx.needs_input_grad)
-        total = states.new_zeros((), dtype=torch.float64)
-        states_grad = torch.empty_like(hidden) if with_gradient else None
-        weight_grad = torch.zeros_like(weight, dtype=_at_least_float32(dtype)) if with_gradient else None
-        bias_grad = torch.zeros_like(bias) if with_gradient and bias is not None else None
-        rows = max(16, _SLICE_ELEMENTS.get(kind, 2**24) // weight.size(0))
-        rows -= rows % 2 if alpha else 0  # both predictions of a target are in one slice
         with torch.autocast(kind, enabled=False):
-            for start in range(0, len(hidden), rows):
-                part = hidden[start : start + rows]
-                logits = part @ matrix.T
-                if bias is not None:
-                    logits += bias.to(dtype)
-                target = targets[start : start + rows]
-                loss, grad = _slice_loss(logits, target, smoothing, alpha, with_gradient=with_gradient)
-                total += loss
-                if with_gradient:
-                    rounded = grad.to(dtype)
-                    torch.mm(rounded, matrix, out=states_grad[start : start + rows])
-                    weight_grad += rounded.T @ part
-                    if bias_grad is not None:
-                        bias_grad += grad.sum(0)
-        ctx.save_for_backward(states_grad, weight_grad, bias_grad)
-        ctx.dtypes = states.dtype, weight.dtype
-        return total.to(_at_least_float32(states.dtype))
+            loss, gradients = _all_slices(states.detach().to(dtype), output, targets, with_gradient=with_gradient)
+        ctx.save_for_backward(*gradients)
+        ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
+        return loss.to(_at_least_float32(states.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx, scale):
-        states_grad, weight_grad, bias_grad = ctx.saved_tensors
-        states_dtype, weight_dtype = ctx.dtypes
-        bias_grad = None if bias_grad is None else bias_grad * scale
-        return (states_grad * scale).to(states_dtype), (weight_grad * scale).to(weight_dtype), bias_grad, None, None
+        found = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        gradients = [None if gradient is None else (gradient * scale).to(dtype) for gradient, dtype in found]
+        return *gradients, None, None
 
 
-def _slice_loss(
-    logits: Tensor, target: Tensor, smoothing: float, alpha: float, *, with_gradient: bool
-) -> tuple[Tensor, Tensor | None]:
-    """The summed loss of some rows, and its gradient with respect to their logits, in float32 at least.
+class _Output:
+    """The projection to logits and what they are compared with, in the precision of the products."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, smoothing: float, alpha: float):
+        self.weight, self.smoothing, self.alpha = weight.to(dtype), smoothing, alpha
+        self.bias = None if bias is None else bias.to(dtype)
+        self.wide = _at_least_float32(dtype)
+        self.mean_weight = weight.mean(0, dtype=self.wide)
+        self.mean_bias = 0.0 if bias is None else bias.mean(dtype=self.wide)
+
+    def logits(self, states: Tensor) -> Tensor:
+        return states @ self.weight.T if self.bias is None else torch.addmm(self.bias, states, self.weight.T)
+
+    def mean_logits(self, states: Tensor) -> Tensor:
+        return states.to(self.wide) @ self.mean_weight[:, None] + self.mean_bias
+
+
+def _all_slices(
+    states: Tensor, output: _Output, targets: Tensor, *, with_gradient: bool
+) -> tuple[Tensor, tuple[Tensor | None, Tensor | None, Tensor | None]]:
+    """The summed loss, and its gradients with respect to states, weight and bias."""
+    vocab, wide = len(output.weight), output.wide
+    rows = max(16, _SLICE_ELEMENTS.get(states.device.type, 2**24) // vocab)
+    rows -= rows % 2 if output.alpha else 0  # both predictions of a target are in one slice
+    loss = states.new_zeros((), dtype=torch.float64)
+    states_grad, weight_grad = torch.empty_like(states), torch.zeros_like(output.weight, dtype=wide)
+    bias_grad = None if output.bias is None else torch.zeros_like(output.bias, dtype=wide)
+    pulls = states.new_empty(len(states), 1, dtype=wide)
+    for start in range(0, len(states), rows):
+        part, target = states[start : start + rows], targets[start : start + rows]
+        slice_loss, spread, norm, pull = _slice_loss(part, output, target)
+        loss += slice_loss
+        if not with_gradient:
+            continue
+        grad = (spread @ output.weight).to(wide) / norm
+        grad.addcmul_(pull, output.weight[target].to(wide)).sub_(output.mean_weight, alpha=output.smoothing)
+        states_grad[start : start + rows] = grad
+        weight_grad += spread.T @ (part / norm).to(part.dtype)
+        if bias_grad is not None:
+            bias_grad += (spread.T @ (1 / norm).to(part.dtype))[:, 0]
+        pulls[start : start + rows] = pull
+    if not with_gradient:
+        return loss, (None, None, None)
+    # What smoothing and the targets add to every slice, at once: rows of one target each, and one row for all.
+    weight_grad.index_add_(0, targets, states * pulls).sub_(states.sum(0, dtype=wide), alpha=output.smoothing / vocab)
+    if bias_grad is not None:
+        bias_grad.index_add_(0, targets, pulls[:, 0]).sub_(output.smoothing * len(states) / vocab)
+    return loss, (states_grad, weight_grad, bias_grad)
+
+
+def _slice_loss(states: Tensor, output: _Output, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The summed loss of some rows, and its gradient with respect to their logits in three parts.
 
     With p = softmax(z): loss = log sum exp z - (1 - smoothing) z_target - smoothing mean(z), and the gradient is
-    p minus the smoothed target.
+    p minus the smoothed target. It is spread / norm, where spread is 0 at the target; there it is `pull`; and
+    everywhere comes -smoothing / vocabulary. So exp z need not be divided or touched again, nor its rounding be that of
+    the probability of the target, which is near to 1.
     """
-    index = target.unsqueeze(1)
-    vocab, dtype = logits.size(1), _at_least_float32(logits.dtype)
-    chosen = logits.gather(1, index).to(dtype)
-    mean = logits.mean(1, keepdim=True, dtype=dtype) if smoothing else 0.0
-    apart, towards = _divergence(logits) if alpha else (0.0, 0.0)
-    if not with_gradient:
-        normaliser = logits.to(dtype).logsumexp(1, keepdim=True)
-        return (normaliser - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart, None
-    probabilities = logits.softmax(1, dtype=dtype)
-    # Below the smallest float32 the loss of a token is cut at 87 nats; its gradient stays right.
-    log_chosen = probabilities.gather(1, index).clamp_min(torch.finfo(dtype).tiny).log()
-    loss = (smoothing * (chosen - mean) - log_chosen).sum() + alpha * apart
-    grad = probabilities.sub_(smoothing / vocab) if smoothing else probabilities
-    grad = grad.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1))
-    return loss, grad.add_(towards, alpha=alpha) if alpha else grad
+    smoothing, alpha, wide = output.smoothing, output.alpha, output.wide
+    logits = output.logits(states)
+    places = torch.arange(len(target), device=target.device) * logits.size(1) + target
+    apart, towards = _divergence(logits) if alpha else (0.0, None)
+    shift = _shift(logits)
+    mean = output.mean_logits(states)
+    if shift is not None:
+        logits, mean = logits - shift, mean - shift
+    flat = logits.view(-1)
+    chosen = flat[places].to(wide)[:, None]
+    spread = logits.exp_()
+    flat[places] = 0.0
+    own = chosen.exp()
+    norm = _row_sums(spread, wide) + own
+    loss = (norm.log() - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart
+    pull = own / norm - (1 - smoothing)
+    if towards is not None:
+        spread, norm = (spread / norm).add_(towards, alpha=alpha).to(states.dtype), torch.ones_like(norm)
+    return loss, spread, norm, pull
+
+
+def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
+    # A sum of half precision in another one copies all of `x` on a CPU. Parts lose little when they are rounded.
+    return torch.stack([part.sum(1) for part in x.chunk(16, dim=1)], dim=1).sum(1, keepdim=True, dtype=dtype)
+
+
+def _shift(logits: Tensor) -> Tensor | None:
+    """What to take from rows whose exp would leave the range of float32; most need nothing, and keep their digits."""
+    largest = logits.amax(1, keepdim=True)
+    far = largest.abs() > _FAR
+    return largest * far if far.any() else None
 
 
 def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:

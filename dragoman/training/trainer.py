@@ -21,9 +21,10 @@ from dragoman.device import choose_precision
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.training.averaging import MovingAverage, average_weights
-from dragoman.training.gradient import GradientSum, batch_loss, seed_random_numbers, sum_gradients
+from dragoman.training.gradient import GradientSum, batch_loss, random_seed, sum_gradients
 from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
 from dragoman.training.progress import Progress, last_step, steps_in, why_finished
+from dragoman.training.replicas import Replicas
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
@@ -64,6 +65,7 @@ class Trainer:
         self.config, self.seed, self.outside = config, seed, outside
         self.device = next(model.parameters()).device
         self.precision = choose_precision(config.precision, self.device)
+        self.replicas = Replicas(model, self.precision, max_tokens=config.max_tokens)
         fields = ("betas", "eps", "weight_decay", "momentum")
         self.optimizer = build_optimizer(model, config.optimizer, **{name: getattr(config, name) for name in fields})
         self.ema = MovingAverage(model, config.ema) if config.ema else None
@@ -165,24 +167,38 @@ class Trainer:
         self.model.train()
 
         def add_gradient(batch: Batch, index: int, target_tokens: int) -> float:
-            seed_random_numbers(self.seed, progress.step, index)
-            loss, _ = self._loss(batch.to(self.device), smoothing=config.label_smoothing, alpha=config.r_drop)
-            (loss / target_tokens).backward()
+            self.replicas.seed(random_seed(self.seed, progress.step, index))
+            options = {"smoothing": config.label_smoothing, "alpha": config.r_drop}
+            loss, _ = self._loss(batch.to(self.device), step_tokens=target_tokens, **options)
+            self.replicas.collect_gradients()
             return loss.item()
 
         gradient = sum_gradients(
             [self.batches.next(progress.position) for _ in range(config.accumulate)],
             add_gradient,
-            forget=lambda: self.optimizer.zero_grad(set_to_none=True),
+            forget=self.replicas.forget_gradients,
             pad_id=self.batches.pad_id,
             too_large=progress.too_large,
         )
         self._warn(*count_memory(progress, gradient, config))
         return gradient
 
-    def _loss(self, batch: Batch, *, smoothing: float = 0.0, alpha: float = 0.0) -> tuple[Tensor, Tensor]:
-        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
-            return batch_loss(self.model, batch, pad_id=self.batches.pad_id, smoothing=smoothing, alpha=alpha)
+    def _loss(
+        self, batch: Batch, *, step_tokens: int = 0, smoothing: float = 0.0, alpha: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """The loss of a batch, as a sum over its target tokens, and their number.
+
+        Of a step with `step_tokens` target tokens in all, the copies of the model have the gradient afterwards.
+        """
+
+        def compute(model: Transformer, part: Batch) -> tuple[Tensor, Tensor]:
+            loss, count = batch_loss(model, part, pad_id=self.batches.pad_id, smoothing=smoothing, alpha=alpha)
+            if step_tokens:
+                (loss / step_tokens).backward()
+            return loss.detach(), count
+
+        losses, counts = zip(*self.replicas.map(compute, batch), strict=True)
+        return torch.stack(losses).sum(), torch.stack(counts).sum()
 
     def _set_learning_rate(self) -> float:
         config = self.config

@@ -82,11 +82,11 @@ def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):
     added = []
 
     def fail_once(parameter: Tensor) -> None:
-        added.append(trainer.model.decoder.norm.gain.grad is not None)
+        added.append(trainer.replicas.models[0].decoder.norm.gain.grad is not None)
         if len(added) == 2:
             no_memory_on_a_gpu()
 
-    trainer.model.encoder.layers[0].feed_forward.inner.weight.register_post_accumulate_grad_hook(fail_once)
+    trainer.replicas.models[0].encoder.layers[0].feed_forward.inner.weight.register_post_accumulate_grad_hook(fail_once)
     _, gradients = step_with_gradients(trainer)
     assert added[:2] == [True, True]
     assert len(added) == 2 + 4  # both batches, then the halves of both, as the first is the larger one

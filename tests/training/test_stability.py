@@ -65,7 +65,7 @@ def test_a_bad_step_changes_nothing_but_the_counts(runs: Runs, by: float):
 def test_a_gradient_that_is_not_finite_is_seen_behind_a_finite_loss(runs: Runs):
     trainer, _ = runs.trainer()
     before = weights_of(trainer.model)
-    next(trainer.model.parameters()).register_hook(lambda gradient: gradient * math.inf)
+    next(trainer.replicas.models[0].parameters()).register_hook(lambda gradient: gradient * math.inf)
     assert trainer.train_step() is None
     assert equal(weights_of(trainer.model), before)
 

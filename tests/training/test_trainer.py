@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.data.batching import Batch, Position, TokenBatches
-from dragoman.training.gradient import seed_random_numbers
+from dragoman.training.gradient import random_seed
+from dragoman.training.replicas import Replicas
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
@@ -156,15 +157,16 @@ def test_validating_does_not_change_what_is_learned(runs: Runs):
     assert learned[0] == learned[1]
 
 
-def test_random_numbers_differ_between_seeds_steps_and_micro_batches():
+def test_random_numbers_differ_between_seeds_steps_micro_batches_and_copies():
     drawn = set()
+    replicas = Replicas(small_model(), torch.float32, max_tokens=4096)
     for seed in (0, 1, 2):
         for step in (1, 2, 3, 99_930, 99_931):
             for micro_batch in range(3):
-                seed_random_numbers(seed, step, micro_batch)
-                drawn.add(torch.rand(1, dtype=torch.float64).item())
-    assert len(drawn) == 3 * 5 * 3
-    seed_random_numbers(2**63, 10**9, 7)  # not too large for torch
+                replicas.seed(random_seed(seed, step, micro_batch))
+                drawn |= {torch.rand(1, dtype=torch.float64, generator=each).item() for each in replicas.generators}
+    assert len(drawn) == 3 * 5 * 3 * len(replicas.models)
+    replicas.seed(random_seed(2**63, 10**9, 7))  # not too large for torch
 
 
 def test_micro_batches_of_a_step_are_dropped_differently(runs: Runs):
