@@ -81,7 +81,7 @@ class Marian:
 
 @dataclass
 class CTranslate2:
-    """CTranslate2, in batches of `setting` tokens, one thread each for two; with one text, on `setting` threads."""
+    """CTranslate2, a worker a core, in batches of `setting` tokens; with one text, one worker of `setting` threads."""
 
     name: str
     directory: ModelDirectory
@@ -112,18 +112,18 @@ def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> It
     tokenizers = directory.source_tokenizer, directory.target_tokenizer
     marian = with_weights_of(directory.model)
     rounded = copy.deepcopy(marian).to(torch.bfloat16)
-    threads = tuple(range(1, THREADS + 1))
+    threads = tuple(sorted({1, max(1, THREADS // 2), THREADS}))
     workers = 1 if alone else THREADS
     made: list[Engine] = []
     with ExitStack() as opened:
         folder = Path(opened.enter_context(TemporaryDirectory()))
-        # First of all, since they fork: threads of others would not survive it.
+        # First of all, and each gets two batches at once, which makes it fork: threads of others do not survive that.
         for precision in ("float32", "bfloat16"):
             ours = Translator(directory.model, *tokenizers, precision=precision, workers=workers)
             settings = threads if alone else (workers,)
             made.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
             if not alone:
-                ours.translate(["."], beam_size=1)
+                ours.translate([".", "."], beam_size=1, max_tokens=1)
         for precision, model in (("float32", marian), ("bfloat16", rounded)):
             settings = threads if alone else (32, 64, 128)
             made.append(Marian(f"MarianMTModel {precision}", directory, model, settings, alone))
