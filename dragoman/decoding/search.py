@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -48,8 +49,11 @@ Choice = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
-    """The choice of greedy search."""
-    return log_probs.argmax(dim=-1)
+    """The choice of greedy search: as `argmax`, some five times as fast on a CPU."""
+    blocks = _in_blocks(log_probs)
+    best = blocks.amax(-1).argmax(-1, keepdim=True)
+    inside = blocks.gather(1, best[:, :, None].expand(-1, -1, blocks.size(2)))[:, 0].argmax(-1)
+    return best[:, 0] * blocks.size(2) + inside
 
 
 @torch.inference_mode()
@@ -192,30 +196,33 @@ class Beams:
 def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` best continuations of each sentence, over its beam, and where they stand in (beam, vocab).
 
-    Two small selections instead of one over the whole (beam, vocab) row. Where there are fewer, totals of -inf follow.
+    Where there are fewer, totals of -inf follow.
     """
-    _, width, vocab = log_probs.shape
-    values, tokens = _top(log_probs, min(count, vocab))
-    values, tokens = values.cpu() + totals[:, :, None], tokens.cpu()
-    flat = (tokens + torch.arange(width)[:, None] * vocab).flatten(1)
-    missing = count - flat.size(1)
+    vocab, totals = log_probs.size(2), totals.to(log_probs.device)
+    blocks = _in_blocks(log_probs)
+    number, size = blocks.shape[2:]
+    # The best stand in the blocks with the best maxima.
+    maxima = (blocks.amax(3) + totals[:, :, None]).flatten(1)
+    best = maxima.topk(min(count, maxima.size(1)), dim=1).indices
+    inside = torch.arange(size, device=best.device)
+    places = (best[:, :, None] * size + inside).flatten(1)
+    values = blocks.flatten(1).gather(1, places) + totals.gather(1, places // (number * size))
+    places = places // (number * size) * vocab + (places % (number * size)).clamp(max=vocab - 1)
+    missing = count - places.size(1)
     if missing > 0:
-        values = torch.nn.functional.pad(values.flatten(1), (0, missing), value=-torch.inf)
-        flat = torch.nn.functional.pad(flat, (0, missing))
-    best, places = values.flatten(1).topk(count, dim=1)
-    return best, flat.gather(1, places)
+        values, places = F.pad(values, (0, missing), value=-torch.inf), F.pad(places, (0, missing))
+    values, chosen = values.topk(count, dim=1)
+    return values.cpu(), places.gather(1, chosen).cpu()
 
 
-def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`scores.topk(count)`, twice as fast on a CPU: folded to a table, the best stand in the columns of best maxima."""
+def _in_blocks(scores: Tensor) -> Tensor:
+    """The last dimension in blocks of some 25, of which most need only their maximum: a maximum is far quicker on a CPU
+    than to find where it stands, or to rank. What is missing in the last block is -inf."""
     vocab = scores.size(-1)
-    columns = next((n for n in range(320, 479) if vocab % n == 0), 0)
-    if scores.device.type != "cpu" or columns < count or vocab < 10 * columns:
-        return scores.topk(count, dim=-1)
-    table = scores.unflatten(-1, (-1, columns))
-    best = table.amax(dim=-2).topk(count, dim=-1).indices
-    values, places = table.gather(-1, best[..., None, :].expand(*table.shape[:-1], -1)).flatten(-2).topk(count, dim=-1)
-    return values, places // count * columns + best.gather(-1, places % count)
+    size = next((n for n in range(32, 15, -1) if vocab % n == 0), 25)
+    if vocab % size:
+        scores = F.pad(scores, (0, -vocab % size), value=-torch.inf)
+    return scores.unflatten(-1, (-1, size))
 
 
 def _hypothesis(tokens: list[int], log_prob: float, length: int, penalty: float, finished: bool) -> Hypothesis:

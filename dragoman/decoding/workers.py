@@ -21,6 +21,7 @@ class Workers:
     """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread."""
 
     def __init__(self, work: Callable[..., Any], count: int):
+        self.count = count
         fork = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin, initargs=(work,))
 

@@ -46,7 +46,7 @@ def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = 
 def single_query_attention(
     query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
 ) -> Queries:
-    """The formula for one query a row, as sums of products: a product of such thin matrices would copy the keys."""
+    """The formula for one query a row, as sums of products, where a matrix product would first copy scattered keys."""
     scores = (query / math.sqrt(key.size(-1)) * key).sum(-1)[:, :, None]
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -58,7 +58,7 @@ def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None 
     """The quickest of the three: on a CPU the fused kernel only pays when the weights outgrow the cache."""
     if query.device.type != "cpu" or key.size(-2) > 512:
         return fused_attention(query, key, value, mask, dropout=dropout)
-    kernel = single_query_attention if query.size(-2) == 1 else attention
+    kernel = single_query_attention if query.size(-2) == 1 and not key.is_contiguous() else attention
     return kernel(query, key, value, mask, dropout=dropout)
 
 
@@ -78,27 +78,26 @@ def causal_mask(length: int, *, past: int = 0, device: torch.device | None = Non
 
 
 class KeyValueCache:
-    """The keys and values one attention layer has seen, for rows that are decoded step by step."""
+    """The keys and values that self-attention has seen, for rows that are decoded step by step."""
 
-    def __init__(self, *, grows: bool = True):
-        """`grows`: leave room for more positions, those of a target; a memory is appended once."""
-        self.length, self.grows = 0, grows
+    def __init__(self):
+        self.length = 0
         # (capacity, rows, heads, width): a new position is one piece of memory, and so are those up to any position.
         self._key: Tensor | None = None
         self._value: Tensor | None = None
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
-        """Add new positions and return the contents with them."""
+        """Add new positions and return all of them."""
         start, self.length = self.length, self.length + key.size(2)
         if self._key is None or self.length > self._key.size(0):
             # Doubling: appending one position at a time copies each old one about once.
-            capacity = max(16, 2 * self.length) if self.grows else self.length
+            capacity = max(16, 2 * self.length)
             self._key, self._value = (
                 self._with_room(old, new, capacity) for old, new in ((self._key, key), (self._value, value))
             )
         self._key[start : self.length] = key.permute(2, 0, 1, 3)
         self._value[start : self.length] = value.permute(2, 0, 1, 3)
-        return self.contents()
+        return self._key[: self.length].permute(1, 2, 0, 3), self._value[: self.length].permute(1, 2, 0, 3)
 
     @staticmethod
     def _with_room(old: Tensor | None, new: Keys, capacity: int) -> Tensor:
@@ -107,10 +106,6 @@ class KeyValueCache:
         if old is not None:
             grown[: len(old)] = old
         return grown
-
-    def contents(self) -> tuple[Tensor, Tensor]:
-        """All keys and values so far, each (rows, heads, length, width)."""
-        return self._key[: self.length].permute(1, 2, 0, 3), self._value[: self.length].permute(1, 2, 0, 3)
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         """Keep these rows, in this order; a row may be kept several times."""
@@ -123,12 +118,30 @@ class KeyValueCache:
         return kept
 
 
+class MemoryCache:
+    """The keys and values of a memory, which do not change while the target is decoded."""
+
+    def __init__(self):
+        self.contents: tuple[Tensor, Tensor] | None = None
+
+    def fill(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
+        """Take them in and return them, each as one piece of memory, of which the products of a step need no copy."""
+        self.contents = key.contiguous(), value.contiguous()
+        return self.contents
+
+    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+        """Keep these rows, in this order."""
+        if self.contents is not None:
+            key, value = self.contents
+            self.contents = key[rows], value[rows]
+
+
 class DecoderCache:
     """What decoding has computed so far: per layer the keys and values of the target and of the memory."""
 
     def __init__(self, num_layers: int):
         self.target = [KeyValueCache() for _ in range(num_layers)]
-        self.memory = [KeyValueCache(grows=False) for _ in range(num_layers)]
+        self.memory = [MemoryCache() for _ in range(num_layers)]
 
     @property
     def length(self) -> int:
@@ -165,25 +178,27 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "rows length d_model"],
         memory: Float[Tensor, "groups keys d_model"],
         mask: Mask | None = None,
-        cache: KeyValueCache | None = None,
+        cache: KeyValueCache | MemoryCache | None = None,
     ) -> Float[Tensor, "rows length d_model"]:
         """Let each position of `x` attend to `memory` (to `x` itself for self-attention).
 
         With a cache, self-attention adds its new positions to it; attention to another memory fills it once.
         `x` may hold several rows for one of `memory`, one after another: the beams of a sentence share it.
         """
-        past = cache.length if cache is not None else 0
         if memory is x:
             query, key, value = map(self._heads, _in_one_product(x, self.query, self.key, self.value))
             if self.rotation is not None:
+                past = cache.length if cache is not None else 0
                 query, key = self.rotation(query, offset=past), self.rotation(key, offset=past)
+            if cache is not None:
+                key, value = cache.append(key, value)
         else:
             # Rows that share a memory are only more queries to it.
             query = self._heads(self.query(x).reshape(memory.size(0), -1, x.size(-1)))
-            if not past:
+            if cache is None or cache.contents is None:
                 key, value = map(self._heads, _in_one_product(memory, self.key, self.value))
-        if cache is not None:
-            key, value = cache.append(key, value) if memory is x or not past else cache.contents()
+            if cache is not None:
+                key, value = cache.contents or cache.fill(key, value)
         mixed = self.kernel(query, key, value, mask, dropout=self.dropout)
         return self.output(mixed.transpose(1, 2).reshape(x.shape))
 

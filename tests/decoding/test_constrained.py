@@ -102,6 +102,7 @@ def test_the_joined_spelling_is_begun_after_a_joint_alone() -> None:
     table = torch.full((1, 7, 11, 11), -12.0)
     for last, token in [(BOS, 4), (4, 6), (5, 6), (9, 6), (6, EOS)]:
         table[:, :, last, token] = -0.01
+    table[..., 5] = -14.0
     table[:, :, 4, 5], table[:, :, 4, 9] = -9.0, -10.0
     table[:, :, 4, [0, 1, 7, 8, 10]] = -5.0
     table = table.log_softmax(-1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
+from dragoman.decoding.search import Hypothesis, beam_search, best_continuations, greedy_search, most_probable
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 
@@ -261,3 +261,37 @@ def test_each_live_sentence_has_as_many_rows_as_the_beam() -> None:
     for position, rows in enumerate(chain.rows_of_steps[1:], start=1):
         assert rows % 3 == 0
         assert rows <= 3 * sum(limit > position for limit in limits)
+
+
+# ---- what is quick, and the readable way --------------------------------------------------------
+
+
+VOCABULARIES = [1, 3, 25, 29, 53, 400, 1009, 8000]
+
+
+@pytest.mark.parametrize("vocab", VOCABULARIES)
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_best_continuations_are_those_of_a_sort(vocab: int, width: int) -> None:
+    torch.manual_seed(vocab)
+    log_probs = torch.randn(5, width, vocab).log_softmax(-1)
+    log_probs[torch.rand(log_probs.shape) < 0.3] = -math.inf
+    totals = torch.randn(5, width, dtype=torch.float64)
+    count = 2 * width
+    values, places = best_continuations(log_probs, totals, count)
+    joined = (log_probs + totals[:, :, None]).flatten(1)
+    expected = joined.sort(dim=1, descending=True).values[:, :count]
+    assert torch.equal(values[:, : expected.size(1)], expected)
+    assert (values[:, expected.size(1) :] == -math.inf).all()
+    found = values > -math.inf
+    assert torch.equal(joined.gather(1, places)[found], values[found])
+    for row, kept in zip(places.tolist(), found.tolist(), strict=True):
+        distinct = [place for place, each in zip(row, kept, strict=True) if each]
+        assert len(distinct) == len(set(distinct))
+
+
+@pytest.mark.parametrize("vocab", VOCABULARIES)
+def test_the_most_probable_token_is_that_of_argmax_also_among_equals(vocab: int) -> None:
+    torch.manual_seed(vocab)
+    log_probs = torch.randint(-7, 0, (31, vocab)).float()
+    log_probs[0] = -math.inf
+    assert torch.equal(most_probable(log_probs, torch.arange(31), 0), log_probs.argmax(-1))

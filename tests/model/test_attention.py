@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dragoman.model.attention import (
     KeyValueCache,
+    MemoryCache,
     MultiHeadAttention,
     attention,
     attention_weights,
@@ -189,7 +190,6 @@ def test_the_cache_returns_what_was_appended_beyond_its_first_capacity():
         assert cache.length == stop
         assert torch.equal(key, keys[:, :, :stop])
         assert torch.equal(value, values[:, :, :stop])
-    assert all(map(torch.equal, cache.contents(), (keys, values)))
 
 
 @pytest.mark.parametrize("length", [3, 19])
@@ -209,6 +209,20 @@ def test_reordering_an_empty_cache_does_nothing():
     cache = KeyValueCache()
     cache.reorder(torch.tensor([0, 0]))
     assert cache.length == 0
+
+
+def test_a_memory_is_kept_in_one_piece_and_its_rows_can_be_dropped():
+    torch.manual_seed(5)
+    keys, values = torch.randn(2, 3, 11, 2, 7).transpose(2, 3)
+    cache = MemoryCache()
+    cache.reorder(torch.tensor([0]))
+    assert cache.contents is None
+    for found, expected in zip(cache.fill(keys, values), (keys, values), strict=True):
+        assert torch.equal(found, expected)
+        assert found.is_contiguous()
+    rows = torch.tensor([2, 0])
+    cache.reorder(rows)
+    assert all(map(torch.equal, cache.contents, (keys[rows], values[rows])))
 
 
 def test_queries_that_share_a_memory_row_equal_queries_with_one_each():

@@ -284,7 +284,9 @@ def test_a_copy_task_is_learned(runs: Runs):
     trainer.train()
     losses = np.array([metrics["loss"] for metrics in watcher.of("step")])
     assert losses[0] > 2
-    assert all(late < early for early, late in pairwise(losses.reshape(6, 50).mean(1)))
+    means = losses.reshape(6, 50).mean(1)
+    assert all(late < early for early, late in pairwise(means[:4]))
+    assert means[-1] < 0.1  # near 0 it is noise that moves it
     assert watcher.of("validation")[-1]["valid_loss"] < 0.1  # without attention to the source, about 2
 
 
