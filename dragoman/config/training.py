@@ -16,8 +16,8 @@ BETTER = {"bleu": "better BLEU", "loss": "lower loss"}
 class TrainingConfig(Section):
     """How the weights are found."""
 
-    optimizer: Literal["adam", "adamw", "rmsprop", "sgd"] = "adam"
-    """`adamw` decouples weight decay from the gradient."""
+    optimizer: Literal["adam", "adamw", "muon", "rmsprop", "sgd"] = "adam"
+    """`adamw` decouples weight decay from the gradient; `muon` makes steps orthogonal, tables and norms have AdamW."""
     learning_rate: float = Field(1e-3, gt=0)
     """The highest one, reached at the end of the warm-up."""
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant", "plateau"] = "inverse_sqrt"
