@@ -194,10 +194,10 @@ def _milliseconds(action: Callable[[], float]) -> float:
 
 
 def _seconds_to_prepare(paths: list[Path], settings: list[str]) -> float:
-    """As preparation.py tells them."""
+    """As preparation.py tells them, in tenths: what it rounds to 0 counts as half of one."""
     command = [sys.executable, environment.HERE / "preparation.py", "prepare", *paths, *settings]
     printed = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stdout
-    return float(re.search(r"pairs in ([\d.]+) s", printed)[1])
+    return max(0.05, float(re.search(r"pairs in ([\d.]+) s", printed)[1]))
 
 
 def _duration(seconds: float) -> str:
