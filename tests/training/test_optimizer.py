@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from dragoman.config import TrainingConfig
+from dragoman.training.muon import Muon, orthogonal
 from dragoman.training.optimizer import DECAYS, MOMENTS, build_optimizer, learning_rate
 from tests.model.variants import build
 
@@ -182,3 +183,55 @@ def test_every_parameter_is_optimized_once_though_tables_are_shared():
     optimizer = build_optimizer(model, "adam", **DEFAULTS)
     optimized = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert sorted(optimized) == sorted(id(p) for p in model.parameters())
+
+
+# ---- Muon ------------------------------------------------------------------------------------
+
+
+SHAPES = [(7, 7), (7, 7), (13, 5), (5, 13)]
+
+
+def test_muon_steps_as_that_of_torch_does():
+    torch.manual_seed(67)
+    ours = [nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+    theirs = [nn.Parameter(weight.detach().clone()) for weight in ours]
+    optimizers = [
+        Muon(ours, weight_decay=0.1),
+        torch.optim.Muon(theirs, lr=0.0, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+    ]
+    for rate in (0.1, 0.03, 0.01):
+        for own, other in zip(ours, theirs, strict=True):
+            own.grad = torch.randn_like(own)
+            other.grad = own.grad.clone()
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+    for own, other in zip(ours, theirs, strict=True):
+        # Products of stacked matrices may round another way, to 8 bits.
+        torch.testing.assert_close(own, other, rtol=0, atol=3e-3)
+
+
+@pytest.mark.parametrize("shape", [(3, 11, 11), (3, 17, 5), (3, 5, 17)])
+def test_an_orthogonal_step_goes_as_far_in_every_direction(shape: tuple[int, ...]):
+    torch.manual_seed(71)
+    found = torch.linalg.svdvals(orthogonal(torch.randn(shape)).float())
+    assert 0.4 < found.min() <= found.max() < 1.4
+
+
+def test_muon_is_for_matrices_of_the_layers_and_adamw_for_the_rest():
+    torch.manual_seed(73)
+    models = [build(), build()]
+    optimizers = [
+        build_optimizer(model, name, **DEFAULTS) for model, name in zip(models, ("muon", "adamw"), strict=True)
+    ]
+    for weights in zip(*(model.parameters() for model in models), strict=True):
+        weights[0].grad = torch.randn_like(weights[0])
+        weights[1].grad = weights[0].grad.clone()
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = 0.003
+        optimizer.step()
+    same = {name for (name, own), other in zip(models[0].named_parameters(), models[1].parameters(), strict=True)
+            if torch.equal(own, other)}  # fmt: skip
+    matrices = {name for name, weight in models[0].named_parameters() if weight.dim() > 1 and "table" not in name}
+    assert same == {name for name, _ in models[0].named_parameters()} - matrices

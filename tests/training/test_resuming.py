@@ -59,6 +59,7 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
         {"optimizer": "sgd"},
         {"optimizer": "sgd", "momentum": 0.0},
         {"optimizer": "rmsprop"},
+        {"optimizer": "muon"},
         {"schedule": "cosine"},
         {"schedule": "plateau", "plateau_patience": 1},
         {"ema": 0.9, "average": 3},

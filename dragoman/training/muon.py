@@ -1,0 +1,69 @@
+"""Muon: steps whose directions all count alike, which learns much in few steps; and optimizers joined to one."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum made orthogonal (Jordan et al. 2024), with steps of the length of Adam's (Liu et al. 2025, 2502.16982).
+
+    As `torch.optim.Muon` does, but all matrices of a shape at once, which is ten times as fast for small ones.
+    """
+
+    def __init__(self, matrices: list[nn.Parameter], *, momentum: float = 0.95, weight_decay: float = 0.0):
+        super().__init__(matrices, {"lr": 0.0, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[nn.Parameter]] = {}
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    shapes.setdefault(weight.shape, []).append(weight)
+            for shape, weights in shapes.items():
+                gradients = [weight.grad for weight in weights]
+                moments = [self.state[w].setdefault("momentum_buffer", torch.zeros_like(w)) for w in weights]
+                torch._foreach_lerp_(moments, gradients, 1 - group["momentum"])
+                steps = torch._foreach_lerp(gradients, moments, group["momentum"])
+                torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+                length = 0.2 * math.sqrt(max(shape)) * group["lr"]
+                torch._foreach_sub_(weights, list(orthogonal(torch.stack(steps)).to(weights[0].dtype) * length))
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """About U V^T of each matrix U S V^T, by five Newton-Schulz steps in bfloat16."""
+    x = matrices.bfloat16()
+    wide = x if x.size(1) <= x.size(2) else x.mT
+    wide = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(5):
+        square = wide @ wide.mT
+        polynomial = torch.baddbmm(square, square, square, beta=-4.7750, alpha=2.0315)
+        wide = torch.baddbmm(wide, polynomial, wide, beta=3.4445)
+    return wide if x.size(1) <= x.size(2) else wide.mT
+
+
+class Joined(torch.optim.Optimizer):
+    """Several optimizers as one, each over weights of its own."""
+
+    def __init__(self, *parts: torch.optim.Optimizer):
+        self.parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self._share()
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for part in self.parts:
+            part.step()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def _share(self) -> None:
+        """Let the parts have the groups and the state of the whole."""
+        groups = iter(self.param_groups)
+        for part in self.parts:
+            part.state, part.param_groups = self.state, [next(groups) for _ in part.param_groups]
