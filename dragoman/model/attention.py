@@ -133,7 +133,7 @@ class MemoryCache:
         """Keep these rows, in this order."""
         if self.contents is not None:
             key, value = self.contents
-            self.contents = key[rows], value[rows]
+            self.contents = key.index_select(0, rows), value.index_select(0, rows)
 
 
 class DecoderCache:

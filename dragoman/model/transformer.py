@@ -141,3 +141,8 @@ class Transformer(nn.Module):
 
     def _mask(self, source_ids: Tensor, source_mask: SourceMask | None) -> SourceMask:
         return source_ids != self.config.pad_id if source_mask is None else source_mask
+
+
+def linear_maps(model: nn.Module) -> list[nn.Linear]:
+    """The linear maps inside the layers: all but the projection to the vocabulary."""
+    return [each for name, each in model.named_modules() if isinstance(each, nn.Linear) and name != "projection"]

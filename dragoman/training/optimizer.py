@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from dragoman.model.transformer import linear_maps
 from dragoman.training.muon import Joined, Muon
 
 MOMENTS = {
@@ -38,7 +39,7 @@ def build_optimizer(
     if name == "sgd":
         return torch.optim.SGD(groups, lr=0.0, momentum=momentum, fused=True)
     if name == "muon":
-        matrices = [m.weight for name, m in model.named_modules() if isinstance(m, nn.Linear) and name != "projection"]
+        matrices = [each.weight for each in linear_maps(model)]
         of_muon = set(map(id, matrices))
         others = [group | {"params": [p for p in group["params"] if id(p) not in of_muon]} for group in groups]
         rest = torch.optim.AdamW(others, lr=0.0, betas=betas, eps=eps, fused=True)

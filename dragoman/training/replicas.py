@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.model.dropout import Dropout
 from dragoman.model.layers import Embedding
+from dragoman.model.transformer import linear_maps
 
 Found = TypeVar("Found")
 
@@ -37,8 +38,9 @@ class Replicas:
         self.threads = torch.get_num_threads()
         on_cpu = self.device.type == "cpu"
         self.autocast = not on_cpu and precision != torch.float32
-        rounded = _layer_matrices(model) if on_cpu and precision != torch.float32 else {}
-        self._rounded = {name: weight.detach().to(precision) for name, weight in rounded.items()}
+        maps = linear_maps(model) if on_cpu and precision != torch.float32 else []
+        inside = {id(weight) for each in maps for weight in each.parameters()}
+        self._rounded = {n: w.detach().to(precision) for n, w in model.named_parameters() if id(w) in inside}
         self.generators = [torch.Generator() for _ in range(_count(self.threads, max_tokens) if on_cpu else 0)]
         self.models = [self._copy(generator) for generator in self.generators] or [model]
         self._others = ThreadPoolExecutor(len(self.models)) if len(self.models) > 1 else None
@@ -114,16 +116,6 @@ class Replicas:
             if isinstance(module, Embedding):
                 module.register_forward_hook(lambda module, ids, states: states.to(self.precision))
         return twin
-
-
-def _layer_matrices(model: Transformer) -> dict[str, Tensor]:
-    """Weights and biases of the linear maps in the layers; tables and the projection are not among them."""
-    linear = {id(p) for layers in (model.encoder.layers, model.decoder.layers) for p in _linear_parameters(layers)}
-    return {name: weight for name, weight in model.named_parameters() if id(weight) in linear}
-
-
-def _linear_parameters(layers: nn.ModuleList) -> list[nn.Parameter]:
-    return [p for module in layers.modules() if isinstance(module, nn.Linear) for p in module.parameters()]
 
 
 def _count(threads: int, max_tokens: int) -> int:
