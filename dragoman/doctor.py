@@ -82,6 +82,7 @@ def check_torch() -> Iterator[Check]:
     precision = str(choose_precision("auto", device)).removeprefix("torch.")
     why = "multiplied by the hardware" if precision == "bfloat16" else "this hardware does not multiply bfloat16"
     yield Check("precision", f"{precision}: {why}")
+    yield check_kernels()
 
 
 def check_build(version: str, *, cuda: str | None, gpu: str | None, driver: bool) -> Check:
@@ -108,6 +109,17 @@ def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
     if threads < cores and wanted:
         return Check("threads", f"{found}, since OMP_NUM_THREADS is {wanted}", "unset OMP_NUM_THREADS")
     return Check("threads", found)
+
+
+def check_kernels() -> Check:
+    """Whether those of CPUs were compiled; nothing is wrong without them."""
+    from dragoman.model import kernels
+
+    if kernels.compiled():
+        return Check("kernels", "compiled")
+    again = "make clean, make install" if in_checkout() else pip("--force-reinstall", "--no-deps", "dragoman")
+    how = f"not compiled, so that translating on a CPU takes longer; with a C compiler: {again}"
+    return Check("kernels", how)
 
 
 def check_memory(available: int | None) -> Check:

@@ -135,9 +135,10 @@ def read_stamp() -> Setup:
 
 
 def fingerprint() -> str:
-    """A hash of what an installation depends on: requirements, Python, place of the checkout."""
+    """A hash of what an installation depends on: requirements, kernels, Python, place of the checkout."""
     digest = hashlib.sha256(str(Path.cwd()).encode())
-    for path in (Path("pyproject.toml"), Path("constraints.txt"), VENV / "pyvenv.cfg"):
+    kernels = Path("dragoman/model/kernels.c"), Path("tools/build_kernels.py")
+    for path in (Path("pyproject.toml"), Path("constraints.txt"), *kernels, VENV / "pyvenv.cfg"):
         content = path.read_bytes() if path.exists() else b""
         digest.update(len(content).to_bytes(8, "big") + content)
     return digest.hexdigest()
@@ -287,6 +288,8 @@ def clean() -> int:
     """Remove what the other verbs have made, except what was trained."""
     for name in (*MADE_HERE, *Path("benchmarks").glob(".venv-*")):
         shutil.rmtree(name, ignore_errors=True)
+    for library in Path("dragoman").rglob("*.so"):
+        library.unlink()
     for package in ("dragoman", "tests", "tools", "benchmarks"):
         for cache in Path(package).rglob("__pycache__"):
             shutil.rmtree(cache, ignore_errors=True)

@@ -40,7 +40,7 @@ class DecodingConfig(Section):
     """Target terms that must not appear; one in small letters must not in any case."""
     alignments: bool = False
     """Tell which source word each target word comes from."""
-    max_tokens: int = Field(6144, ge=1)
+    max_tokens: int = Field(12_288, ge=1)
     """Source tokens of a batch with padding, times beams: larger ones gain little speed and take more memory."""
 
     @model_validator(mode="after")

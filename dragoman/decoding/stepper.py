@@ -4,7 +4,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.model import Transformer
+from dragoman.model import Transformer, kernels
+
+SLICE = 256
+"""Rows whose logits exist at the same time: near the processor, and in little memory."""
 
 
 class ModelStepper:
@@ -21,8 +24,11 @@ class ModelStepper:
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         tokens = tokens.to(self.device)[:, None]
-        logits = self.model.decode(tokens, self.memory, self.source_mask, self.cache)
-        return logits[:, 0].log_softmax(-1, dtype=torch.float32)
+        states = self.model.decoder(tokens, self.memory, self.source_mask, self.cache)[:, 0]
+        log_probs = torch.empty(len(states), self.model.config.target_vocab_size, device=self.device)
+        for part, found in zip(states.split(SLICE), log_probs.split(SLICE), strict=True):
+            kernels.log_softmax(self.model.project(part), found)
+        return log_probs
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         remaining, self.sentences = torch.unique_consecutive(self.sentences[rows], return_inverse=True)

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.model import kernels
 from dragoman.model.config import TransformerConfig
 from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Keys, Queries
 
-Queries = Float[Tensor, "rows heads queries width"]
-Keys = Float[Tensor, "rows heads keys width"]
 Weights = Float[Tensor, "rows heads queries keys"]
 Mask = Bool[Tensor, "..."]
 """Anything that broadcasts to (rows, heads, queries, keys)."""
@@ -55,7 +55,9 @@ def single_query_attention(
 
 
 def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """The quickest of the three: on a CPU the fused kernel only pays when the weights outgrow the cache."""
+    """The quickest of all: on a CPU the fused kernel only pays when the weights outgrow the cache."""
+    if kernels.can_attend(query, key) and not (dropout.training and dropout.rate):
+        return kernels.attention(query, key, value, mask)
     if query.device.type != "cpu" or key.size(-2) > 512:
         return fused_attention(query, key, value, mask, dropout=dropout)
     kernel = single_query_attention if query.size(-2) == 1 and not key.is_contiguous() else attention

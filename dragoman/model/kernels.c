@@ -1,0 +1,285 @@
+/* What PyTorch does on a CPU in many passes over memory, done in one while the numbers are at hand.
+
+   Tensors hold float32, or bfloat16 where `half`; all sums are float32. The last dimension is one piece of memory, the
+   others lie as their strides say, counted in elements. Each function equals a formula in Python (kernels.py). */
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Counted up whenever a function changes what it takes: kernels.py leaves a library of another number alone. */
+#define INTERFACE 1
+
+/* Where the loader can choose: once for every set of instructions, the best that the processor has is taken. */
+#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_CPU
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+typedef int64_t Size;
+
+/* --- numbers, sixteen at a time ----------------------------------------------------------------------------------- */
+
+#define LANES 16
+typedef float Vector __attribute__((vector_size(4 * LANES)));
+typedef float Quarter __attribute__((vector_size(LANES)));
+typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
+typedef uint32_t Bits __attribute__((vector_size(4 * LANES)));
+typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));
+
+INLINE Vector all(float x) { return (Vector){0} + x; }
+
+/* The first where a comparison held, elsewhere the second. */
+INLINE Vector choose(Integers held, Vector a, Vector b) {
+    return (Vector)((held & (Integers)a) | (~held & (Integers)b));
+}
+
+INLINE Vector larger(Vector a, Vector b) { return choose(a > b, a, b); }
+
+INLINE float largest(Vector x) {
+    float top = x[0];
+    for (int i = 1; i < LANES; i++) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+INLINE float sum(Vector x) {
+    Quarter part[4];
+    memcpy(part, &x, sizeof x);
+    Quarter total = (part[0] + part[1]) + (part[2] + part[3]);
+    return (total[0] + total[1]) + (total[2] + total[3]);
+}
+
+INLINE Vector load(const void *from, Size start, int half) {
+    if (half) {
+        Halves halves;
+        memcpy(&halves, (const uint16_t *)from + start, sizeof halves);
+        return (Vector)(__builtin_convertvector(halves, Bits) << 16);
+    }
+    Vector x;
+    memcpy(&x, (const float *)from + start, sizeof x);
+    return x;
+}
+
+/* In half precision to the nearest, ties to even; what is no number stays none. */
+INLINE void store(void *to, Size start, Vector x, int half) {
+    if (half) {
+        Bits bits = (Bits)x, nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+        Halves halves = __builtin_convertvector(nearest | (Bits)(x != x), Halves);
+        memcpy((uint16_t *)to + start, &halves, sizeof halves);
+    } else {
+        memcpy((float *)to + start, &x, sizeof x);
+    }
+}
+
+/* exp x to 2 units in the last place, for x up to 88, and 0 below -87: 2^n times a polynomial over
+   [-ln 2 / 2, ln 2 / 2] (the one of Cephes). */
+INLINE Vector exponential(Vector x) {
+    Integers tiny = x < -87.0f;
+    x = choose(tiny, all(0.0f), x);
+    Vector shifted = x * 1.44269504f + 12582912.0f; /* 1.5 times 2^23 leaves n in the last bits */
+    Vector n = shifted - 12582912.0f;
+    Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    Vector power = (Vector)(((Integers)shifted + 127) << 23);
+    return choose(tiny, all(0.0f), p * power);
+}
+
+/* --- attention ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Size rows, heads, queries, keys, width;
+} Shape;
+
+/* Steps from one row, head and place to the next. */
+typedef struct {
+    Size row, head, place;
+} Strides;
+
+typedef struct {
+    Strides query, key, value, out;
+    struct {
+        Size row, head, query, key;
+    } mask;
+} Layout;
+
+/* Sums that run side by side do not wait for each other. */
+#define ROWS 4
+
+/* One row of scores to weights. What the mask hides counts as the smallest number, as in the formula; what only fills up
+   the last vector, as nothing. */
+INLINE void softmax(Vector *restrict scores, const uint8_t *mask, Size step, Size keys, Size width) {
+    Size blocks = (keys + LANES - 1) / LANES;
+    float *numbers = (float *)scores, scale = 1.0f / sqrtf((float)width);
+    for (Size b = 0; b < blocks; b++) scores[b] *= scale;
+    if (mask != NULL)
+        for (Size k = 0; k < keys; k++) numbers[k] = mask[k * step] ? numbers[k] : -FLT_MAX;
+    for (Size k = keys; k < blocks * LANES; k++) numbers[k] = -INFINITY;
+    Vector top = all(-FLT_MAX), total = all(0.0f);
+    for (Size b = 0; b < blocks; b++) top = larger(scores[b], top);
+    top = all(largest(top));
+    for (Size b = 0; b < blocks; b++) {
+        scores[b] = exponential(scores[b] - top);
+        total += scores[b];
+    }
+    float norm = 1.0f / sum(total);
+    for (Size b = 0; b < blocks; b++) scores[b] *= norm;
+}
+
+/* A single query, straight from where keys and values lie. */
+INLINE void attend_once(const void *query, const void *key, const void *value, const uint8_t *mask, void *out,
+                        Shape shape, Layout at, Size parts, int half, Vector *scratch) {
+    Vector *one = scratch, *weights = one + parts;
+    for (Size v = 0; v < parts; v++) one[v] = load(query, v * LANES, half);
+    for (Size k = 0; k < shape.keys; k++) {
+        Vector total = all(0.0f);
+        for (Size v = 0; v < parts; v++) total += one[v] * load(key, k * at.key.place + v * LANES, half);
+        ((float *)weights)[k] = sum(total);
+    }
+    softmax(weights, mask, at.mask.key, shape.keys, parts * LANES);
+    for (Size v = 0; v < parts; v++) {
+        Vector total = all(0.0f);
+        for (Size k = 0; k < shape.keys; k++)
+            total += ((float *)weights)[k] * load(value, k * at.value.place + v * LANES, half);
+        store(out, v * LANES, total, half);
+    }
+}
+
+/* to[row, key] = queries[row] . keys[key], of a block of keys at a time; `columns` are the keys, transposed. */
+INLINE void products(Vector *restrict to, const float *queries, const Vector *columns, Size blocks, Size width,
+                     const int rows) {
+    for (Size b = 0; b < blocks; b++) {
+        Vector totals[ROWS];
+        for (int r = 0; r < rows; r++) totals[r] = all(0.0f);
+        for (Size w = 0; w < width; w++)
+            for (int r = 0; r < rows; r++) totals[r] += queries[r * width + w] * columns[w * blocks + b];
+        for (int r = 0; r < rows; r++) to[r * blocks + b] = totals[r];
+    }
+}
+
+/* to[row] = sum over keys of weights[row, key] values[key]. */
+INLINE void mix(Vector *restrict to, const float *weights, const Vector *values, Size keys, Size blocks, Size parts,
+                const int rows) {
+    for (Size v = 0; v < parts; v++) {
+        Vector totals[ROWS];
+        for (int r = 0; r < rows; r++) totals[r] = all(0.0f);
+        for (Size k = 0; k < keys; k++)
+            for (int r = 0; r < rows; r++) totals[r] += weights[r * blocks * LANES + k] * values[k * parts + v];
+        for (int r = 0; r < rows; r++) to[r * parts + v] = totals[r];
+    }
+}
+
+/* Several queries to the same keys and values, which are worth being brought together. */
+INLINE void attend(const void *query, const void *key, const void *value, const uint8_t *mask, void *out, Shape shape,
+                   Layout at, Size parts, int half, Vector *scratch) {
+    Size blocks = (shape.keys + LANES - 1) / LANES, width = parts * LANES;
+    Vector *values = scratch, *columns = values + shape.keys * parts;
+    Vector *queries = columns + width * blocks, *weights = queries + ROWS * parts;
+    for (Size k = 0; k < shape.keys; k++)
+        for (Size v = 0; v < parts; v++) {
+            values[k * parts + v] = load(value, k * at.value.place + v * LANES, half);
+            Vector one = load(key, k * at.key.place + v * LANES, half);
+            for (int i = 0; i < LANES; i++) ((float *)(columns + (v * LANES + i) * blocks))[k] = one[i];
+        }
+    for (Size q = 0; q < shape.queries;) {
+        int rows = shape.queries - q < ROWS ? 1 : ROWS;
+        for (int r = 0; r < rows; r++)
+            for (Size v = 0; v < parts; v++)
+                queries[r * parts + v] = load(query, (q + r) * at.query.place + v * LANES, half);
+        if (rows == ROWS)
+            products(weights, (float *)queries, columns, blocks, width, ROWS);
+        else
+            products(weights, (float *)queries, columns, blocks, width, 1);
+        for (int r = 0; r < rows; r++)
+            softmax(weights + r * blocks, mask ? mask + (q + r) * at.mask.query : NULL, at.mask.key, shape.keys, width);
+        if (rows == ROWS)
+            mix(queries, (float *)weights, values, shape.keys, blocks, parts, ROWS);
+        else
+            mix(queries, (float *)weights, values, shape.keys, blocks, parts, 1);
+        for (int r = 0; r < rows; r++)
+            for (Size v = 0; v < parts; v++)
+                store(out, (q + r) * at.out.place + v * LANES, queries[r * parts + v], half);
+        q += rows;
+    }
+}
+
+INLINE void attend_all(const char *query, const char *key, const char *value, const uint8_t *mask, char *out,
+                       Shape shape, Layout at, Size parts, int half, Vector *scratch) {
+    Size bytes = half ? 2 : 4;
+    for (Size r = 0; r < shape.rows; r++)
+        for (Size h = 0; h < shape.heads; h++) {
+            const char *q = query + (r * at.query.row + h * at.query.head) * bytes;
+            const char *k = key + (r * at.key.row + h * at.key.head) * bytes;
+            const char *v = value + (r * at.value.row + h * at.value.head) * bytes;
+            const uint8_t *m = mask ? mask + r * at.mask.row + h * at.mask.head : NULL;
+            char *o = out + (r * at.out.row + h * at.out.head) * bytes;
+            if (shape.queries == 1)
+                attend_once(q, k, v, m, o, shape, at, parts, half, scratch);
+            else
+                attend(q, k, v, m, o, shape, at, parts, half, scratch);
+        }
+}
+
+/* Widths are multiples of LANES. Returns 0, or 1 if there is no memory for the keys and values of one head. */
+FOR_EACH_CPU int attention(const void *query, const void *key, const void *value, const uint8_t *mask, void *out,
+                           const Shape *shape, const Layout *at, int half) {
+    Size parts = shape->width / LANES, blocks = (shape->keys + LANES - 1) / LANES;
+    Size count = shape->keys * parts + shape->width * blocks + ROWS * (parts + blocks);
+    Vector *scratch = aligned_alloc(sizeof(Vector), count * sizeof(Vector));
+    if (scratch == NULL) return 1;
+#define ATTEND(parts, half) attend_all(query, key, value, mask, out, *shape, *at, parts, half, scratch)
+    /* What is known beforehand makes the inner loops short. */
+    if (parts == 2 && half)
+        ATTEND(2, 1);
+    else if (parts == 2)
+        ATTEND(2, 0);
+    else if (parts == 4 && half)
+        ATTEND(4, 1);
+    else if (parts == 4)
+        ATTEND(4, 0);
+    else
+        ATTEND(parts, half);
+#undef ATTEND
+    free(scratch);
+    return 0;
+}
+
+/* --- output ------------------------------------------------------------------------------------------------------- */
+
+INLINE void normalise(const void *logits, Size start, float *out, Size count, int half) {
+    Size whole = count / LANES * LANES;
+    Vector rest = all(-INFINITY), top = all(-FLT_MAX), total = all(0.0f);
+    for (Size i = whole; i < count; i++) {
+        if (half) {
+            uint32_t bits = (uint32_t)((const uint16_t *)logits)[start + i] << 16;
+            memcpy((float *)&rest + i - whole, &bits, sizeof bits);
+        } else {
+            rest[i - whole] = ((const float *)logits)[start + i];
+        }
+    }
+    for (Size i = 0; i < whole; i += LANES) top = larger(load(logits, start + i, half), top);
+    top = all(largest(larger(rest, top)));
+    for (Size i = 0; i < whole; i += LANES) total += exponential(load(logits, start + i, half) - top);
+    float norm = logf(sum(total + exponential(rest - top)));
+    for (Size i = 0; i < whole; i += LANES) store(out, i, load(logits, start + i, half) - top - norm, 0);
+    for (Size i = whole; i < count; i++) out[i] = rest[i - whole] - top[0] - norm;
+}
+
+/* Logits and what is made of them lie row by row in one piece of memory. */
+FOR_EACH_CPU void log_softmax(const void *logits, float *out, Size rows, Size vocab, int half) {
+    for (Size r = 0; r < rows; r++)
+        if (half)
+            normalise(logits, r * vocab, out + r * vocab, vocab, 1);
+        else
+            normalise(logits, r * vocab, out + r * vocab, vocab, 0);
+}
+
+int interface(void) { return INTERFACE; }

@@ -1,0 +1,198 @@
+"""The compiled kernels: equal to the formulas in every layout, and not missed where they are not there."""
+
+import ctypes
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.model import kernels
+from dragoman.model.attention import attention, causal_mask, fastest_attention
+from dragoman.model.dropout import Dropout
+from tools import build_kernels
+
+NO_DROPOUT = Dropout(0.0)
+TOLERANCE = {torch.float32: 3e-6, torch.bfloat16: 2e-2}
+needs_library = pytest.mark.skipif(not kernels.compiled(), reason="there is no C compiler")
+every_precision = pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+
+
+def heads(rows: int, places: int, *, width: int, dtype: torch.dtype, layout: str) -> Tensor:
+    """(rows, 3, places, width), as `layout` puts it into memory."""
+    order, back = {
+        "heads first": ((rows, 3, places, width), (0, 1, 2, 3)),
+        "heads last": ((rows, places, 3, width), (0, 2, 1, 3)),
+        "of a cache": ((places, rows, 3, width), (1, 2, 0, 3)),
+        "width scattered": ((width, rows, 3, places), (1, 2, 3, 0)),
+    }[layout]
+    # Every other number of a larger tensor, so that no stride is what the shape would make it.
+    return torch.randn(*order[:-1], 2 * order[-1])[..., : order[-1]].permute(back).to(dtype)
+
+
+def exact(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    return attention(query.double(), key.double(), value.double(), mask, dropout=NO_DROPOUT)
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("layout", ["heads first", "heads last", "of a cache", "width scattered"])
+@pytest.mark.parametrize("width", [16, 32, 48, 64, 80])
+@pytest.mark.parametrize("queries", [1, 2, 4, 11])
+@pytest.mark.parametrize("keys", [1, 15, 16, 17, 40])
+def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: int, keys: int):
+    torch.manual_seed(keys * width + queries)
+    options = {"width": width, "dtype": dtype, "layout": layout}
+    query, key, value = (heads(3, n, **options) for n in (queries, keys, keys))
+    mask = torch.rand(3, 1, 1, keys) > 0.4
+    for hidden in (None, mask, mask.expand(3, 3, queries, keys).contiguous(), mask[0, 0].expand(queries, keys)):
+        found = kernels.attention(query, key, value, hidden)
+        assert found.dtype == dtype
+        torch.testing.assert_close(
+            found.double(), exact(query, key, value, hidden), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+        )
+        assert found.transpose(1, 2).is_contiguous()
+
+
+@needs_library
+def test_causal_queries_see_exactly_nothing_of_the_future():
+    torch.manual_seed(1)
+    query, key, value = (heads(2, 9, width=32, dtype=torch.float32, layout="heads last") for _ in range(3))
+    before = kernels.attention(query, key, value, causal_mask(9))
+    key[:, :, 5:], value[:, :, 5:] = 7.0, -1e30
+    after = kernels.attention(query, key, value, causal_mask(9))
+    assert torch.equal(before[:, :, :5], after[:, :, :5])
+    assert not torch.equal(before[:, :, 5:], after[:, :, 5:])
+
+
+@needs_library
+@pytest.mark.parametrize("queries", [1, 6])
+def test_large_scores_and_no_numbers(queries: int):
+    torch.manual_seed(2)
+    query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (queries, 5, 5))
+    query *= 300
+    torch.testing.assert_close(
+        kernels.attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
+    )
+    key[1, 2, 3, 4] = torch.nan
+    found = kernels.attention(query, key, value)
+    assert found[1, 2].isnan().all()
+    assert found.isnan().sum() == found[1, 2].numel()
+    nothing = torch.zeros(queries, 5, dtype=torch.bool)
+    mean = value.mean(2, keepdim=True).expand(2, 3, queries, 16)
+    torch.testing.assert_close(kernels.attention(query, key.nan_to_num(), value, nothing), mean)
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("vocab", [1, 16, 57, 8000])
+def test_log_softmax_equals_that_of_torch(dtype, vocab: int):
+    torch.manual_seed(vocab)
+    logits = torch.cat([torch.randn(5, vocab), 200 * torch.randn(3, vocab), 1e4 + torch.randn(2, vocab)]).to(dtype)
+    logits[1, : vocab // 2] = -torch.inf
+    found = torch.empty(10, vocab)
+    kernels.log_softmax(logits, found)
+    torch.testing.assert_close(found.double(), logits.double().log_softmax(-1), rtol=1e-6, atol=1e-5)
+    logits[4, 0] = torch.nan
+    kernels.log_softmax(logits, found)
+    assert found[4].isnan().all()
+    assert not found[:4].isnan().any()
+
+
+@needs_library
+def test_nothing_is_written_beside_the_rows():
+    guarded = torch.full((9, 35), 7.0)
+    kernels.log_softmax(torch.randn(7, 35), guarded[1:8])
+    assert (guarded[[0, 8]] == 7).all()
+
+
+def test_gradients_never_come_from_the_kernel():
+    query, key, value = (torch.randn(2, 3, 4, 16, requires_grad=True) for _ in range(3))
+    assert not kernels.can_attend(query, key)
+    fastest_attention(query, key, value, dropout=NO_DROPOUT).sum().backward()
+    assert all(x.grad is not None for x in (query, key, value))
+    with torch.no_grad():
+        assert kernels.can_attend(query, key) == kernels.compiled()
+
+
+@pytest.mark.parametrize(
+    ("width", "keys", "dtype"), [(24, 5, torch.float32), (16, 513, torch.float32), (16, 5, torch.float64)]
+)
+def test_what_the_kernel_does_not_know_the_formula_does(width: int, keys: int, dtype: torch.dtype):
+    torch.manual_seed(3)
+    query, key, value = (heads(2, n, width=width, dtype=dtype, layout="heads last") for n in (4, keys, keys))
+    assert not kernels.can_attend(query, key)
+    found = fastest_attention(query, key, value, dropout=NO_DROPOUT)
+    torch.testing.assert_close(found.double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5)
+
+
+def test_without_the_library_results_are_the_same(monkeypatch):
+    torch.manual_seed(4)
+    query, key, value = (heads(2, n, width=32, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
+    logits, found = torch.randn(5, 33), [torch.empty(5, 33), torch.empty(5, 33)]
+    with_it = fastest_attention(query, key, value, dropout=NO_DROPOUT)
+    kernels.log_softmax(logits, found[0])
+    monkeypatch.setattr(kernels, "_library", None)
+    assert not kernels.compiled()
+    torch.testing.assert_close(fastest_attention(query, key, value, dropout=NO_DROPOUT), with_it)
+    kernels.log_softmax(logits, found[1])
+    torch.testing.assert_close(*found)
+
+
+def test_a_library_of_other_sources_is_left_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "missing.so")
+    assert kernels._load() is None
+    (tmp_path / "damaged.so").write_bytes(b"no library")
+    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "damaged.so")
+    assert kernels._load() is None
+    if kernels.compiled():
+        monkeypatch.undo()
+        monkeypatch.setattr(kernels, "INTERFACE", kernels.INTERFACE + 1)
+        assert kernels._load() is None
+
+
+@needs_library
+def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
+    class Full:
+        attention = staticmethod(lambda *_: 1)
+
+    monkeypatch.setattr(kernels, "_library", Full)
+    with pytest.raises(MemoryError, match="keys and values"):
+        kernels.attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
+
+
+class TestBuild:
+    def test_compiles_what_can_be_loaded(self, tmp_path):
+        pytest.importorskip("hatchling")
+        if not kernels.compiled():
+            pytest.skip("there is no C compiler")
+        copy_sources(tmp_path)
+        assert build_kernels.compiled(tmp_path)
+        assert ctypes.CDLL(str(tmp_path / build_kernels.LIBRARY)).interface() == kernels.INTERFACE
+
+    @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+    def test_goes_on_without_a_compiler(self, compiler: str, tmp_path, monkeypatch, capsys):
+        copy_sources(tmp_path)
+        (tmp_path / build_kernels.LIBRARY).write_bytes(b"of an earlier build")
+        monkeypatch.setenv("CC", compiler)
+        assert not build_kernels.compiled(tmp_path)
+        assert [path.name for path in (tmp_path / build_kernels.LIBRARY).parent.iterdir()] == ["kernels.c"]
+        assert "without compiled kernels" in capsys.readouterr().err
+
+
+def copy_sources(root) -> None:
+    target = root / build_kernels.SOURCE
+    target.parent.mkdir(parents=True)
+    target.write_bytes(kernels.LIBRARY.with_name("kernels.c").read_bytes())
+
+
+def test_the_exponential_function_is_exact_over_its_whole_range():
+    if not kernels.compiled():
+        pytest.skip("there is no C compiler")
+    # Of two logits, 0 and x, log softmax gives -log(1 + exp x) for the first.
+    x = torch.linspace(-100, 0, 20_001)
+    found = torch.empty(len(x), 2)
+    kernels.log_softmax(torch.stack([torch.zeros_like(x), x], dim=1), found)
+    wanted = -torch.log1p(x.double().exp())
+    assert (found[:, 0].double() - wanted).abs().max() < 2e-7
+    assert math.isclose(found[-1, 0], -math.log(2), rel_tol=1e-6)
