@@ -24,6 +24,7 @@ from dragoman.decoding.workers import Workers
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
+from dragoman.model.packing import packed
 
 PAIR_TOKENS = 2048
 """Tokens on either side, with padding, of a batch of pairs to score or align: their attention takes memory."""
@@ -59,7 +60,7 @@ class Translator:
         # A copy in half precision, not autocast, which would round the weights anew in every step.
         models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in (model, *ensemble)]
         self.model = models[0].eval()
-        self._work = BatchWork([m.eval() for m in models], source_tokenizer, target_tokenizer)
+        self._work = BatchWork([packed(m.eval()) for m in models], source_tokenizer, target_tokenizer)
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
             self.workers = Workers(self._work, workers)

@@ -33,6 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "unscaled": {"scale_embeddings": False},
     "shared": {"share_embeddings": True, "source_vocab_size": 47},
     "untied": {"tie_projection": False},
+    "compiled": {"d_model": 48},  # heads as wide as the compiled kernel takes
     "biased": {"projection_bias": True},
     "shared-untied": {"share_embeddings": True, "source_vocab_size": 47, "tie_projection": False},
 }

@@ -1,0 +1,69 @@
+"""Weights as oneDNN reads them: with few rows, to put them in that order takes longer than the product itself."""
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.model.attention import MultiHeadAttention, in_one_product
+from dragoman.model.transformer import Transformer
+
+SMALLEST = 2**18
+"""Weights of a matrix in float32 that gain by it; in half precision all do."""
+
+
+def packed(model: Transformer) -> Transformer:
+    """A copy for inference on a CPU, which has the weights of `model` twice: shared with it, and in the quicker order.
+
+    It does not see later changes of them. On a device or a build of PyTorch without oneDNN it is `model` itself.
+    """
+    weight = model.projection.weight
+    if weight.device.type != "cpu" or not _available() or weight.dtype not in (torch.float32, torch.bfloat16):
+        return model
+    twin = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
+    joined = set()
+    for name, module in twin.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            first = [] if name.endswith("cross_attention") else [module.query]
+            module.project = PackedProjections([*first, module.key, module.value])
+            joined.update(module.project.projections)
+        elif isinstance(module, nn.Linear) and module not in joined and _worth_it(module.weight):
+            module.forward = _packed(module.weight, module.bias)
+    return twin
+
+
+class PackedProjections:
+    """Projections that are always asked for together, as `in_one_product` computes them."""
+
+    def __init__(self, projections: Sequence[nn.Linear]):
+        self.projections = tuple(projections)
+        weight = torch.cat([each.weight for each in projections])
+        bias = torch.cat([each.bias for each in projections])
+        self.product = _packed(weight, bias) if _worth_it(weight) else None
+
+    def __call__(self, x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+        if self.product is None:
+            return in_one_product(x, *projections)
+        return self.product(x).chunk(len(projections), dim=-1)
+
+
+def _packed(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:
+    """The linear map with these, as a function."""
+    in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    bias = None if bias is None else bias.detach()
+    return partial(_linear, in_order, bias)
+
+
+def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _worth_it(weight: Tensor) -> bool:
+    return weight.dtype == torch.bfloat16 or weight.numel() >= SMALLEST
+
+
+def _available() -> bool:
+    operations = ("_reorder_linear_weight", "_linear_pointwise")
+    return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)
