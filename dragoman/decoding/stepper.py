@@ -25,7 +25,8 @@ class ModelStepper:
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         tokens = tokens.to(self.device)[:, None]
         states = self.model.decoder(tokens, self.memory, self.source_mask, self.cache)[:, 0]
-        log_probs = torch.empty(len(states), self.model.config.target_vocab_size, device=self.device)
+        size = len(states), self.model.config.target_vocab_size
+        log_probs = torch.empty(size, dtype=torch.float32, device=self.device)
         for part, found in zip(states.split(SLICE), log_probs.split(SLICE), strict=True):
             kernels.log_softmax(self.model.project(part), found)
         return log_probs

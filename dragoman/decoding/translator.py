@@ -59,8 +59,9 @@ class Translator:
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
         models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in (model, *ensemble)]
-        self.model = models[0].eval()
-        self._work = BatchWork([packed(m.eval()) for m in models], source_tokenizer, target_tokenizer)
+        models = [packed(m.eval()) for m in models]
+        self.model = models[0]
+        self._work = BatchWork(models, source_tokenizer, target_tokenizer)
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
             self.workers = Workers(self._work, workers)
