@@ -89,11 +89,13 @@ class CTranslate2:
     precision: str
     settings: tuple[int, ...]
     alone: bool
+    device: str = "cpu"
     unit: str = "tokens"
 
     def __post_init__(self):
-        threads = {s: (1, s) if self.alone else (THREADS, 1) for s in self.settings}
-        made = {pair: translator(self.folder, self.precision, *pair) for pair in set(threads.values())}
+        workers = THREADS if self.device == "cpu" else 1
+        threads = {s: (1, s) if self.alone else (workers, 1) for s in self.settings}
+        made = {pair: translator(self.folder, self.precision, *pair, self.device) for pair in set(threads.values())}
         self._translators = {setting: made[pair] for setting, pair in threads.items()}
 
     def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:

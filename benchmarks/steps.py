@@ -55,10 +55,10 @@ class PeerTraining:
 
 
 @contextmanager
-def our_trainer(corpus: Corpus, precision: str) -> Iterator[Trainer]:
+def our_trainer(corpus: Corpus, precision: str, device: str = "cpu") -> Iterator[Trainer]:
     """The trainer of `dragoman train`, which is told to do nothing but steps."""
     config = corpus.config.training.model_copy(update={"precision": precision})
-    model = Transformer(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size))
+    model = Transformer(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size)).to(device)
     with tempfile.TemporaryDirectory() as folder:
         nowhere = Checkpoints(Path(folder), warn=print)
         outside = Outside(lambda _: {"bleu": 0.0}, lambda _: None, lambda *_: None, nowhere, nowhere)

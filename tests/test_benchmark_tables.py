@@ -7,8 +7,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.counts import forward_flops, training_flops
 from benchmarks.table import Contestant, Row, Table, number, show, tournament
+from dragoman.data.batching import Batch
+from dragoman.model import Transformer, TransformerConfig
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -78,3 +83,16 @@ def test_a_power_is_found_again(scale: ModuleType):
 
 def test_numbers_keep_three_digits():
     assert [number(value) for value in (12345.6, 99.94, 0.123456)] == ["12,346", "99.9", "0.123"]
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_counted_operations_are_those_of_the_products(activation: str):
+    sizes = {"source_vocab_size": 31, "target_vocab_size": 37, "d_model": 12, "d_ff": 20, "num_heads": 3}
+    config = TransformerConfig(**sizes, num_encoder_layers=2, num_decoder_layers=3, activation=activation)
+    model = Transformer(config).train()  # not what the compiled kernel does, which no counter sees
+    source, target = torch.randint(4, 31, (1, 7)), torch.randint(4, 37, (1, 5))
+    with FlopCounterMode(display=False) as counter:
+        model(source, target)
+    assert forward_flops(config, 7, 5) == counter.get_total_flops()
+    batch = Batch(torch.tensor([[5, 6, 3], [5, 0, 0]]), torch.zeros(2, 2).long(), torch.tensor([[7, 3], [3, 0]]))
+    assert training_flops(config, [batch]) == 3 * (forward_flops(config, 3, 2) + forward_flops(config, 1, 1))

@@ -208,3 +208,14 @@ def test_scale_measures_every_axis(model: Path, corpus: Path, peers: None):
     tables = json.loads(run("scale", corpus / "a.en", corpus / "b.fr", model, *SMALL[:-1], *options))
     assert [len(table["rows"]) >= 3 for table in tables] == [True] * 5
     assert all(any("grows as the power" in note for note in table["notes"]) for table in tables)
+
+
+def test_gpu_runs_without_one(corpus: Path, peers: None):
+    files, tried = (corpus / "a.en", corpus / "b.fr"), ["--device", "cpu", "--steps", "1", "--max-tokens", "200"]
+    few = ["--matrix", "64", "--sentences", "5", "--rounds", "1", "--json"]
+    tables = json.loads(run("gpu", *files, "tokenizer.vocab_size=307", *tried, *few, "--size", "tiny"))
+    titles = [table["title"] for table in tables]
+    assert titles == ["Training", "Translation, tiny, greedy", "Translation, tiny, beam 5"]
+    (trained,) = tables[0]["rows"]
+    assert trained["values"][0] > float(trained["about"]["target tokens/s"].replace(",", "")) > 0
+    assert {row["name"] for row in tables[1]["rows"]} == {"Dragoman bfloat16", "CTranslate2 float32"}

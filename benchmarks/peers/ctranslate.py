@@ -49,7 +49,7 @@ def save(model: MarianMTModel, folder: Path) -> None:
     FromMarian(model).convert(str(folder), force=True)
 
 
-def translator(folder: Path, precision: str, inter: int, intra: int) -> ctranslate2.Translator:
+def translator(folder: Path, precision: str, inter: int, intra: int, device: str) -> ctranslate2.Translator:
     """`inter` translators of `intra` threads each."""
     options = {"compute_type": precision, "inter_threads": inter, "intra_threads": intra}
-    return ctranslate2.Translator(str(folder), device="cpu", **options)
+    return ctranslate2.Translator(str(folder), device=device, **options)
