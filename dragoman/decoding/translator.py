@@ -1,6 +1,7 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
 import copy
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -173,8 +174,8 @@ class Translator:
         for size in sorted({sentence.term_tokens for sentence in asked}):
             rows = [i for i, sentence in enumerate(asked) if sentence.term_tokens == size]
             lengths = [len(asked[i].source) + 1 for i in rows]
-            budget = self._shared_out(sum(lengths), config.max_tokens // asked[rows[0]].rows(config))
-            batches += [[rows[i] for i in batch] for batch in cut(lengths, budget)]
+            shared = self._shared_out(lengths, config.max_tokens // asked[rows[0]].rows(config))
+            batches += [[rows[i] for i in batch] for batch in shared]
         # The glossary is in the sentences by now; it would only weigh on the way to the workers.
         groups = self._map("search", asked, batches, config.model_copy(update={"glossary": {}}))
         for index, group in zip(filled, groups, strict=True):
@@ -237,11 +238,15 @@ class Translator:
     def _map_pairs(self, operation: str, pairs: list[tuple[list[int], list[int]]]) -> list[Any]:
         return self._map(operation, pairs, list(cut([max(map(len, pair)) + 1 for pair in pairs], PAIR_TOKENS)))
 
-    def _shared_out(self, tokens: int, budget: int) -> int:
-        """The tokens of a batch, at most `budget`, so that all workers have about equally many batches."""
+    def _shared_out(self, lengths: list[int], budget: int) -> Iterator[list[int]]:
+        """Indices of sentences in batches of at most `budget` tokens, equally many for each worker, of equal size."""
+
+        def batches(tokens: int) -> int:
+            return sum(1 for _ in cut(lengths, tokens))
+
         workers = self.workers.count if self.workers is not None else 1
-        rounds = -(-tokens // (workers * max(1, budget)))
-        return min(budget, -(-tokens // (workers * rounds)))
+        number = -(-batches(budget) // workers) * workers
+        return cut(lengths, bisect_left(range(budget), True, key=lambda tokens: batches(tokens) <= number))
 
     def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
         """What an operation of `BatchWork` gives for each item, computed batch by batch."""
