@@ -4,12 +4,14 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from dragoman.checkpoint import ModelDirectory
+from dragoman.data.batching import cut
 from dragoman.data.placeholders import SLOTS
 from dragoman.data.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.batch import Sentence
@@ -276,6 +278,20 @@ def test_an_endless_stream_is_answered(taught: Translator) -> None:
 
     stream = taught.stream(lines(), window=5, beam_size=1)
     assert [next(stream).text for _ in range(13)] == ["Oui."] * 13
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("budget", [31, 200, 700, 100_000])
+def test_workers_get_equally_many_batches_of_equal_size(untaught: Translator, workers: int, budget: int, monkeypatch):
+    monkeypatch.setattr(untaught, "workers", SimpleNamespace(count=workers))
+    lengths = [7 + i * i % 23 for i in range(120)]
+    batches = list(untaught._shared_out(lengths, budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(120))
+    sizes = [len(batch) * max(lengths[index] for index in batch) for batch in batches]
+    assert max(sizes) <= budget
+    assert len(batches) % workers == 0
+    assert len(batches) - len(list(cut(lengths, budget))) < workers
+    assert min(sizes) > 0.4 * max(sizes)
 
 
 @pytest.mark.parametrize(("beam_size", "max_tokens"), [(1, 101), (3, 101), (5, 4096), (7, 3)])
