@@ -9,15 +9,16 @@ each in batches of the best of three sizes. `--device cpu` tries the command whe
 """
 
 import argparse
-import copy
 import time
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import environment
 from table import OURS, Contestant, Row, Table, add_options, number, rate, show, tournament
+
+BATCHES = (8192, 32_768, 131_072)
+"""Tokens of a batch to translate, of which each engine takes the best."""
 
 
 def main() -> None:
@@ -39,9 +40,10 @@ def main() -> None:
 
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.exit(1, "There is no GPU that this PyTorch can use; --device cpu tries the command without one.\n")
-    top = ceiling(arguments)
-    translations = [translation(arguments, size, beam_size) for size in arguments.size for beam_size in (1, 5)]
-    show([training(arguments, top), *translations], arguments)
+    tables = [training(arguments, ceiling(arguments))]
+    for size in arguments.size:
+        tables += translation(arguments, size)
+    show(tables, arguments)
 
 
 def ceiling(arguments: argparse.Namespace) -> float:
@@ -97,52 +99,47 @@ def training(arguments: argparse.Namespace, top: float) -> Table:
     return table
 
 
-@dataclass
-class Ours:
-    """Dragoman with one model on the device, in batches of `setting` tokens."""
-
-    translator: object
-
-    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> list:
-        return self.translator.translate(texts, beam_size=beam_size, max_tokens=setting, max_copies=0)
-
-
-def translation(arguments: argparse.Namespace, size: str, beam_size: int) -> Table:
-    """Both engines with the same random weights."""
+def translation(arguments: argparse.Namespace, size: str) -> list[Table]:
+    """Both engines with the same random weights: a table for greedy search, and one for beam 5."""
     from corpus import prepared
     from dragoman.checkpoint import ModelDirectory
     from dragoman.decoding.translator import Translator
+    from dragoman.model import Transformer
     from engines import CTranslate2, random_weights
     from peers.ctranslate import save
     from peers.marian import with_weights_of
 
     texts = arguments.source.read_text(encoding="utf-8").removesuffix("\n").split("\n")[: arguments.sentences]
-    search = "greedy" if beam_size == 1 else f"beam {beam_size}"
-    table = Table(f"Translation, {size}, {search}", "sentences/s", [], ("transformers", "ctranslate2"))
     with (
-        prepared(arguments.source, arguments.target, size=size, settings=arguments.settings) as corpus,
+        prepared(arguments.source, arguments.target, size="tiny", settings=arguments.settings) as corpus,
         TemporaryDirectory() as folder,
     ):
-        from dragoman.model import Transformer
-
         tokenizers = corpus.data.source_tokenizer, corpus.data.target_tokenizer
-        few = Transformer(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size))
-        directory = random_weights(ModelDirectory(few, *tokenizers), size)
+        tiny = Transformer(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size))
+        directory = random_weights(ModelDirectory(tiny, *tokenizers), size)
         save(with_weights_of(directory.model), Path(folder))
-        on_device = replace(directory, model=copy.deepcopy(directory.model).to(arguments.device))
-        ours = Ours(Translator(on_device.model, *tokenizers, precision="bfloat16"))
         precision = "float16" if arguments.device == "cuda" else "float32"
-        peer = CTranslate2("", directory, Path(folder), precision, (8192, 32_768, 131_072), False, arguments.device)
-        taking_part = [
-            Contestant(name, {f"{n:,} tokens": _run(engine, texts, beam_size, n) for n in (8192, 32_768, 131_072)})
-            for name, engine in ((f"{OURS} bfloat16", ours), (f"CTranslate2 {precision}", peer))
-        ]
-        table.rows = tournament(taking_part, arguments.rounds)
-    return table
+        peer = CTranslate2("", directory, Path(folder), precision, BATCHES, False, arguments.device)
+        ours = Translator(directory.model.to(arguments.device), *tokenizers, precision="bfloat16")
 
+        def by_us(beam_size: int, batch: int) -> int:
+            return len(ours.translate(texts, beam_size=beam_size, max_tokens=batch, max_copies=0))
 
-def _run(engine, texts: list[str], beam_size: int, setting: int):
-    return partial(rate, lambda: len(engine.translate(texts, beam_size=beam_size, setting=setting)))
+        def by_peer(beam_size: int, batch: int) -> int:
+            return len(peer.translate(texts, beam_size=beam_size, setting=batch))
+
+        engines = {f"{OURS} bfloat16": by_us, f"CTranslate2 {precision}": by_peer}
+        tables = []
+        for beam_size, search in ((1, "greedy"), (5, "beam 5")):
+            runs = {name: partial(run, beam_size) for name, run in engines.items()}
+            taking_part = [
+                Contestant(name, {f"{n:,} tokens": partial(rate, partial(run, n)) for n in BATCHES})
+                for name, run in runs.items()
+            ]
+            rows = tournament(taking_part, arguments.rounds)
+            packages = "transformers", "ctranslate2"
+            tables.append(Table(f"Translation, {size}, {search}", "sentences/s", rows, packages))
+    return tables
 
 
 def _wait(device: str) -> None:

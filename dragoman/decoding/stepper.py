@@ -7,7 +7,7 @@ from torch import Tensor
 from dragoman.model import Transformer, kernels
 
 SLICE = 256
-"""Rows whose logits exist at the same time: near the processor, and in little memory."""
+"""Rows whose logits exist at the same time on a CPU: near the processor, and in little memory."""
 
 
 class ModelStepper:
@@ -27,7 +27,8 @@ class ModelStepper:
         states = self.model.decoder(tokens, self.memory, self.source_mask, self.cache)[:, 0]
         size = len(states), self.model.config.target_vocab_size
         log_probs = torch.empty(size, dtype=torch.float32, device=self.device)
-        for part, found in zip(states.split(SLICE), log_probs.split(SLICE), strict=True):
+        rows = SLICE if self.device.type == "cpu" else len(states)
+        for part, found in zip(states.split(rows), log_probs.split(rows), strict=True):
             kernels.log_softmax(self.model.project(part), found)
         return log_probs
 

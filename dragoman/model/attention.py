@@ -56,7 +56,7 @@ def single_query_attention(
 
 def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
     """The quickest of all: on a CPU the fused kernel only pays when the weights outgrow the cache."""
-    if kernels.can_attend(query, key) and not (dropout.training and dropout.rate):
+    if kernels.can_attend(query, key, value) and not (dropout.training and dropout.rate):
         return kernels.attention(query, key, value, mask)
     if query.device.type != "cpu" or key.size(-2) > 512:
         return fused_attention(query, key, value, mask, dropout=dropout)
@@ -213,7 +213,7 @@ def in_one_product(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
 
     In half precision it always is: a product takes longer to begin, and a copy is half as long.
     """
-    if x.dtype == torch.float32 and x.numel() < projections[0].weight.numel():
+    if x.element_size() > 2 and x.numel() < projections[0].weight.numel():
         return [project(x) for project in projections]
     weight = torch.cat([project.weight for project in projections])
     bias = torch.cat([project.bias for project in projections])

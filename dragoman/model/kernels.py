@@ -27,13 +27,13 @@ def compiled() -> bool:
     return _library is not None
 
 
-def can_attend(query: Queries, key: Keys) -> bool:
+def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     """Whether `attention` takes these: no gradient comes from it, and it is for CPUs and few keys."""
     return (
         _takes(query)
         and query.size(3) % LANES == 0
         and 0 < key.size(2) <= LONGEST
-        and not (torch.is_grad_enabled() and (query.requires_grad or key.requires_grad))
+        and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))
     )
 
 
@@ -67,7 +67,7 @@ def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vo
     if _takes(logits) and logits.is_contiguous() and out.is_contiguous():
         _library.log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
     else:
-        torch.log_softmax(logits, -1, dtype=torch.float32, out=out)
+        torch.log_softmax(logits.detach(), -1, dtype=torch.float32, out=out)
 
 
 def _takes(x: Tensor) -> bool:

@@ -1,13 +1,13 @@
 """Weights as oneDNN reads them: with few rows, to put them in that order takes longer than the product itself."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.model.attention import MultiHeadAttention, in_one_product
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.transformer import Transformer
 
 SMALLEST = 2**18
@@ -26,27 +26,22 @@ def packed(model: Transformer) -> Transformer:
     joined = set()
     for name, module in twin.named_modules():
         if isinstance(module, MultiHeadAttention):
+            # A memory gives keys and values only; its queries come from elsewhere.
             first = [] if name.endswith("cross_attention") else [module.query]
-            module.project = PackedProjections([*first, module.key, module.value])
-            joined.update(module.project.projections)
+            together = [*first, module.key, module.value]
+            weight = torch.cat([each.weight for each in together])
+            if _worth_it(weight):
+                product = _packed(weight, torch.cat([each.bias for each in together]))
+                module.project = partial(_projections, product)
+                joined.update(together)
         elif isinstance(module, nn.Linear) and module not in joined and _worth_it(module.weight):
             module.forward = _packed(module.weight, module.bias)
     return twin
 
 
-class PackedProjections:
-    """Projections that are always asked for together, as `in_one_product` computes them."""
-
-    def __init__(self, projections: Sequence[nn.Linear]):
-        self.projections = tuple(projections)
-        weight = torch.cat([each.weight for each in projections])
-        bias = torch.cat([each.bias for each in projections])
-        self.product = _packed(weight, bias) if _worth_it(weight) else None
-
-    def __call__(self, x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-        if self.product is None:
-            return in_one_product(x, *projections)
-        return self.product(x).chunk(len(projections), dim=-1)
+def _projections(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """As `in_one_product`, of projections that were joined before."""
+    return product(x).chunk(len(projections), dim=-1)
 
 
 def _packed(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:

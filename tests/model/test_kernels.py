@@ -108,11 +108,14 @@ def test_nothing_is_written_beside_the_rows():
 
 def test_gradients_never_come_from_the_kernel():
     query, key, value = (torch.randn(2, 3, 4, 16, requires_grad=True) for _ in range(3))
-    assert not kernels.can_attend(query, key)
+    assert not kernels.can_attend(query, key, value)
     fastest_attention(query, key, value, dropout=NO_DROPOUT).sum().backward()
     assert all(x.grad is not None for x in (query, key, value))
+    for only in range(3):
+        alone = [x.detach().requires_grad_(place == only) for place, x in enumerate((query, key, value))]
+        assert not kernels.can_attend(*alone)
     with torch.no_grad():
-        assert kernels.can_attend(query, key) == kernels.compiled()
+        assert kernels.can_attend(query, key, value) == kernels.compiled()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,7 @@ def test_gradients_never_come_from_the_kernel():
 def test_what_the_kernel_does_not_know_the_formula_does(width: int, keys: int, dtype: torch.dtype):
     torch.manual_seed(3)
     query, key, value = (heads(2, n, width=width, dtype=dtype, layout="heads last") for n in (4, keys, keys))
-    assert not kernels.can_attend(query, key)
+    assert not kernels.can_attend(query, key, value)
     found = fastest_attention(query, key, value, dropout=NO_DROPOUT)
     torch.testing.assert_close(found.double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5)
 
