@@ -50,5 +50,5 @@ def compiled(root: Path) -> bool:
 
 
 def say(reason: str) -> bool:
-    print(f"Dragoman is built without compiled kernels and translates more slowly: {reason}", file=sys.stderr)
+    print(f"Dragoman is built without compiled kernels, which makes it slower: {reason}", file=sys.stderr)
     return False

@@ -54,12 +54,23 @@ def single_query_attention(
     return (weights.transpose(-2, -1) * value).sum(-2, keepdim=True)
 
 
+def compiled_attention(
+    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
+) -> Queries:
+    """The formula for training: what stands between the two products is done in one pass, and back in another."""
+    rate = dropout.rate if dropout.training else 0.0
+    scores = query @ key.transpose(-2, -1)
+    return kernels.weights(scores, mask, width=key.size(-1), rate=rate, generator=dropout.generator) @ value
+
+
 def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
     """The quickest of all: on a CPU the fused kernel only pays when the weights outgrow the cache."""
     if kernels.can_attend(query, key, value) and not (dropout.training and dropout.rate):
         return kernels.attention(query, key, value, mask)
     if query.device.type != "cpu" or key.size(-2) > 512:
         return fused_attention(query, key, value, mask, dropout=dropout)
+    if kernels.can_weigh(query, key):
+        return compiled_attention(query, key, value, mask, dropout=dropout)
     kernel = single_query_attention if query.size(-2) == 1 and not key.is_contiguous() else attention
     return kernel(query, key, value, mask, dropout=dropout)
 

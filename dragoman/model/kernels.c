@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Counted up whenever a function changes what it takes: kernels.py leaves a library of another number alone. */
-#define INTERFACE 1
+#define INTERFACE 2
 
 /* Where the loader can choose: once for every set of instructions, the best that the processor has is taken. */
 #if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -53,6 +53,14 @@ INLINE float sum(Vector x) {
     return (total[0] + total[1]) + (total[2] + total[3]);
 }
 
+INLINE float number(const void *from, Size place, int half) {
+    if (!half) return ((const float *)from)[place];
+    uint32_t bits = (uint32_t)((const uint16_t *)from)[place] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 INLINE Vector load(const void *from, Size start, int half) {
     if (half) {
         Halves halves;
@@ -73,6 +81,35 @@ INLINE void store(void *to, Size start, Vector x, int half) {
     } else {
         memcpy((float *)to + start, &x, sizeof x);
     }
+}
+
+/* Numbers up to `end`, and behind it something else. */
+INLINE Vector load_before(const void *from, Size start, Size end, int half, float otherwise) {
+    if (start + LANES <= end) return load(from, start, half);
+    Vector x = all(otherwise);
+    for (Size i = start; i < end; i++) x[i - start] = number(from, i, half);
+    return x;
+}
+
+INLINE void store_before(void *to, Size start, Size end, Vector x, int half) {
+    if (start + LANES <= end) {
+        store(to, start, x, half);
+        return;
+    }
+    Vector rest;
+    store(&rest, 0, x, half);
+    for (Size i = start; i < end; i++)
+        if (half)
+            ((uint16_t *)to)[i] = ((uint16_t *)&rest)[i - start];
+        else
+            ((float *)to)[i] = rest[i - start];
+}
+
+#define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
+INLINE Vector only_first(Vector x, Size count) {
+    Integers lanes = COUNT;
+    return choose(lanes < (int32_t)count, x, all(0.0f));
 }
 
 /* exp x to 2 units in the last place, for x up to 88, and 0 below -87: 2^n times a polynomial over
@@ -105,10 +142,12 @@ typedef struct {
 } Strides;
 
 typedef struct {
+    Size row, head, query, key;
+} MaskStrides;
+
+typedef struct {
     Strides query, key, value, out;
-    struct {
-        Size row, head, query, key;
-    } mask;
+    MaskStrides mask;
 } Layout;
 
 /* Sums that run side by side do not wait for each other. */
@@ -252,34 +291,174 @@ FOR_EACH_CPU int attention(const void *query, const void *key, const void *value
     return 0;
 }
 
+/* --- dropout ------------------------------------------------------------------------------------------------------ */
+
+/* What is kept follows from the key and the place alone, so that the way back need not be told. */
+typedef struct {
+    uint32_t key[2];
+    uint32_t dropped; /* of 2^32 */
+    float scale;      /* of what is kept */
+} Dropout;
+
+/* 32 bits for each place: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
+INLINE Bits draw(Bits place, Dropout dropout) {
+    Bits x = place ^ dropout.key[0];
+    x ^= x >> 16;
+    x = (x * 0x7feb352dU) ^ dropout.key[1];
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    return x ^ (x >> 16);
+}
+
+INLINE Vector keep(Vector x, Size place, Dropout dropout) {
+    Bits lanes = COUNT;
+    return choose(draw(lanes + (uint32_t)place, dropout) >= dropout.dropped, x * dropout.scale, all(0.0f));
+}
+
+INLINE void drop_all(const void *x, void *out, Size count, Dropout dropout, int half) {
+    for (Size i = 0; i < count; i += LANES) {
+        Vector kept = keep(load_before(x, i, count, half, 0.0f), i, dropout);
+        store_before(out, i, count, kept, half);
+    }
+}
+
+FOR_EACH_CPU void drop(const void *x, void *out, Size count, const Dropout *dropout, int half) {
+    if (half)
+        drop_all(x, out, count, *dropout, 1);
+    else
+        drop_all(x, out, count, *dropout, 0);
+}
+
+/* --- softmax of scores, with dropout ------------------------------------------------------------------------------ */
+
+/* Rows stand one behind the other. A whole vector reaches into the next one, where what it leaves is written anew. */
+#define LONGEST 512
+
+INLINE void soften_all(const void *scores, const uint8_t *mask, void *weights, void *kept, Shape shape,
+                       const MaskStrides *at, const Dropout *dropout, int half) {
+    Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, place = 0;
+    Size end = shape.rows * shape.heads * shape.queries * shape.keys;
+    Vector row[LONGEST / LANES];
+    for (Size r = 0; r < shape.rows; r++)
+        for (Size h = 0; h < shape.heads; h++)
+            for (Size q = 0; q < shape.queries; q++) {
+                for (Size b = 0; b < blocks; b++) row[b] = load_before(scores, start + b * LANES, end, half, 0.0f);
+                const uint8_t *seen = mask ? mask + r * at->row + h * at->head + q * at->query : NULL;
+                softmax(row, seen, mask ? at->key : 0, shape.keys, shape.width);
+                for (Size b = 0; b < blocks; b++) {
+                    store_before(weights, start + b * LANES, end, row[b], half);
+                    if (dropout != NULL) {
+                        Vector left = keep(row[b], place + b * LANES, *dropout);
+                        store_before(kept, start + b * LANES, end, left, half);
+                    }
+                }
+                start += shape.keys, place += blocks * LANES;
+            }
+}
+
+/* softmax(scores / sqrt(width)), and what dropout, if any, leaves of it; the mask may be NULL, too. */
+FOR_EACH_CPU void soften(const void *scores, const uint8_t *mask, void *weights, void *kept, const Shape *shape,
+                         const MaskStrides *at, const Dropout *dropout, int half) {
+    if (half)
+        soften_all(scores, mask, weights, kept, *shape, at, dropout, 1);
+    else
+        soften_all(scores, mask, weights, kept, *shape, at, dropout, 0);
+}
+
+INLINE void soften_all_back(const void *weights, const uint8_t *mask, const void *gradient, void *out, Shape shape,
+                            const MaskStrides *at, const Dropout *dropout, int half) {
+    Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, place = 0;
+    Size end = shape.rows * shape.heads * shape.queries * shape.keys;
+    float scale = 1.0f / sqrtf((float)shape.width);
+    Vector weight[LONGEST / LANES], pull[LONGEST / LANES];
+    for (Size r = 0; r < shape.rows; r++)
+        for (Size h = 0; h < shape.heads; h++)
+            for (Size q = 0; q < shape.queries; q++) {
+                Vector total = all(0.0f);
+                for (Size b = 0; b < blocks; b++) {
+                    Size i = start + b * LANES, count = shape.keys - b * LANES;
+                    weight[b] = only_first(load_before(weights, i, end, half, 0.0f), count);
+                    pull[b] = only_first(load_before(gradient, i, end, half, 0.0f), count);
+                    if (dropout != NULL) pull[b] = keep(pull[b], place + b * LANES, *dropout);
+                    total += weight[b] * pull[b];
+                }
+                Vector mean = all(sum(total));
+                for (Size b = 0; b < blocks; b++) weight[b] *= (pull[b] - mean) * scale;
+                if (mask != NULL) {
+                    /* Only of a row that sees nothing, which is uniform, are the weights of what is hidden not 0. */
+                    const uint8_t *seen = mask + r * at->row + h * at->head + q * at->query;
+                    for (Size k = 0; k < shape.keys; k++) ((float *)weight)[k] *= seen[k * at->key];
+                }
+                for (Size b = 0; b < blocks; b++) store_before(out, start + b * LANES, end, weight[b], half);
+                start += shape.keys, place += blocks * LANES;
+            }
+}
+
+/* The gradient with respect to the scores, from that of what was kept. */
+FOR_EACH_CPU void soften_back(const void *weights, const uint8_t *mask, const void *gradient, void *out,
+                              const Shape *shape, const MaskStrides *at, const Dropout *dropout, int half) {
+    if (half)
+        soften_all_back(weights, mask, gradient, out, *shape, at, dropout, 1);
+    else
+        soften_all_back(weights, mask, gradient, out, *shape, at, dropout, 0);
+}
+
 /* --- output ------------------------------------------------------------------------------------------------------- */
 
-INLINE void normalise(const void *logits, Size start, float *out, Size count, int half) {
-    Size whole = count / LANES * LANES;
-    Vector rest = all(-INFINITY), top = all(-FLT_MAX), total = all(0.0f);
-    for (Size i = whole; i < count; i++) {
-        if (half) {
-            uint32_t bits = (uint32_t)((const uint16_t *)logits)[start + i] << 16;
-            memcpy((float *)&rest + i - whole, &bits, sizeof bits);
-        } else {
-            rest[i - whole] = ((const float *)logits)[start + i];
-        }
+INLINE void normalise(const void *logits, float *out, Size count, int half) {
+    Vector top = all(-FLT_MAX), total = all(0.0f);
+    for (Size i = 0; i < count; i += LANES) top = larger(load_before(logits, i, count, half, -INFINITY), top);
+    top = all(largest(top));
+    for (Size i = 0; i < count; i += LANES)
+        total += exponential(load_before(logits, i, count, half, -INFINITY) - top);
+    float norm = logf(sum(total));
+    for (Size i = 0; i < count; i += LANES) {
+        Vector found = load_before(logits, i, count, half, -INFINITY) - top - norm;
+        store_before(out, i, count, found, 0);
     }
-    for (Size i = 0; i < whole; i += LANES) top = larger(load(logits, start + i, half), top);
-    top = all(largest(larger(rest, top)));
-    for (Size i = 0; i < whole; i += LANES) total += exponential(load(logits, start + i, half) - top);
-    float norm = logf(sum(total + exponential(rest - top)));
-    for (Size i = 0; i < whole; i += LANES) store(out, i, load(logits, start + i, half) - top - norm, 0);
-    for (Size i = whole; i < count; i++) out[i] = rest[i - whole] - top[0] - norm;
 }
 
 /* Logits and what is made of them lie row by row in one piece of memory. */
 FOR_EACH_CPU void log_softmax(const void *logits, float *out, Size rows, Size vocab, int half) {
     for (Size r = 0; r < rows; r++)
         if (half)
-            normalise(logits, r * vocab, out + r * vocab, vocab, 1);
+            normalise((const uint16_t *)logits + r * vocab, out + r * vocab, vocab, 1);
         else
-            normalise(logits, r * vocab, out + r * vocab, vocab, 0);
+            normalise((const float *)logits + r * vocab, out + r * vocab, vocab, 0);
+}
+
+/* Of a row, the terms of its softmax. */
+typedef struct {
+    float shift, chosen, others; /* what was taken from the logits; then that of the target; the sum of the rest */
+} Terms;
+
+INLINE void exponentiate_all(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
+                             int half) {
+    for (Size r = 0; r < rows; r++) {
+        void *row = (char *)logits + r * vocab * (half ? 2 : 4);
+        Vector top = all(-INFINITY), total = all(0.0f);
+        for (Size i = 0; i < vocab; i += LANES) top = larger(load_before(row, i, vocab, half, -INFINITY), top);
+        float highest = largest(top), shift = fabsf(highest) > far ? highest : 0.0f;
+        terms[r].shift = shift;
+        terms[r].chosen = number(row, targets[r], half) - shift;
+        store_before(row, targets[r], targets[r] + 1, all(-INFINITY), half);
+        for (Size i = 0; i < vocab; i += LANES) {
+            Vector term = exponential(load_before(row, i, vocab, half, -INFINITY) - shift);
+            total += term;
+            store_before(row, i, vocab, term, half);
+        }
+        terms[r].others = sum(total);
+    }
+}
+
+/* Rows of logits become exp(logits - shift), and 0 at the target. A row is shifted by its largest number where that is
+   farther from 0 than `far`. */
+FOR_EACH_CPU void exponentiate(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
+                               int half) {
+    if (half)
+        exponentiate_all(logits, targets, terms, rows, vocab, far, 1);
+    else
+        exponentiate_all(logits, targets, terms, rows, vocab, far, 0);
 }
 
 int interface(void) { return INTERFACE; }

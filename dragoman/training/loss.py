@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from dragoman.model import kernels
+
 _SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 4 MB of bfloat16 stay near a CPU's core
 _FAR = 60.0  # exp of 88 is the largest in float32
 
@@ -134,25 +136,34 @@ def _slice_loss(states: Tensor, output: _Output, target: Tensor) -> tuple[Tensor
     everywhere comes -smoothing / vocabulary. So exp z need not be divided or touched again, nor its rounding be that of
     the probability of the target, which is near to 1.
     """
-    smoothing, alpha, wide = output.smoothing, output.alpha, output.wide
+    smoothing, alpha = output.smoothing, output.alpha
     logits = output.logits(states)
-    places = torch.arange(len(target), device=target.device) * logits.size(1) + target
     apart, towards = _divergence(logits) if alpha else (0.0, None)
-    shift = _shift(logits)
-    mean = output.mean_logits(states)
-    if shift is not None:
-        logits, mean = logits - shift, mean - shift
-    flat = logits.view(-1)
-    chosen = flat[places].to(wide)[:, None]
-    spread = logits.exp_()
-    flat[places] = 0.0
+    spread, shift, chosen, others = _exponentials(logits, target)
     own = chosen.exp()
-    norm = _row_sums(spread, wide) + own
+    norm = others + own
+    mean = output.mean_logits(states) - shift
     loss = (norm.log() - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart
     pull = own / norm - (1 - smoothing)
     if towards is not None:
         spread, norm = (spread / norm).add_(towards, alpha=alpha).to(states.dtype), torch.ones_like(norm)
     return loss, spread, norm, pull
+
+
+def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor | float, Tensor, Tensor]:
+    """exp(logits - shift), and 0 at the targets; the shifts; the targets' logits less these; the sums of the rows."""
+    if kernels.can_exponentiate(logits):
+        return logits, *kernels.exponentiate(logits, target, far=_FAR).split(1, dim=1)
+    wide = _at_least_float32(logits.dtype)
+    shift = _shift(logits)
+    if shift is not None:
+        logits = logits - shift
+    flat = logits.view(-1)
+    places = torch.arange(len(target), device=target.device) * logits.size(1) + target
+    chosen = flat[places].to(wide)[:, None]
+    spread = logits.exp_()
+    flat[places] = 0.0
+    return spread, 0.0 if shift is None else shift, chosen, _row_sums(spread, wide)
 
 
 def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -3,6 +3,7 @@
 import ctypes
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -104,6 +105,106 @@ def test_nothing_is_written_beside_the_rows():
     guarded = torch.full((9, 35), 7.0)
     kernels.log_softmax(torch.randn(7, 35), guarded[1:8])
     assert (guarded[[0, 8]] == 7).all()
+
+
+def dropped(key: tuple[int, int], places: np.ndarray, rate: float) -> Tensor:
+    """Where dropout zeroes, by the words of kernels.c in numpy."""
+    x = places.astype(np.uint32) ^ np.uint32(key[0])
+    x ^= x >> np.uint32(16)
+    x = (x * np.uint32(0x7FEB352D)) ^ np.uint32(key[1])
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    return torch.from_numpy(x < np.uint32(round(rate * 2**32)))
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """What the next draws are made of."""
+    key, of = (0x9E3779B9, 0x243F6A88), kernels.Draws.of
+
+    def fixed(rate: float, generator: torch.Generator | None) -> kernels.Draws:
+        draws = of(rate, generator)
+        draws.key[:] = key
+        return draws
+
+    monkeypatch.setattr(kernels.Draws, "of", fixed)
+    return key
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(1,), (16,), (3, 7, 11), (1024, 17)])
+def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, shape: tuple[int, ...]):
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    gone = dropped(key, np.arange(x.numel()), rate).view(shape)
+    found = kernels.dropout(x, rate, None)
+    exactly = {"rtol": torch.finfo(dtype).eps, "atol": 0}
+    torch.testing.assert_close(found, (x.double() / (1 - rate)).masked_fill(gone, 0).to(dtype), **exactly)
+    gradient = torch.randn(shape, dtype=dtype)
+    found.backward(gradient)
+    torch.testing.assert_close(x.grad, (gradient.double() / (1 - rate)).masked_fill(gone, 0).to(dtype), **exactly)
+
+
+@needs_library
+def test_another_key_drops_others():
+    x = torch.ones(2**20)
+    torch.manual_seed(4)
+    first, second = (kernels.dropout(x, 0.5, None) == 0 for _ in range(2))
+    for shift in (0, 1, 16, 4096):
+        alike = (first[shift:] == second[: len(second) - shift]).double().mean()
+        assert abs(alike - 0.5) < 6 * 0.5 / 2**10
+    generator = torch.Generator().manual_seed(5)
+    again = torch.Generator().manual_seed(5)
+    assert torch.equal(kernels.dropout(x, 0.5, generator), kernels.dropout(x, 0.5, again))
+    assert not torch.equal(kernels.dropout(x, 0.5, generator), kernels.dropout(x, 0.5, None))
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("keys", [1, 5, 16, 17, 40, kernels.LONGEST])
+def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: float, keys: int):
+    torch.manual_seed(keys)
+    scores, gradient = ((4 * torch.randn(2, 3, 5, keys)).to(dtype) for _ in range(2))
+    places = np.arange(2 * 3 * 5 * -(-keys // 16) * 16).reshape(2, 3, 5, -1)[..., :keys]
+    scale = ~dropped(key, places, rate) / (1 - rate)
+    seen = torch.rand(2, 1, 1, keys) > 0.4
+    seen[0] = False
+    for mask in (None, seen, torch.rand(5, keys) > 0.4):
+        ours, exactly = scores.clone().requires_grad_(), scores.double().requires_grad_()
+        hidden = torch.zeros((), dtype=torch.bool) if mask is None else ~mask
+        formula = (exactly / math.sqrt(24)).masked_fill(hidden, -1e30).softmax(-1) * scale
+        found = kernels.weights(ours, mask, width=24, rate=rate, generator=None)
+        close = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6 + torch.finfo(dtype).eps / 8}
+        torch.testing.assert_close(found.double(), formula, **close)
+        found.backward(gradient)
+        formula.backward(gradient.double())
+        rounding = {"rtol": 4 * torch.finfo(dtype).eps, "atol": 1e-6 + 2 * torch.finfo(dtype).eps}
+        torch.testing.assert_close(ours.grad.double(), exactly.grad, **rounding)
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("vocab", [1, 16, 57, 8000])
+def test_exponentials_of_logits_are_those_of_torch(dtype, vocab: int):
+    torch.manual_seed(vocab)
+    logits = torch.cat([torch.randn(5, vocab), 1e4 + torch.randn(2, vocab), -1e4 + torch.randn(2, vocab)]).to(dtype)
+    targets = torch.randint(vocab, (9,))
+    shift = torch.where(torch.arange(9) < 5, 0.0, logits.amax(1).float())[:, None]
+    chosen = logits.gather(1, targets[:, None]).float() - shift
+    expected = (logits.double() - shift).exp().scatter(1, targets[:, None], 0.0)
+    terms = kernels.exponentiate(logits, targets, far=60.0)
+    torch.testing.assert_close(logits.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-30)
+    torch.testing.assert_close(terms, torch.cat([shift, chosen, expected.sum(1, keepdim=True).float()], 1))
+
+
+@needs_library
+def test_training_writes_nothing_beside_its_rows():
+    guarded = torch.full((11, 35), 7.0)
+    kernels.exponentiate(guarded[1:10], torch.arange(9), far=60.0)
+    assert (guarded[[0, 10]] == 7).all()
 
 
 def test_gradients_never_come_from_the_kernel():
