@@ -67,7 +67,7 @@ def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None 
     """The quickest of all: on a CPU the fused kernel only pays when the weights outgrow the cache."""
     if kernels.can_attend(query, key, value) and not (dropout.training and dropout.rate):
         return kernels.attention(query, key, value, mask)
-    if query.device.type != "cpu" or key.size(-2) > 512:
+    if query.device.type != "cpu" or key.size(-2) > kernels.LONGEST:
         return fused_attention(query, key, value, mask, dropout=dropout)
     if kernels.can_weigh(query, key):
         return compiled_attention(query, key, value, mask, dropout=dropout)
