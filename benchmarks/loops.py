@@ -15,8 +15,8 @@ from pathlib import Path
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.rules import most_copies, most_times
 from dragoman.decoding.translator import Translator
-from dragoman.decoding.workers import available_workers
 from dragoman.lines import open_input, read_lines
+from dragoman.workers import available_workers
 
 
 def odd_inputs(path: Path, number: int) -> list[str]:

@@ -26,13 +26,13 @@ from dragoman.config import RunConfig, read_recipe, resolve
 from dragoman.data.batching import Batch
 from dragoman.data.kinds import blank
 from dragoman.decoding.translator import Translator
-from dragoman.decoding.workers import available_workers
 from dragoman.evaluation import score
 from dragoman.model import Transformer
 from dragoman.model.layers import SinusoidalPositions
 from dragoman.run_directory import RunDirectory
 from dragoman.training.gradient import batch_loss
 from dragoman.training.optimizer import build_optimizer
+from dragoman.workers import available_workers
 from peers.notebooks import POSTNORM, definitions
 
 VOCABULARY, PAIRS, LENGTH = 5000, 64, 100

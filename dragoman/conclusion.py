@@ -6,13 +6,13 @@ from dataclasses import replace
 from dragoman.checkpoint import ModelDirectory, write_file
 from dragoman.config import RunConfig
 from dragoman.data.preparation import PreparedData
-from dragoman.decoding.workers import available_workers
 from dragoman.device import machine
 from dragoman.evaluation import Evaluation, scores_by_source
 from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
 from dragoman.run_directory import RunDirectory, read_metrics
 from dragoman.scoring import evaluate_pairs
 from dragoman.terminal import Display
+from dragoman.workers import available_workers
 
 SHOWN_TESTS = 20
 

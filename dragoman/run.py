@@ -107,6 +107,7 @@ def _fit(
             stop_requested=stop,
         )
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, outside=outside)
+        opened.callback(trainer.replicas.close)
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
         for file in files:

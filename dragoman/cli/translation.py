@@ -92,9 +92,9 @@ def translate(
     from dragoman.decoding.glossary import read_glossary, read_terms
     from dragoman.decoding.live import live_lines
     from dragoman.decoding.translator import Translator
-    from dragoman.decoding.workers import available_workers
     from dragoman.lines import open_input, open_output, read_lines
     from dragoman.terminal import Display
+    from dragoman.workers import available_workers
 
     wanted["glossary"] = read_glossary(glossary) if glossary else {}
     wanted["forbid"] = read_terms(forbid) if forbid else []
@@ -146,10 +146,10 @@ def score(
     """Say how probable a model finds given translations: a line for each pair with score, log-probability, tokens."""
     bitext = open_pairs("score", model, data, ensemble=ensemble, output=output_file)
     from dragoman.decoding.translator import Translator
-    from dragoman.decoding.workers import available_workers
     from dragoman.lines import open_output
     from dragoman.scoring import score_pairs
     from dragoman.terminal import Display
+    from dragoman.workers import available_workers
 
     options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}
     with (
@@ -178,10 +178,10 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output_file)
     from dragoman.config import DecodingConfig
-    from dragoman.decoding.workers import available_workers
     from dragoman.lines import one_line, open_output
     from dragoman.scoring import evaluate_pairs
     from dragoman.terminal import Display
+    from dragoman.workers import available_workers
 
     search = DecodingConfig(beam_size=beam_size, length_penalty=length_penalty)
     options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}

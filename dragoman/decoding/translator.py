@@ -21,11 +21,11 @@ from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.glossary import ForbiddenTerms, Glossary
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
-from dragoman.decoding.workers import Workers
 from dragoman.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
 from dragoman.model.packing import packed
+from dragoman.workers import Workers
 
 PAIR_TOKENS = 2048
 """Tokens on either side, with padding, of a batch of pairs to score or align: their attention takes memory."""
@@ -65,7 +65,7 @@ class Translator:
         self._work = BatchWork(models, source_tokenizer, target_tokenizer)
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
-            self.workers = Workers(self._work, workers)
+            self.workers = Workers(self._work, workers, remedy="give a smaller --beam-size or --workers 1")
 
     @classmethod
     def load(

@@ -72,11 +72,15 @@ INLINE Vector load(const void *from, Size start, int half) {
     return x;
 }
 
-/* In half precision to the nearest, ties to even; what is no number stays none. */
+/* The nearest number in half precision is in the upper 16 bits, ties to even; what is no number stays none. */
+INLINE Bits rounded(Vector x) {
+    Bits bits = (Bits)x;
+    return (bits + 0x7fff + ((bits >> 16) & 1)) | (Bits)(x != x);
+}
+
 INLINE void store(void *to, Size start, Vector x, int half) {
     if (half) {
-        Bits bits = (Bits)x, nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-        Halves halves = __builtin_convertvector(nearest | (Bits)(x != x), Halves);
+        Halves halves = __builtin_convertvector(rounded(x) >> 16, Halves);
         memcpy((uint16_t *)to + start, &halves, sizeof halves);
     } else {
         memcpy((float *)to + start, &x, sizeof x);
@@ -103,6 +107,28 @@ INLINE void store_before(void *to, Size start, Size end, Vector x, int half) {
             ((uint16_t *)to)[i] = ((uint16_t *)&rest)[i - start];
         else
             ((float *)to)[i] = rest[i - start];
+}
+
+/* Twice as many, where their order does not matter: in half precision those at even and those at odd places, which are
+   the lower and the upper halves of 32 bits and so need not be brought together. */
+typedef struct {
+    Vector even, odd;
+} Pair;
+
+INLINE Pair load_pair(const void *from, Size start, int half) {
+    if (!half) return (Pair){load(from, start, 0), load(from, start + LANES, 0)};
+    Bits both;
+    memcpy(&both, (const uint16_t *)from + start, sizeof both);
+    return (Pair){(Vector)(both << 16), (Vector)(both & 0xffff0000)};
+}
+
+INLINE void store_pair(void *to, Size start, Pair x, int half) {
+    if (half) {
+        Bits both = rounded(x.even) >> 16 | (rounded(x.odd) & 0xffff0000);
+        memcpy((uint16_t *)to + start, &both, sizeof both);
+    } else {
+        store(to, start, x.even, 0), store(to, start + LANES, x.odd, 0);
+    }
 }
 
 #define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
@@ -316,10 +342,9 @@ INLINE Vector keep(Vector x, Size place, Dropout dropout) {
 }
 
 INLINE void drop_all(const void *x, void *out, Size count, Dropout dropout, int half) {
-    for (Size i = 0; i < count; i += LANES) {
-        Vector kept = keep(load_before(x, i, count, half, 0.0f), i, dropout);
-        store_before(out, i, count, kept, half);
-    }
+    Size whole = count - count % LANES;
+    for (Size i = 0; i < whole; i += LANES) store(out, i, keep(load(x, i, half), i, dropout), half);
+    store_before(out, whole, count, keep(load_before(x, whole, count, half, 0.0f), whole, dropout), half);
 }
 
 FOR_EACH_CPU void drop(const void *x, void *out, Size count, const Dropout *dropout, int half) {
@@ -332,13 +357,11 @@ FOR_EACH_CPU void drop(const void *x, void *out, Size count, const Dropout *drop
 /* --- softmax of scores, with dropout ------------------------------------------------------------------------------ */
 
 /* Rows stand one behind the other. A whole vector reaches into the next one, where what it leaves is written anew. */
-#define LONGEST 512
-
 INLINE void soften_all(const void *scores, const uint8_t *mask, void *weights, void *kept, Shape shape,
                        const MaskStrides *at, const Dropout *dropout, int half) {
     Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, place = 0;
     Size end = shape.rows * shape.heads * shape.queries * shape.keys;
-    Vector row[LONGEST / LANES];
+    Vector row[blocks];
     for (Size r = 0; r < shape.rows; r++)
         for (Size h = 0; h < shape.heads; h++)
             for (Size q = 0; q < shape.queries; q++) {
@@ -370,7 +393,7 @@ INLINE void soften_all_back(const void *weights, const uint8_t *mask, const void
     Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, place = 0;
     Size end = shape.rows * shape.heads * shape.queries * shape.keys;
     float scale = 1.0f / sqrtf((float)shape.width);
-    Vector weight[LONGEST / LANES], pull[LONGEST / LANES];
+    Vector weight[blocks], pull[blocks];
     for (Size r = 0; r < shape.rows; r++)
         for (Size h = 0; h < shape.heads; h++)
             for (Size q = 0; q < shape.queries; q++) {
@@ -434,20 +457,31 @@ typedef struct {
 
 INLINE void exponentiate_all(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
                              int half) {
+    Size pairs = vocab - vocab % (2 * LANES);
     for (Size r = 0; r < rows; r++) {
         void *row = (char *)logits + r * vocab * (half ? 2 : 4);
-        Vector top = all(-INFINITY), total = all(0.0f);
-        for (Size i = 0; i < vocab; i += LANES) top = larger(load_before(row, i, vocab, half, -INFINITY), top);
-        float highest = largest(top), shift = fabsf(highest) > far ? highest : 0.0f;
+        Pair top = {all(-INFINITY), all(-INFINITY)}, total = {all(0.0f), all(0.0f)};
+        for (Size i = 0; i < pairs; i += 2 * LANES) {
+            Pair x = load_pair(row, i, half);
+            top = (Pair){larger(x.even, top.even), larger(x.odd, top.odd)};
+        }
+        for (Size i = pairs; i < vocab; i += LANES)
+            top.even = larger(load_before(row, i, vocab, half, -INFINITY), top.even);
+        float highest = largest(larger(top.even, top.odd)), shift = fabsf(highest) > far ? highest : 0.0f;
         terms[r].shift = shift;
         terms[r].chosen = number(row, targets[r], half) - shift;
         store_before(row, targets[r], targets[r] + 1, all(-INFINITY), half);
-        for (Size i = 0; i < vocab; i += LANES) {
+        for (Size i = 0; i < pairs; i += 2 * LANES) {
+            Pair x = load_pair(row, i, half), term = {exponential(x.even - shift), exponential(x.odd - shift)};
+            total = (Pair){total.even + term.even, total.odd + term.odd};
+            store_pair(row, i, term, half);
+        }
+        for (Size i = pairs; i < vocab; i += LANES) {
             Vector term = exponential(load_before(row, i, vocab, half, -INFINITY) - shift);
-            total += term;
+            total.even += term;
             store_before(row, i, vocab, term, half);
         }
-        terms[r].others = sum(total);
+        terms[r].others = sum(total.even + total.odd);
     }
 }
 

@@ -17,7 +17,7 @@ INTERFACE = 2
 LANES = 16
 """Numbers that the library takes at a time, so that heads are as wide or a multiple of it."""
 LONGEST = 512
-"""Keys; where there are more, matrix products are worth their copies."""
+"""Keys; where there are more, matrix products are worth their copies. A row of them has to fit on the stack."""
 
 Queries = Float[Tensor, "rows heads queries width"]
 Keys = Float[Tensor, "rows heads keys width"]

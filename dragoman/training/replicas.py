@@ -1,14 +1,17 @@
 """Copies of a model that learn side by side: one for each core, from its share of the rows of a batch.
 
-Threads that share the small products of one pass mostly wait for each other. Copies do not: each has a gradient of its
-own, and all have the same weights, those of the model itself or, for the matrices of the layers, one rounded copy.
+Threads that share the small products of one pass mostly wait for each other, and with a pass each they still wait for
+Python's lock. Copies in processes of their own do not: they read the same weights from memory that all share, and leave
+their gradients there.
 """
 
 import copy
+import mmap
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from concurrent.futures import wait
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,11 +20,24 @@ from dragoman.model import Transformer
 from dragoman.model.dropout import Dropout
 from dragoman.model.layers import Embedding
 from dragoman.model.transformer import linear_maps
+from dragoman.workers import Workers, available_workers
 
 Found = TypeVar("Found")
 
+Share = list[np.ndarray]
+"""Source ids, target ids and labels of some rows of a batch."""
+
 SHARE = 1024
 """Target tokens that keep one copy busy: smaller products cost more each."""
+
+
+class Order(NamedTuple):
+    """What a copy shall do with its share."""
+
+    compute: Callable[[Transformer, Batch], Any]
+    seed: int
+    training: bool
+    with_gradient: bool
 
 
 class Replicas:
@@ -34,97 +50,110 @@ class Replicas:
     def __init__(self, model: Transformer, precision: torch.dtype, *, max_tokens: int):
         """`max_tokens` are the target tokens of a batch, from which follows how many copies are worth their memory."""
         self.model, self.precision = model, precision
-        self.device = next(model.parameters()).device
-        self.threads = torch.get_num_threads()
-        on_cpu = self.device.type == "cpu"
-        self.autocast = not on_cpu and precision != torch.float32
-        maps = linear_maps(model) if on_cpu and precision != torch.float32 else []
-        inside = {id(weight) for each in maps for weight in each.parameters()}
-        self._rounded = {n: w.detach().to(precision) for n, w in model.named_parameters() if id(w) in inside}
-        self.generators = [torch.Generator() for _ in range(_count(self.threads, max_tokens) if on_cpu else 0)]
-        self.models = [self._copy(generator) for generator in self.generators] or [model]
-        self._others = ThreadPoolExecutor(len(self.models)) if len(self.models) > 1 else None
+        self.device, self.threads = next(model.parameters()).device, torch.get_num_threads()
+        on_cpu, half = self.device.type == "cpu", precision != torch.float32
+        count = max(1, min(self.threads, max_tokens // SHARE)) if on_cpu else 1
+        self.weights: list[Tensor] = []
+        """What all copies read."""
+        self.copies: list[Replica] = []
+        if on_cpu and (half or count > 1):
+            inside = {id(weight) for each in linear_maps(model) for weight in each.parameters()}
+            dtypes = [precision if id(weight) in inside else weight.dtype for weight in model.parameters()]
+            self.weights = [_shared(*each) for each in zip(model.parameters(), dtypes, strict=True)]
+            self.copies = [Replica(self, place, threads=self.threads // count) for place in range(count)]
+        self._others = None
+        if count > 1:
+            # Several threads of a copy would not survive a fork.
+            threads = available_workers() == 1 or self.threads // count > 1
+            remedy = "start again, which goes on from the last checkpoint, or set a lower training.max_tokens"
+            self._others = Workers(self._follow, count - 1, remedy=remedy, threads=threads)
+
+    def map(self, compute: Callable[[Transformer, Batch], Found], batch: Batch, *, seed: int = 0) -> list[Found]:
+        """What `compute` finds with each copy, at the same time, in its share of the rows.
+
+        Gradients that it leaves are added to those of the model. Dropout follows from `seed`, and is another in each
+        copy. Where there are several, `compute` and what it finds are pickled on their way.
+        """
+        if not self.copies:
+            torch.manual_seed(seed)
+            with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+                return [compute(self.model, batch)]
         self._renew()
-
-    def seed(self, number: int) -> None:
-        """Make the dropout of all copies a function of `number`, and that of each another one."""
-        torch.manual_seed(number)
-        for place, generator in enumerate(self.generators):
-            generator.manual_seed((number * 1_000_003 + place) % 2**63)
-
-    def map(self, compute: Callable[[Transformer, Batch], Found], batch: Batch) -> list[Found]:
-        """What `compute` finds with each copy, at the same time, in its share of the rows."""
-        self._renew()
-        parts = [
-            Batch(*(ids[place :: len(self.models)] for ids in (batch.source_ids, batch.target_ids, batch.labels)))
-            for place in range(min(len(self.models), len(batch.labels)))
-        ]
-        if len(self.models) == 1:
-            return [self._compute(compute, self.models[0], parts[0])]
-        grad_enabled = torch.is_grad_enabled()
-        threads = self.threads // len(self.models)
-
-        def work(model: Transformer, part: Batch) -> Found:
-            torch.set_num_threads(threads)  # of this thread; and of a library that knows one number for all
-            with torch.set_grad_enabled(grad_enabled):
-                return self._compute(compute, model, part)
-
-        torch.set_num_threads(threads)
-        futures = [self._others.submit(work, *each) for each in zip(self.models[1:], parts[1:], strict=False)]
+        order = Order(compute, seed, self.model.training, torch.is_grad_enabled())
+        # Arrays go through a pipe; tensors would go through files.
+        ids = [each.numpy() for each in (batch.source_ids, batch.target_ids, batch.labels)]
+        shares = [[each[place :: len(self.copies)] for each in ids] for place in range(len(self.copies))]
+        shares = shares[: len(batch.labels)]
+        futures = [self._others.submit(place, share, order) for place, share in enumerate(shares) if place]
         try:
-            found = [work(self.models[0], parts[0])]
+            found = [self._follow(0, shares[0], order)]
         finally:
             wait(futures)
             torch.set_num_threads(self.threads)
-        return found + [future.result() for future in futures]
+        found += [self._others.result(future) for future in futures]
+        self._add_gradients(len(shares))
+        return found
 
-    def collect_gradients(self) -> None:
-        """Add the gradients of the copies, which forget them, to those of the model."""
-        if self.models == [self.model]:
-            return
-        for weight, *copies in zip(self.model.parameters(), *(m.parameters() for m in self.models), strict=True):
-            gradients = [weight.grad, *(each.grad for each in copies)]
-            weight.grad = _sum([each for each in gradients if each is not None], weight.dtype)
-            for each in copies:
-                each.grad = None
+    def close(self) -> None:
+        """End the processes of the copies."""
+        if self._others is not None:
+            self._others.close()
 
-    def forget_gradients(self) -> None:
-        """Of the copies and of the model."""
-        for model in (self.model, *self.models):
-            model.zero_grad(set_to_none=True)
-
-    def _compute(self, compute: Callable[[Transformer, Batch], Found], model: Transformer, part: Batch) -> Found:
-        model.train(self.model.training)
-        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.autocast):
-            return compute(model, part)
+    def _follow(self, place: int, share: Share, order: Order) -> Any:
+        return self.copies[place].follow(share, order)
 
     @torch.no_grad()
     def _renew(self) -> None:
         """Give the copies the weights that the model has now."""
-        weights = dict(self.model.named_parameters())
-        for name, rounded in self._rounded.items():
-            rounded.copy_(weights[name])
-        for each in self.models if self.models != [self.model] else ():
-            for name, weight in each.named_parameters():
-                weight.data = self._rounded.get(name, weights[name].data)
+        for shared, weight in zip(self.weights, self.model.parameters(), strict=True):
+            shared.copy_(weight)
 
-    def _copy(self, generator: torch.Generator) -> Transformer:
-        twin = copy.deepcopy(self.model)
-        for module in twin.modules():
+    def _add_gradients(self, count: int) -> None:
+        """Those of the first copies to those of the model."""
+        first, *others = self.copies[:count]
+        left = [each.gradients for each in others]
+        for weight, own, *theirs in zip(self.model.parameters(), first.model.parameters(), *left, strict=True):
+            if own.grad is not None:
+                gradients = [own.grad, *theirs] if weight.grad is None else [weight.grad, own.grad, *theirs]
+                weight.grad, own.grad = _sum(gradients, weight.dtype), None
+
+
+class Replica:
+    """One of the copies: the first in this process, every other in one of its own."""
+
+    def __init__(self, whole: Replicas, place: int, *, threads: int):
+        self.place, self.threads = place, threads
+        self.generator = torch.Generator()
+        self.model = copy.deepcopy(whole.model)
+        for own, shared in zip(self.model.parameters(), whole.weights, strict=True):
+            own.data = shared
+        self.gradients = [_shared(weight) for weight in whole.weights] if place else []
+        for module in self.model.modules():
             if isinstance(module, Dropout):
-                module.generator = generator
+                module.generator = self.generator
             if isinstance(module, Embedding):
-                module.register_forward_hook(lambda module, ids, states: states.to(self.precision))
-        return twin
+                module.register_forward_hook(lambda module, ids, states: states.to(whole.precision))
+
+    def follow(self, share: Share, order: Order) -> Any:
+        """What the copy finds in its share of a batch; gradients are left in the memory that all share."""
+        torch.set_num_threads(self.threads)  # of this thread; and of a library that knows one number for all
+        self.generator.manual_seed((order.seed * 1_000_003 + self.place) % 2**63)
+        self.model.train(order.training).zero_grad(set_to_none=True)
+        if order.with_gradient:
+            for own, gradient in zip(self.model.parameters(), self.gradients, strict=False):
+                own.grad = gradient.zero_()
+        with torch.set_grad_enabled(order.with_gradient):
+            return order.compute(self.model, Batch(*map(torch.from_numpy, share)))
 
 
-def _count(threads: int, max_tokens: int) -> int:
-    return max(1, min(threads, max_tokens // SHARE))
+def _shared(weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Zeros for each element of a weight, in memory that stays the same one after a fork."""
+    dtype = dtype or weight.dtype
+    memory = mmap.mmap(-1, max(1, weight.numel() * dtype.itemsize))
+    return torch.frombuffer(memory, dtype=dtype, count=weight.numel()).view(weight.shape)
 
 
-def _sum(gradients: list[Tensor], dtype: torch.dtype) -> Tensor | None:
-    if not gradients:
-        return None
+def _sum(gradients: list[Tensor], dtype: torch.dtype) -> Tensor:
     total = gradients[0].to(dtype)
     for each in gradients[1:]:
         total += each

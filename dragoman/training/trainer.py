@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from dragoman.device import choose_precision
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.training.averaging import MovingAverage, average_weights
-from dragoman.training.gradient import GradientSum, batch_loss, random_seed, sum_gradients
+from dragoman.training.gradient import GradientSum, random_seed, share_of_loss, sum_gradients
 from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
 from dragoman.training.progress import Progress, last_step, steps_in, why_finished
 from dragoman.training.replicas import Replicas
@@ -133,7 +134,7 @@ class Trainer:
         """Loss per token without smoothing, in nats, and what `evaluate` adds."""
         self.model.eval()
         sums = [self._loss(batch.to(self.device)) for batch in self.valid.in_order()]
-        loss = float(sum(loss for loss, _ in sums) / sum(count for _, count in sums))
+        loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
         return {"valid_loss": loss, **self.outside.evaluate(self.model)}
 
     def state_dict(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
@@ -167,38 +168,29 @@ class Trainer:
         self.model.train()
 
         def add_gradient(batch: Batch, index: int, target_tokens: int) -> float:
-            self.replicas.seed(random_seed(self.seed, progress.step, index))
             options = {"smoothing": config.label_smoothing, "alpha": config.r_drop}
-            loss, _ = self._loss(batch.to(self.device), step_tokens=target_tokens, **options)
-            self.replicas.collect_gradients()
-            return loss.item()
+            seed = random_seed(self.seed, progress.step, index)
+            loss, _ = self._loss(batch.to(self.device), seed=seed, step_tokens=target_tokens, **options)
+            return loss
 
         gradient = sum_gradients(
             [self.batches.next(progress.position) for _ in range(config.accumulate)],
             add_gradient,
-            forget=self.replicas.forget_gradients,
+            forget=self.optimizer.zero_grad,
             pad_id=self.batches.pad_id,
             too_large=progress.too_large,
         )
         self._warn(*count_memory(progress, gradient, config))
         return gradient
 
-    def _loss(
-        self, batch: Batch, *, step_tokens: int = 0, smoothing: float = 0.0, alpha: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
+    def _loss(self, batch: Batch, *, seed: int = 0, step_tokens: int = 0, **options: float) -> tuple[float, int]:
         """The loss of a batch, as a sum over its target tokens, and their number.
 
-        Of a step with `step_tokens` target tokens in all, the copies of the model have the gradient afterwards.
+        Of a step with `step_tokens` target tokens in all, the gradient is added to that of the model.
         """
-
-        def compute(model: Transformer, part: Batch) -> tuple[Tensor, Tensor]:
-            loss, count = batch_loss(model, part, pad_id=self.batches.pad_id, smoothing=smoothing, alpha=alpha)
-            if step_tokens:
-                (loss / step_tokens).backward()
-            return loss.detach(), count
-
-        losses, counts = zip(*self.replicas.map(compute, batch), strict=True)
-        return torch.stack(losses).sum(), torch.stack(counts).sum()
+        compute = partial(share_of_loss, step_tokens=step_tokens, pad_id=self.batches.pad_id, **options)
+        losses, counts = zip(*self.replicas.map(compute, batch, seed=seed), strict=True)
+        return sum(losses), sum(counts)
 
     def _set_learning_rate(self) -> float:
         config = self.config

@@ -96,6 +96,11 @@ def settings(**choices: Any) -> TrainingConfig:
     return TrainingConfig(**(defaults | choices))
 
 
+def computing_model(trainer: Trainer) -> Transformer:
+    """The one that computes in this process: the first copy, or the model itself."""
+    return trainer.replicas.copies[0].model if trainer.replicas.copies else trainer.model
+
+
 class Runs:
     """Trainers on 29 pairs, an epoch of which is some 6 batches, and 7 to validate on."""
 

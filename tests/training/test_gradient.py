@@ -12,7 +12,7 @@ from dragoman.data.batching import Batch
 from dragoman.errors import ResourceError
 from dragoman.training.gradient import out_of_memory
 from dragoman.training.trainer import Trainer
-from tests.training.runs import Runs, equal, random_pairs, small_model, weights_of
+from tests.training.runs import Runs, computing_model, equal, random_pairs, small_model, weights_of
 from tests.training.test_trainer import Fixed, step_with_gradients
 
 MORE_THAN_THERE_IS = 2**60  # bytes; no processor addresses as many
@@ -39,7 +39,7 @@ def fails_above(trainer: Trainer, rows: int, fail: Callable[[], None]) -> list[i
     """Let `fail` run on batches of more pairs than `rows`; the list returned grows by the pairs of each attempt."""
     attempts, compute = [], trainer._loss
 
-    def loss(batch: Batch, **options: float) -> tuple[Tensor, Tensor]:
+    def loss(batch: Batch, **options: float) -> tuple[float, int]:
         attempts.append(len(batch.labels))
         if len(batch.labels) > rows:
             fail()
@@ -82,11 +82,11 @@ def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):
     added = []
 
     def fail_once(parameter: Tensor) -> None:
-        added.append(trainer.replicas.models[0].decoder.norm.gain.grad is not None)
+        added.append(computing_model(trainer).decoder.norm.gain.grad is not None)
         if len(added) == 2:
             no_memory_on_a_gpu()
 
-    trainer.replicas.models[0].encoder.layers[0].feed_forward.inner.weight.register_post_accumulate_grad_hook(fail_once)
+    computing_model(trainer).encoder.layers[0].feed_forward.inner.weight.register_post_accumulate_grad_hook(fail_once)
     _, gradients = step_with_gradients(trainer)
     assert added[:2] == [True, True]
     assert len(added) == 2 + 4  # both batches, then the halves of both, as the first is the larger one
@@ -98,7 +98,7 @@ def test_as_large_a_batch_is_halved_at_once_the_next_time(runs: Runs):
     trainer, watcher = runs.trainer(batches=runs.batches("large", random_pairs(97, seed=7), max_tokens=97))
     compute, failed, whole = trainer._loss, [], 0
 
-    def loss(batch: Batch, **options: float) -> tuple[Tensor, Tensor]:
+    def loss(batch: Batch, **options: float) -> tuple[float, int]:
         nonlocal whole
         tokens = batch.source_ids.numel() + batch.labels.numel()
         if tokens > 83:
@@ -132,7 +132,7 @@ def test_a_pair_that_does_not_fit_alone_is_left_out_and_the_others_weigh_as_if_i
     short, watcher = trainer(rows)
     compute = short._loss
 
-    def loss(batch: Batch, **options: float) -> tuple[Tensor, Tensor]:
+    def loss(batch: Batch, **options: float) -> tuple[float, int]:
         if int((batch.labels != 0).sum(1).max()) == 7:
             no_memory_on_a_cpu()
         return compute(batch, **options)
@@ -151,7 +151,7 @@ def test_a_step_of_which_nothing_fits_changes_nothing_and_the_run_goes_on(runs: 
     trainer, watcher = runs.trainer(max_steps=6)
     before, fail = weights_of(trainer.model), trainer._loss
 
-    def loss(batch: Batch, **options: float) -> tuple[Tensor, Tensor]:
+    def loss(batch: Batch, **options: float) -> tuple[float, int]:
         if trainer.progress.step <= 5 and trainer.model.training:
             no_memory_on_a_cpu()
         return fail(batch, **options)

@@ -1,6 +1,12 @@
 """Copies that learn side by side: the gradient of the model alone, however many they are and whatever the model is."""
 
-from collections.abc import Iterator
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +14,15 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batching import Batch
+from dragoman.errors import ResourceError
 from dragoman.model import Transformer
-from dragoman.training.gradient import batch_loss
+from dragoman.training.gradient import batch_loss, share_of_loss
 from dragoman.training.replicas import SHARE, Replicas
 from tests.model.variants import VARIANTS, build
 
 Gradients = dict[str, Tensor]
+LEARN = partial(share_of_loss, step_tokens=1, pad_id=0, smoothing=0.1)
+LOOK = partial(share_of_loss, step_tokens=0, pad_id=0)
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +31,21 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def copied() -> Iterator[Callable[..., Replicas]]:
+    """Makes replicas, whose processes end with the test."""
+    made = []
+
+    def make(model: Transformer, precision: torch.dtype = torch.float32, copies: int = 2) -> Replicas:
+        made.append(Replicas(model, precision, max_tokens=copies * SHARE))
+        assert len(made[-1].copies) == copies or copies == 1
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
 def a_batch(model: Transformer, *, rows: int = 7) -> Batch:
@@ -46,41 +70,36 @@ def alone(model: Transformer, batch: Batch) -> tuple[float, Gradients]:
     return loss.item(), gradients_of(model)
 
 
-def side_by_side(model: Transformer, batch: Batch, precision: torch.dtype, copies: int) -> tuple[float, Gradients]:
-    model.zero_grad()
-    replicas = Replicas(model, precision, max_tokens=copies * SHARE)
-    assert len(replicas.models) == copies
-
-    def compute(model: Transformer, part: Batch) -> float:
-        loss, _ = batch_loss(model, part, pad_id=0, smoothing=0.1)
-        loss.backward()
-        return loss.item()
-
-    losses = replicas.map(compute, batch)
-    assert len(losses) == min(copies, len(batch.labels))
-    replicas.collect_gradients()
-    return sum(losses), gradients_of(model)
+def side_by_side(replicas: Replicas, batch: Batch) -> tuple[float, Gradients]:
+    replicas.model.zero_grad()
+    found = replicas.map(LEARN, batch)
+    assert sum(count for _, count in found) == int((batch.labels != 0).sum())
+    return sum(loss for loss, _ in found), gradients_of(replicas.model)
 
 
-@pytest.mark.parametrize("copies", [1, 2])
-@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
-def test_gradients_are_those_of_the_model_alone(choices: dict[str, Any], copies: int):
+def assert_close(own: Gradients, theirs: Gradients) -> None:
     """Sums in another order: equal to a part in 10,000."""
-    model = build(**choices)
-    expected, theirs = alone(model, a_batch(model))
-    loss, own = side_by_side(model, a_batch(model), torch.float32, copies)
-    assert loss == pytest.approx(expected, rel=1e-5)
     for name in theirs:
         torch.testing.assert_close(own[name], theirs[name], rtol=1e-4, atol=1e-5, msg=name)
 
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
-def test_in_bfloat16_gradients_point_the_same_way(choices: dict[str, Any], copies: int):
+def test_gradients_are_those_of_the_model_alone(copied, choices: dict[str, Any], copies: int):
+    model = build(**choices)
+    expected, theirs = alone(model, a_batch(model))
+    loss, own = side_by_side(copied(model, copies=copies), a_batch(model))
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert_close(own, theirs)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
+def test_in_bfloat16_gradients_point_the_same_way(copied, choices: dict[str, Any], copies: int):
     """8 bits a number: a loss to 1 %, the whole gradient to 8 % of its length, and float32 for the optimizer."""
     model = build(**choices)
     expected, theirs = alone(model, a_batch(model))
-    loss, own = side_by_side(model, a_batch(model), torch.bfloat16, copies)
+    loss, own = side_by_side(copied(model, torch.bfloat16, copies), a_batch(model))
     assert loss == pytest.approx(expected, rel=0.01)
     assert {each.dtype for each in own.values()} == {torch.float32}
     flat, flat_theirs = (torch.cat([each[name].flatten() for name in theirs]) for each in (own, theirs))
@@ -88,77 +107,126 @@ def test_in_bfloat16_gradients_point_the_same_way(choices: dict[str, Any], copie
     assert any(not torch.equal(own[name], theirs[name]) for name in theirs)
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_copies_compute_with_the_weights_that_the_model_has_now(precision: torch.dtype):
+def test_gradients_of_several_batches_add_up(copied):
     model = build()
-    replicas = Replicas(model, precision, max_tokens=2 * SHARE)
+    batches = [a_batch(model), a_batch(model, rows=1), a_batch(model, rows=3)]
+    theirs = [alone(model, batch)[1] for batch in batches]
+    model.zero_grad()
+    replicas = copied(model)
+    for batch in batches:
+        replicas.map(LEARN, batch)
+    assert_close(gradients_of(model), {name: sum(each[name] for each in theirs) for name in theirs[0]})
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_copies_compute_with_the_weights_that_the_model_has_now(copied, precision: torch.dtype):
+    model = build()
+    replicas = copied(model, precision)
     batch = a_batch(model)
-
-    def compute(model: Transformer, part: Batch) -> float:
-        return batch_loss(model, part, pad_id=0)[0].item()
-
-    before = sum(replicas.map(compute, batch))
+    before = sum(loss for loss, _ in replicas.map(LOOK, batch))
     with torch.no_grad():
         for weight in model.parameters():
             weight.data = weight * 0.5  # new memory, as a moving average that is swapped in has
-    after = sum(replicas.map(compute, batch))
+    after = sum(loss for loss, _ in replicas.map(LOOK, batch))
     assert abs(after - before) > 0.01 * before
     assert after == pytest.approx(batch_loss(model, batch, pad_id=0)[0].item(), rel=0.01)
 
 
-def test_copies_take_no_memory_for_weights_that_they_share():
-    model = build()
-    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE)
-    for each in replicas.models:
-        for own, weight in zip(each.parameters(), model.parameters(), strict=True):
+def test_copies_have_their_weights_together(copied):
+    replicas = copied(build())
+    for each in replicas.copies:
+        for own, weight in zip(each.model.parameters(), replicas.weights, strict=True):
             assert own.data_ptr() == weight.data_ptr()
 
 
-def test_more_rows_than_one_are_needed_for_two_copies():
+def rows_and_process(model: Transformer, part: Batch) -> tuple[int, int]:
+    return len(part.labels), os.getpid()
+
+
+def test_each_copy_has_a_process(copied):
     model = build()
-    expected, _ = alone(model, a_batch(model, rows=1))
-    assert side_by_side(model, a_batch(model, rows=1), torch.float32, 1)[0] == pytest.approx(expected)
-    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE)
-    assert replicas.map(lambda model, part: len(part.labels), a_batch(model, rows=1)) == [1]
+    replicas = copied(model)
+    for _ in range(3):
+        (rows, own), (other_rows, other) = replicas.map(rows_and_process, a_batch(model))
+        assert (rows, other_rows) == (4, 3)
+        assert own == os.getpid() != other
 
 
-def test_dropout_follows_from_the_seed_and_differs_between_copies():
+def test_more_rows_than_one_are_needed_for_two_copies(copied):
+    model = build()
+    replicas = copied(model)
+    side_by_side(replicas, a_batch(model))  # which leaves something behind
+    expected, theirs = alone(model, a_batch(model, rows=1))
+    loss, own = side_by_side(replicas, a_batch(model, rows=1))
+    assert loss == pytest.approx(expected)
+    assert_close(own, theirs)
+    assert replicas.map(rows_and_process, a_batch(model, rows=1)) == [(1, os.getpid())]
+
+
+def test_dropout_follows_from_the_seed_and_differs_between_copies(copied):
     model = build(dropout=0.5).train()
-    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE)
+    replicas = copied(model)
     batch = a_batch(model, rows=1)
     twice = Batch(*(ids.repeat(2, 1) for ids in (batch.source_ids, batch.target_ids, batch.labels)))
-
-    def compute(model: Transformer, part: Batch) -> float:
-        return batch_loss(model, part, pad_id=0)[0].item()
-
-    found = []
-    for seed in (5, 5, 6):
-        replicas.seed(seed)
-        found.append(replicas.map(compute, twice))
+    found = [replicas.map(LOOK, twice, seed=seed) for seed in (5, 5, 6)]
     assert found[0] == found[1] != found[2]
     assert found[0][0] != found[0][1]
 
 
-def test_gradients_are_wanted_where_the_caller_wants_them():
+def test_where_processes_cannot_be_forked_threads_do_the_same(copied, monkeypatch: pytest.MonkeyPatch):
+    model = build(dropout=0.5).train()
+    found, apart = copied(model).map(LEARN, a_batch(model), seed=7), gradients_of(model)
+    model.zero_grad()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    replicas = copied(model)
+    assert {process for _, process in replicas.map(rows_and_process, a_batch(model))} == {os.getpid()}
+    assert replicas.map(LEARN, a_batch(model), seed=7) == found
+    for name, gradient in gradients_of(model).items():
+        assert torch.equal(gradient, apart[name])
+
+
+def wanted(model: Transformer, part: Batch) -> bool:
+    return torch.is_grad_enabled()
+
+
+def test_gradients_are_wanted_where_the_caller_wants_them(copied):
     model = build()
-    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE)
+    replicas = copied(model)
     with torch.no_grad():
-        assert replicas.map(lambda model, part: torch.is_grad_enabled(), a_batch(model)) == [False, False]
-    assert replicas.map(lambda model, part: torch.is_grad_enabled(), a_batch(model)) == [True, True]
+        assert replicas.map(wanted, a_batch(model)) == [False, False]
+    assert replicas.map(wanted, a_batch(model)) == [True, True]
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_an_error_of_any_copy_reaches_the_caller_after_all_have_ended(place: int):
+def break_off(model: Transformer, part: Batch, *, rows: int, ended: Path) -> None:
+    """The copy with so many rows has not enough memory, after the gradient; the other takes its time."""
+    LEARN(model, part)
+    if len(part.labels) == rows:
+        raise MemoryError("in one copy")
+    time.sleep(0.3)
+    ended.touch()
+
+
+@pytest.mark.parametrize("rows", [4, 3])
+def test_an_error_of_any_copy_reaches_the_caller_after_all_have_ended(copied, tmp_path: Path, rows: int):
     model = build()
-    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE)
-    ended = []
-
-    def compute(model: Transformer, part: Batch) -> None:
-        if model is replicas.models[place]:
-            raise MemoryError("in one copy")
-        ended.append(model)
-
+    _, theirs = alone(model, a_batch(model))
+    replicas, ended = copied(model), tmp_path / "ended"
     with pytest.raises(MemoryError, match="in one copy"):
-        replicas.map(compute, a_batch(model))
-    assert ended == [replicas.models[1 - place]]
+        replicas.map(partial(break_off, rows=rows, ended=ended), a_batch(model))
+    assert ended.exists()
+    assert torch.get_num_threads() == 2
+    assert_close(side_by_side(replicas, a_batch(model))[1], theirs)
+
+
+def die(model: Transformer, part: Batch, *, parent: int) -> None:
+    if os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_copy_is_no_endless_wait(copied):
+    model = build()
+    replicas = copied(model)
+    for _ in range(2):
+        with pytest.raises(ResourceError, match=r"training\.max_tokens"):
+            replicas.map(partial(die, parent=os.getpid()), a_batch(model))
     assert torch.get_num_threads() == 2

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.errors import DragomanError
 from dragoman.training.stability import account
 from dragoman.training.trainer import Trainer
-from tests.training.runs import Runs, equal, scripted, small_model, weights_of
+from tests.training.runs import Runs, computing_model, equal, scripted, small_model, weights_of
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def spoil(trainer: Trainer, bad: Callable[[int, float], bool], *, by: float = ma
     """Multiply the loss by `by` at each step for which `bad(step, factor of the learning rate)`."""
     compute = trainer._loss
 
-    def loss(batch: Batch, **options: float) -> tuple[Tensor, Tensor]:
+    def loss(batch: Batch, **options: float) -> tuple[float, int]:
         value, count = compute(batch, **options)
         progress = trainer.progress
         spoiled = trainer.model.training and bad(progress.step, progress.rate_factor)
@@ -65,7 +64,7 @@ def test_a_bad_step_changes_nothing_but_the_counts(runs: Runs, by: float):
 def test_a_gradient_that_is_not_finite_is_seen_behind_a_finite_loss(runs: Runs):
     trainer, _ = runs.trainer()
     before = weights_of(trainer.model)
-    next(trainer.replicas.models[0].parameters()).register_hook(lambda gradient: gradient * math.inf)
+    next(computing_model(trainer).parameters()).register_hook(lambda gradient: gradient * math.inf)
     assert trainer.train_step() is None
     assert equal(weights_of(trainer.model), before)
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.data.batching import Batch, Position, TokenBatches
+from dragoman.model import Transformer
 from dragoman.training.gradient import random_seed
 from dragoman.training.replicas import Replicas
 from dragoman.training.trainer import Trainer
@@ -159,14 +160,20 @@ def test_validating_does_not_change_what_is_learned(runs: Runs):
 
 def test_random_numbers_differ_between_seeds_steps_micro_batches_and_copies():
     drawn = set()
-    replicas = Replicas(small_model(), torch.float32, max_tokens=4096)
+    replicas = Replicas(small_model(), torch.bfloat16, max_tokens=4096)
+    batch = Batch(*torch.ones(3, 5, 2, dtype=torch.int64))
     for seed in (0, 1, 2):
         for step in (1, 2, 3, 99_930, 99_931):
             for micro_batch in range(3):
-                replicas.seed(random_seed(seed, step, micro_batch))
-                drawn |= {torch.rand(1, dtype=torch.float64, generator=each).item() for each in replicas.generators}
-    assert len(drawn) == 3 * 5 * 3 * len(replicas.models)
-    replicas.seed(random_seed(2**63, 10**9, 7))  # not too large for torch
+                drawn |= set(replicas.map(draw, batch, seed=random_seed(seed, step, micro_batch)))
+    assert len(drawn) == 3 * 5 * 3 * len(replicas.copies)
+    replicas.map(draw, batch, seed=random_seed(2**63, 10**9, 7))  # not too large for torch
+    replicas.close()
+
+
+def draw(model: Transformer, part: Batch) -> float:
+    """The next random number of dropout."""
+    return torch.rand(1, dtype=torch.float64, generator=model.encoder.embedding.dropout.generator).item()
 
 
 def test_micro_batches_of_a_step_are_dropped_differently(runs: Runs):

@@ -9,9 +9,9 @@ import torch
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.translator import Translator
-from dragoman.decoding.workers import Workers
 from dragoman.errors import ResourceError
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.workers import Workers
 
 SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:53")] + ["", "Yes."]
 
@@ -39,7 +39,7 @@ def test_workers_translate_as_one_process_does(parts, beam_size):
 
 
 def test_results_come_in_the_order_of_the_jobs():
-    workers = Workers(lambda number: (number, os.getpid()), 2)
+    workers = Workers(lambda number: (number, os.getpid()), 2, remedy="")
     found = list(workers.map((number,) for number in range(31)))
     workers.close()
     assert [number for number, _ in found] == list(range(31))
@@ -47,20 +47,20 @@ def test_results_come_in_the_order_of_the_jobs():
 
 
 def test_a_worker_computes_on_one_thread():
-    workers = Workers(lambda _: torch.get_num_threads(), 2)
+    workers = Workers(lambda _: torch.get_num_threads(), 2, remedy="")
     assert set(workers.map((i,) for i in range(5))) == {1}
     workers.close()
 
 
 def test_an_error_in_a_worker_reaches_the_caller():
-    workers = Workers(lambda number: 1 / number, 2)
+    workers = Workers(lambda number: 1 / number, 2, remedy="")
     with pytest.raises(ZeroDivisionError):
         list(workers.map([(1,), (0,)]))
     workers.close()
 
 
 def test_a_killed_worker_is_no_endless_wait():
-    workers = Workers(lambda _: os.kill(os.getpid(), signal.SIGKILL), 2)
-    with pytest.raises(ResourceError, match="--workers"):
+    workers = Workers(lambda _: os.kill(os.getpid(), signal.SIGKILL), 2, remedy="use one")
+    with pytest.raises(ResourceError, match="for want of memory; use one"):
         list(workers.map([(1,), (2,)]))
     workers.close()

@@ -1,0 +1,96 @@
+"""Work side by side, in one process per core: threads that share small products mostly wait for each other."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import torch
+
+from dragoman.errors import ResourceError
+
+_work: Callable[..., Any] | None = None  # in a worker: what it was forked with
+
+
+class Workers:
+    """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread.
+
+    With `threads`, which Python's lock holds up, they are threads of this process, and set their own number of threads.
+    """
+
+    def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
+        """`remedy` is what helps where memory does not suffice for so many."""
+        self.count, self.remedy = count, remedy
+        if threads:
+            self._pool, self._call = ThreadPoolExecutor(count), work
+        else:
+            fork = multiprocessing.get_context("fork")
+            self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin, initargs=(work,))
+            self._call = _call
+
+    def submit(self, *job: Any) -> Future:
+        """Begin with `work(*job)`."""
+        try:
+            return self._pool.submit(self._call, *job)
+        except BrokenProcessPool:
+            raise self._death() from None
+
+    def result(self, future: Future) -> Any:
+        """What a job gave, once it has ended; raises what it raised, and `ResourceError` if its process died."""
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            raise self._death() from None
+
+    def map(self, jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """What `work(*job)` gives for each job, in order."""
+        futures = [self.submit(*job) for job in jobs]
+        futures.reverse()
+        try:
+            while futures:
+                yield self.result(futures.pop())
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _death(self) -> ResourceError:
+        return ResourceError(f"A worker process died, most likely for want of memory; {self.remedy}.")
+
+
+def available_workers() -> int:
+    """As many as PyTorch would use threads; 1 where forking is impossible (Windows) or unsafe (macOS)."""
+    return torch.get_num_threads() if sys.platform == "linux" else 1
+
+
+def _begin(work: Callable[..., Any]) -> None:
+    global _work
+    _work = work
+    torch.set_num_threads(1)
+    # What was there at the fork stays: to look through it for garbage would take a tenth of the time, and copies of its
+    # memory.
+    gc.freeze()
+    # What a terminal or `timeout` sends to the group is for the main process alone, which ends its workers.
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    # A killed parent cannot end its workers, which would wait for jobs forever.
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
+def _call(*job: Any) -> Any:
+    return _work(*job)
