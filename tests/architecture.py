@@ -17,21 +17,13 @@ LAYERS = (
     {"errors", "extras", "recipes"},
     {"model"},
     {
-        "checkpoint",
-        "model_files",
-        "data",
-        "config",
-        "device",
-        "resources",
-        "workers",
-        "run_directory",
-        "lines",
+        "checkpoint", "model_files", "data", "config", "device", "resources", "workers", "run_directory", "lines",
         "terminal",
     },
     {"decoding", "training", "evaluation"},
     {"run", "configuration", "conclusion", "scoring", "doctor", "serving", "report", "interop"},
     {"cli", "demo", "__init__", "__main__"},
-)
+)  # fmt: skip
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 STRANGERS = {frozenset({"training", "decoding"})}
 # What a part that others read on its own may import, besides the standard library.
