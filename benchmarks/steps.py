@@ -63,8 +63,10 @@ def our_trainer(corpus: Corpus, precision: str, device: str = "cpu") -> Iterator
         nowhere = Checkpoints(Path(folder), warn=print)
         outside = Outside(lambda _: {"bleu": 0.0}, lambda _: None, lambda *_: None, nowhere, nowhere)
         trainer = Trainer(model, corpus.data.train, corpus.data.valid, config=config, seed=1, outside=outside)
-        yield trainer
-        trainer.replicas.close()
+        try:
+            yield trainer
+        finally:
+            trainer.replicas.close()
 
 
 def our_tokens(trainer: Trainer, steps: int) -> int:

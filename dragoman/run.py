@@ -24,6 +24,7 @@ from dragoman.model import Transformer
 from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display, command
 from dragoman.terminal.remaining import Limits
+from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.tensorboard import EventFile
 from dragoman.training.trainer import Outside, Trainer
@@ -61,15 +62,15 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     _announce(display, config, data, model)
     go_on = f"Go on with:  {command('train', '--resume', str(directory.path))}"
     try:
-        trainer, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
+        progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
         if reason == "interrupted":
             raise Interrupted(signal_number, f"Stopped and saved. {go_on}")
-        display.note(f"Stopped after {reason}; the best model is of step {trainer.progress.best_step:,}.")
-        if troubles := account(trainer.progress):
+        display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
+        if troubles := account(progress):
             display.warn(troubles)
         evaluation = conclude(directory, config, data, display)
         with MetricsFile(directory.metrics) as metrics:
-            metrics.write("end", {"step": trainer.progress.step, "reason": reason})
+            metrics.write("end", {"step": progress.step, "reason": reason})
         return evaluation
     except KeyboardInterrupt:
         raise Interrupted(signal.SIGINT, f"Stopped at once; the last checkpoint is safe. {go_on}") from None
@@ -77,8 +78,8 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
 
 def _fit(
     model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display
-) -> tuple[Trainer, str, int | None]:
-    """Train from the last checkpoint on; returns the trainer, why it stopped, and the signal if it was one."""
+) -> tuple[Progress, str, int | None]:
+    """Train from the last checkpoint on; returns how far it came, why it stopped, and the signal if it was one."""
     languages = data.about.source_language, data.about.target_language
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
     with ExitStack() as opened:
@@ -113,7 +114,7 @@ def _fit(
         for file in files:
             file.forget_after(trainer.progress.step)
         view.recall(read_metrics(directory.metrics))
-        return trainer, trainer.train(), stop.received
+        return trainer.progress, trainer.train(), stop.received
 
 
 def _limits(training: TrainingConfig) -> Limits:

@@ -127,7 +127,7 @@ def unused(path: Path) -> Path:
 
 
 def _lock(file: IO[str]) -> bool:
-    """Whether this process has the file now: a lock of the operating system's, which ends with its process."""
+    """Whether this process has the file now: a lock of the system's, which ends with the processes that share it."""
     try:
         if os.name == "posix":
             import fcntl

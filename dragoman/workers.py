@@ -18,6 +18,10 @@ from dragoman.errors import ResourceError
 _work: Callable[..., Any] | None = None  # in a worker: what it was forked with
 
 
+class WorkerError(ResourceError):
+    """A process that should work is not there."""
+
+
 class Workers:
     """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread.
 
@@ -35,14 +39,19 @@ class Workers:
             self._call = _call
 
     def submit(self, *job: Any) -> Future:
-        """Begin with `work(*job)`."""
+        """Begin with `work(*job)`; the first time, all processes are forked. Raises `WorkerError` if that cannot be."""
         try:
             return self._pool.submit(self._call, *job)
         except BrokenProcessPool:
             raise self._death() from None
+        except OSError as error:
+            # Those that are there already would wait forever.
+            for process in self._pool._processes.values():
+                process.kill()
+            raise WorkerError(f"No worker process could be started ({error}); {self.remedy}.") from None
 
     def result(self, future: Future) -> Any:
-        """What a job gave, once it has ended; raises what it raised, and `ResourceError` if its process died."""
+        """What a job gave, once it has ended; raises what it raised, and `WorkerError` if its process died."""
         try:
             return future.result()
         except BrokenProcessPool:
@@ -63,8 +72,8 @@ class Workers:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _death(self) -> ResourceError:
-        return ResourceError(f"A worker process died, most likely for want of memory; {self.remedy}.")
+    def _death(self) -> WorkerError:
+        return WorkerError(f"A worker process was ended, most likely for want of memory; {self.remedy}.")
 
 
 def available_workers() -> int:
@@ -75,15 +84,15 @@ def available_workers() -> int:
 def _begin(work: Callable[..., Any]) -> None:
     global _work
     _work = work
-    torch.set_num_threads(1)
-    # What was there at the fork stays: to look through it for garbage would take a tenth of the time, and copies of its
-    # memory.
-    gc.freeze()
-    # What a terminal or `timeout` sends to the group is for the main process alone, which ends its workers.
+    # What a terminal or `timeout` sends to all is for the main process alone, which ends its workers.
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    # What was there at the fork stays: to look through it for garbage would take a tenth of the time, and copies of its
+    # memory.
+    gc.freeze()
 
 
 def _end_with_the_parent() -> None:

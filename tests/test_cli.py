@@ -16,6 +16,7 @@ import pytest
 
 from dragoman.cli.app import Command, Group
 from dragoman.data.bitext import Bitext
+from dragoman.resources import _descendants
 from tools import make_docs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -267,21 +268,35 @@ def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
     assert done.stderr == ""
 
 
-def test_ctrl_c_saves_and_the_resumed_run_has_the_same_bits(pairs, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "threads", "everybody"),
+    [(signal.SIGINT, 1, False), (signal.SIGINT, 2, True), (signal.SIGTERM, 2, True)],
+)
+def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
+    pairs, tmp_path, monkeypatch, number: int, threads: int, everybody: bool
+):
+    """With two threads there is another process, which may get the signal, too."""
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+
     def command(*arguments: object) -> list[str]:
         return list(map(str, [sys.executable, "-m", "dragoman", "train", *arguments, "training.max_steps=60"]))
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    metrics = stopped / "run" / "metrics.jsonl"
     # Validating so seldom leaves steps between two checkpoints for the signal to fall on.
-    settings = [pairs, *SMALL, "training.validate_every=50", "model.dropout=0.1"]
+    more = ["training.validate_every=50", "model.dropout=0.1", f"training.max_tokens={1024 * threads}"]
+    settings = [pairs, *SMALL, *more]
     subprocess.run(command(*settings, "-o", whole), check=True, capture_output=True)
     process = subprocess.Popen(command(*settings, "-o", stopped), stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not (stopped / "run" / "metrics.jsonl").exists() and time.monotonic() < deadline:
+    others: list[int] = []
+    while (not metrics.exists() or len(others) < threads - 1) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+        others = list(_descendants(process.pid))
+    for each in [process.pid, *others] if everybody else [process.pid]:
+        os.kill(each, number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     assert f"dragoman train --resume {stopped}" in err
     resumed = subprocess.run(command("--resume", stopped), check=True, capture_output=True, text=True)
     assert "\x1b" not in resumed.stdout + resumed.stderr

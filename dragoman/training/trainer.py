@@ -66,7 +66,7 @@ class Trainer:
         self.config, self.seed, self.outside = config, seed, outside
         self.device = next(model.parameters()).device
         self.precision = choose_precision(config.precision, self.device)
-        self.replicas = Replicas(model, self.precision, max_tokens=config.max_tokens)
+        self.replicas = Replicas(model, self.precision, max_tokens=config.max_tokens, warn=self._warn)
         fields = ("betas", "eps", "weight_decay", "momentum")
         self.optimizer = build_optimizer(model, config.optimizer, **{name: getattr(config, name) for name in fields})
         self.ema = MovingAverage(model, config.ema) if config.ema else None
@@ -183,7 +183,9 @@ class Trainer:
         self._warn(*count_memory(progress, gradient, config))
         return gradient
 
-    def _loss(self, batch: Batch, *, seed: int = 0, step_tokens: int = 0, **options: float) -> tuple[float, int]:
+    def _loss(
+        self, batch: Batch, *, seed: int | None = None, step_tokens: int = 0, **options: float
+    ) -> tuple[float, int]:
         """The loss of a batch, as a sum over its target tokens, and their number.
 
         Of a step with `step_tokens` target tokens in all, the gradient is added to that of the model.

@@ -1,6 +1,8 @@
 """Batches that do not fit in memory: halved with the gradient of the whole, pairs left out, nothing counted twice."""
 
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,10 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.errors import ResourceError
-from dragoman.training.gradient import out_of_memory
+from dragoman.model import Transformer
+from dragoman.training import trainer as trainer_module
+from dragoman.training.gradient import out_of_memory, share_of_loss
+from dragoman.training.replicas import SHARE
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, computing_model, equal, random_pairs, small_model, weights_of
 from tests.training.test_trainer import Fixed, step_with_gradients
@@ -73,6 +78,27 @@ def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(runs: Runs, 
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
     assert metrics["loss"] == pytest.approx(expected_metrics["loss"], rel=1e-5)
     assert metrics["tokens"] == expected_metrics["tokens"]
+
+
+def scarce(model: Transformer, part: Batch, *, parent: int, **options: float) -> tuple[float, int]:
+    """Only in another process there is no memory for more than two pairs."""
+    if os.getpid() != parent and len(part.labels) > 2:
+        no_memory_on_a_cpu()
+    return share_of_loss(model, part, **options)
+
+
+def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs, monkeypatch: pytest.MonkeyPatch):
+    _, expected = step_with_gradients(trainer_of(runs, WHOLE))
+    monkeypatch.setattr(trainer_module, "share_of_loss", partial(scarce, parent=os.getpid()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    trainer = trainer_of(runs, WHOLE, max_tokens=2 * SHARE)
+    _, gradients = step_with_gradients(trainer)
+    torch.set_num_threads(before)
+    trainer.replicas.close()
+    assert trainer.progress.too_large is not None
+    for name in expected:
+        torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batching import Batch
-from dragoman.errors import ResourceError
 from dragoman.model import Transformer
 from dragoman.training.gradient import batch_loss, share_of_loss
 from dragoman.training.replicas import SHARE, Replicas
@@ -218,15 +217,43 @@ def test_an_error_of_any_copy_reaches_the_caller_after_all_have_ended(copied, tm
     assert_close(side_by_side(replicas, a_batch(model))[1], theirs)
 
 
-def die(model: Transformer, part: Batch, *, parent: int) -> None:
+def die(model: Transformer, part: Batch, *, parent: int) -> tuple[float, int]:
     if os.getpid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+    return LEARN(model, part)
 
 
-def test_a_killed_copy_is_no_endless_wait(copied):
-    model = build()
-    replicas = copied(model)
-    for _ in range(2):
-        with pytest.raises(ResourceError, match=r"training\.max_tokens"):
-            replicas.map(partial(die, parent=os.getpid()), a_batch(model))
+def test_what_a_killed_copy_should_have_done_is_done_here_from_then_on(copied):
+    model = build(dropout=0.5).train()
+    expected, theirs = copied(model).map(LEARN, a_batch(model), seed=7), gradients_of(model)
+    told = []
+    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE, warn=told.append)
+    for compute in (partial(die, parent=os.getpid()), LEARN):
+        model.zero_grad()
+        assert replicas.map(compute, a_batch(model), seed=7) == expected
+        for name, gradient in gradients_of(model).items():
+            assert torch.equal(gradient, theirs[name])
+    assert len(told) == 1
+    assert "goes on in one process" in told[0]
+    assert {process for _, process in replicas.map(rows_and_process, a_batch(model))} == {os.getpid()}
     assert torch.get_num_threads() == 2
+
+
+def test_copies_that_cannot_be_forked_are_no_end(copied, monkeypatch: pytest.MonkeyPatch):
+    model = build()
+    _, theirs = alone(model, a_batch(model))
+    told, fork, forked = [], os.fork, []
+
+    def seldom() -> int:
+        if forked:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        forked.append(fork())
+        return forked[0]
+
+    monkeypatch.setattr(os, "fork", seldom)
+    torch.set_num_threads(3)
+    replicas = Replicas(model, torch.float32, max_tokens=3 * SHARE, warn=told.append)
+    assert_close(side_by_side(replicas, a_batch(model))[1], theirs)
+    assert len(forked) == 1
+    assert "temporarily unavailable" in told[0]
+    os.waitpid(forked[0], 0)  # it ends

@@ -11,6 +11,8 @@ from dragoman.data.batching import TokenBatches
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.training import trainer as module
+from dragoman.training.replicas import SHARE
+from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, Watcher, equal, random_pairs, small_model, weights_of
 
 
@@ -68,6 +70,23 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
     ids=lambda choices: " ".join(map(str, choices.values())),
 )
 def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict[str, Any]):
+    assert_resumed_with_the_same_bits(runs, choices)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_copies_in_several_processes_resume_with_the_same_bits(runs: Runs, precision: str):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    choices = {"max_tokens": 2 * SHARE, "precision": precision, "accumulate": 2}
+    trainers = assert_resumed_with_the_same_bits(runs, choices)
+    torch.set_num_threads(before)
+    for each in trainers:
+        assert len(each.replicas.copies) == 2
+        each.replicas.close()
+
+
+def assert_resumed_with_the_same_bits(runs: Runs, choices: dict[str, Any]) -> list[Trainer]:
+    """A run of 13 steps, and one that is stopped after 7; returns their trainers."""
     choices = {"max_steps": 13, "validate_every": 2} | choices
     whole, watcher = runs.trainer("whole", model=dropping(1), **choices)
     whole.train()
@@ -85,6 +104,7 @@ def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict
     progress = [trainer.progress.state_dict() | {"seconds": 0} for trainer in (second, whole)]
     assert progress[0] == progress[1]
     assert (progress[0]["rate_factor"] < 1) == (whole.config.schedule == "plateau")
+    return [whole, first, second]
 
 
 def test_a_checkpoint_from_before_these_options_is_resumed(runs: Runs):
