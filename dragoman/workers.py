@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -38,17 +39,14 @@ class Workers:
             self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin, initargs=(work,))
             self._call = _call
 
+    def start(self) -> None:
+        """Fork now what else is forked with the first job: of what there is by then the processes keep a copy."""
+        with suppress(WorkerError):  # which the first job raises again
+            self._submit(os.getpid)
+
     def submit(self, *job: Any) -> Future:
-        """Begin with `work(*job)`; the first time, all processes are forked. Raises `WorkerError` if that cannot be."""
-        try:
-            return self._pool.submit(self._call, *job)
-        except BrokenProcessPool:
-            raise self._death() from None
-        except OSError as error:
-            # Those that are there already would wait forever.
-            for process in self._pool._processes.values():
-                process.kill()
-            raise WorkerError(f"No worker process could be started ({error}); {self.remedy}.") from None
+        """Begin with `work(*job)`. Raises `WorkerError` if there is no process for it."""
+        return self._submit(self._call, *job)
 
     def result(self, future: Future) -> Any:
         """What a job gave, once it has ended; raises what it raised, and `WorkerError` if its process died."""
@@ -71,6 +69,17 @@ class Workers:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(self, *call: Any) -> Future:
+        try:
+            return self._pool.submit(*call)
+        except BrokenProcessPool:
+            raise self._death() from None
+        except OSError as error:
+            # Those that are there already would wait forever.
+            for process in self._pool._processes.values():
+                process.kill()
+            raise WorkerError(f"No worker process could be started ({error}); {self.remedy}.") from None
 
     def _death(self) -> WorkerError:
         return WorkerError(f"A worker process was ended, most likely for want of memory; {self.remedy}.")

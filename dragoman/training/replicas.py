@@ -74,6 +74,7 @@ class Replicas:
             forks = available_workers() > 1 and self.threads // count == 1 and not torch.cuda.is_available()
             remedy = "the run goes on in one process, more slowly"
             self._others = Workers(self._follow, count - 1, remedy=remedy, threads=not forks)
+            self._others.start()
 
     def map(
         self, compute: Callable[[Transformer, Batch], Found], batch: Batch, *, seed: int | None = None
