@@ -30,7 +30,7 @@ class Workers:
     """
 
     def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
-        """`remedy` is what helps where memory does not suffice for so many."""
+        """`remedy` is what helps, or what is done, where memory does not suffice for so many."""
         self.count, self.remedy = count, remedy
         if threads:
             self._pool, self._call = ThreadPoolExecutor(count), work

@@ -87,14 +87,12 @@ def scarce(model: Transformer, part: Batch, *, parent: int, **options: float) ->
     return share_of_loss(model, part, **options)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs, monkeypatch: pytest.MonkeyPatch):
-    _, expected = step_with_gradients(trainer_of(runs, WHOLE))
+    _, expected = step_with_gradients(trainer_of(runs, WHOLE, max_tokens=SHARE))  # here alone
     monkeypatch.setattr(trainer_module, "share_of_loss", partial(scarce, parent=os.getpid()))
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     trainer = trainer_of(runs, WHOLE, max_tokens=2 * SHARE)
     _, gradients = step_with_gradients(trainer)
-    torch.set_num_threads(before)
     trainer.replicas.close()
     assert trainer.progress.too_large is not None
     for name in expected:

@@ -23,13 +23,7 @@ Gradients = dict[str, Tensor]
 LEARN = partial(share_of_loss, step_tokens=1, pad_id=0, smoothing=0.1)
 LOOK = partial(share_of_loss, step_tokens=0, pad_id=0)
 
-
-@pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 @pytest.fixture
@@ -239,7 +233,7 @@ def test_what_a_killed_copy_should_have_done_is_done_here_from_then_on(copied):
     assert torch.get_num_threads() == 2
 
 
-def test_copies_that_cannot_be_forked_are_no_end(copied, monkeypatch: pytest.MonkeyPatch):
+def test_copies_that_cannot_be_forked_are_no_end(monkeypatch: pytest.MonkeyPatch):
     model = build()
     _, theirs = alone(model, a_batch(model))
     told, fork, forked = [], os.fork, []

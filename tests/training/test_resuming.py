@@ -73,13 +73,11 @@ def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict
     assert_resumed_with_the_same_bits(runs, choices)
 
 
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_copies_in_several_processes_resume_with_the_same_bits(runs: Runs, precision: str):
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     choices = {"max_tokens": 2 * SHARE, "precision": precision, "accumulate": 2}
     trainers = assert_resumed_with_the_same_bits(runs, choices)
-    torch.set_num_threads(before)
     for each in trainers:
         assert len(each.replicas.copies) == 2
         each.replicas.close()
