@@ -13,13 +13,23 @@ from torch import Tensor
 
 
 @runtime_checkable
+class Sentences(Protocol):
+    """Sentences as token ids."""
+
+    lengths: np.ndarray
+    """Tokens of each."""
+
+    def __getitem__(self, index: int) -> np.ndarray: ...
+
+
+@runtime_checkable
 class Store(Protocol):
     """Sentences that may be cut into other tokens in each epoch."""
 
     def __len__(self) -> int: ...
 
-    def epoch(self, number: int) -> object:
-        """What has `lengths` and gives the token ids of a sentence by its index."""
+    def epoch(self, number: int) -> Sentences:
+        """The sentences of an epoch."""
 
 
 class TokenStore:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dragoman.config import TrainingConfig
-from dragoman.data.batching import TokenStore
+from dragoman.data.batching import Sentences
 
 FEWEST_STEPS = 100
 """Between two looks at the losses: the mean of fewer says little."""
@@ -43,7 +43,7 @@ class Learning:
         self.loss_sum += loss
         self.steps += 1
 
-    def look(self, step: int, valid_loss: float, *, config: TrainingConfig, target: TokenStore) -> Iterator[str]:
+    def look(self, step: int, valid_loss: float, *, config: TrainingConfig, target: Sentences) -> Iterator[str]:
         """Take in a validation; yields what there is to advise, each thing once in a run."""
         if self.steps < FEWEST_STEPS:
             return
@@ -64,7 +64,7 @@ class Learning:
                 yield text
 
     def _no_better_than_frequencies(
-        self, step: int, valid_loss: float, config: TrainingConfig, target: TokenStore
+        self, step: int, valid_loss: float, config: TrainingConfig, target: Sentences
     ) -> str | None:
         if "frequencies" in self.settled or step < max(NOVICE, config.warmup):
             return None
@@ -102,13 +102,14 @@ def _rising(train_loss: float, lowest: float, config: TrainingConfig) -> str:
     )
 
 
-def frequency_entropy(target: TokenStore, most: int = 5_000_000) -> float:
+def frequency_entropy(target: Sentences, most: int = 5_000_000) -> float:
     """Nats per token that it costs to predict from frequencies alone, ends of sentence included.
 
-    Of the first `most` tokens: as many as memory holds at ease, and more than enough.
+    Of the sentences that `most` tokens suffice for, and one at least: as many as memory holds at ease, and more than
+    enough.
     """
-    ids = target.ids[:most]
-    sentences = int(np.searchsorted(target.ends, len(ids), side="right"))
+    sentences = max(1, int(np.searchsorted(np.cumsum(target.lengths), most, side="right")))
+    ids = np.concatenate([target[index] for index in range(sentences)])
     counts = np.append(np.bincount(ids), sentences)
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())

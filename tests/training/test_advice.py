@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import TrainingConfig
-from dragoman.data.batching import TokenStore
+from dragoman.config import TrainingConfig, resolve
+from dragoman.data.batching import Sentences, TokenStore
+from dragoman.data.bitext import Bitext
+from dragoman.data.preparation import PreparedData, prepare
 from dragoman.training import advice as module
 from dragoman.training.advice import Learning, frequency_entropy
 from tests.training.runs import Runs
@@ -25,12 +27,30 @@ def target(tmp_path: Path) -> TokenStore:
 
 def test_the_entropy_of_frequencies_by_hand(target: TokenStore):
     assert frequency_entropy(target) == pytest.approx(math.log(3))
-    # Of 3 tokens, the second sentence is not at its end: 4 twice, 5 once, one end.
-    expected = -(0.5 * math.log(0.5) + 2 * 0.25 * math.log(0.25))
-    assert frequency_entropy(target, most=3) == pytest.approx(expected)
 
 
-def advice(losses: list[tuple[float, float]], target: TokenStore, *, every: int = 400, **choices: float) -> list[str]:
+@pytest.mark.parametrize(("most", "sentences"), [(1, 1), (5, 1), (6, 2), (8, 2), (9, 3), (999, 3)])
+def test_the_entropy_is_that_of_the_sentences_that_so_many_tokens_suffice_for(
+    tmp_path: Path, most: int, sentences: int
+):
+    TokenStore.write(tmp_path / "t", [[4, 5, 6], [4, 4, 4], [5, 7, 7]])
+    counts = {1: [1, 1, 1, 1], 2: [4, 1, 1, 2], 3: [4, 2, 1, 2, 3]}[sentences]  # of 4, 5, 6, (7,) and the end
+    expected = -sum(n / sum(counts) * math.log(n / sum(counts)) for n in counts)
+    assert frequency_entropy(TokenStore(tmp_path / "t"), most=most) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("setting", ["tokenizer.dropout=0.2", "tokenizer.sampling_alpha=0.2"])
+def test_sentences_that_each_epoch_cuts_anew_have_frequencies_too(tmp_path: Path, setting: str):
+    kind = "bpe" if "dropout" in setting else "unigram"
+    config = resolve({}, ["tokenizer.vocab_size=300", "data.held_out=23", f"tokenizer.kind={kind}", setting])
+    prepare(Bitext.open("builtin:grammar:101").cleaned(), config, tmp_path)
+    batches = PreparedData.open(tmp_path, config).train
+    batches.plan(0)
+    assert 1.0 < frequency_entropy(batches.target) < math.log(config.tokenizer.vocab_size)
+    assert "no more than how frequent" in advice([(9.0, 9.0)], batches.target)[0]
+
+
+def advice(losses: list[tuple[float, float]], target: Sentences, *, every: int = 400, **choices: float) -> list[str]:
     """What is said of these training and validation losses, `every` so many steps."""
     learning, said = Learning(), []
     for number, (train, valid) in enumerate(losses, start=1):
