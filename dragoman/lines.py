@@ -60,6 +60,8 @@ def open_output(path: Path | None) -> TextIO:
 def check_input(path: Path | None) -> None:
     """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
     if path is not None:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            return  # a pipe gives what it has only once
         with open_input(path) as stream:
             next(read_lines(stream, str(path)), None)
     elif sys.stdin is None:
@@ -131,7 +133,13 @@ def one_line(text: str) -> str:
     return _LINE_BREAK.sub(" ", text) if "\n" in text else text
 
 
+def well_formed(text: str) -> str:
+    """Text that can be written: what JSON may hold of half a character becomes U+FFFD."""
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _zstd() -> ModuleType:

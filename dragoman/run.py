@@ -27,7 +27,7 @@ from dragoman.terminal.remaining import Limits
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.tensorboard import EventFile
-from dragoman.training.trainer import Outside, Trainer
+from dragoman.training.trainer import INTERRUPTED, Outside, Trainer
 
 SHOWN_SAMPLES = 3
 
@@ -41,8 +41,6 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
         directory.data.mkdir(parents=True)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data)
-        # Written last: a directory with a config is one that can be resumed.
-        write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display)
 
 
@@ -50,7 +48,6 @@ def resume(path: Path, settings: list[str], *, display: Display) -> Evaluation:
     """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
     config, directory = reconfigure(path, settings), RunDirectory(path)
     with directory.locked():
-        write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display)
 
 
@@ -63,8 +60,9 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     go_on = f"Go on with:  {command('train', '--resume', str(directory.path))}"
     try:
         progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
-        if reason == "interrupted":
-            raise Interrupted(signal_number, f"Stopped and saved. {go_on}")
+        if reason.startswith(INTERRUPTED):
+            saved = "Stopped and saved." if reason == INTERRUPTED else "Stopped; the last checkpoint is safe."
+            raise Interrupted(signal_number, f"{saved} {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
@@ -90,11 +88,19 @@ def _fit(
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         stop = opened.enter_context(StopSignal(view.stopping))
 
+        failed = set()
+
         def report(event: str, values: dict[str, Any]) -> None:
             for file in files:
-                if event == "roll_back":
-                    file.forget_after(values["step"])
-                file.write(event, values)
+                try:
+                    if event == "roll_back":
+                        file.forget_after(values["step"])
+                    file.write(event, values)
+                except OSError as error:
+                    # A full disk is no reason to lose a training, or to say so at each step.
+                    if file not in failed:
+                        failed.add(file)
+                        display.warn(f"The curves lack what comes now: {error}")
             if event == "warning":
                 display.warn(values["text"])
             view.report(event, values)
@@ -111,6 +117,8 @@ def _fit(
         opened.callback(trainer.replicas.close)
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
+        # Only now: a directory with a config is one that can be resumed, with the settings that it holds.
+        write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
         view.recall(read_metrics(directory.metrics))

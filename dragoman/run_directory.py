@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -157,7 +157,8 @@ class MetricsFile:
         return self
 
     def __exit__(self, *exception) -> None:
-        self.file.close()
+        with suppress(OSError):  # what could not be written, which the writer was told
+            self.file.close()
 
     def write(self, event: str, values: dict[str, Any]) -> None:
         if event != "step" or values["step"] % self.every == 0 or values["step"] == 1:
@@ -165,8 +166,7 @@ class MetricsFile:
 
     def forget_after(self, step: int) -> None:
         """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
-        again = ("average", "end")
-        kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] not in again]
+        kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
         self.file.truncate(0)
         for line in kept:
             self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -175,7 +175,7 @@ class MetricsFile:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The events of a run, oldest first; a last line that a crash cut short is left out."""
     events = []
-    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else []:
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []:
         try:
             events.append(json.loads(line))
         except ValueError:

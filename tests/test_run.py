@@ -36,6 +36,65 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
 
 
+def test_a_line_that_a_full_disk_cut_inside_a_character_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"event": "end", "step": 1}\n' + '{"event": "validation", "text": "й'.encode()[:-1])
+    assert read_metrics(path) == [{"event": "end", "step": 1}]
+
+
+def test_an_average_outlives_a_resume_of_its_step_and_no_other(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path) as metrics:
+        metrics.write("validation", {"step": 8})
+        metrics.write("average", {"step": 8, "steps": [4, 8], "better": True})
+        metrics.write("end", {"step": 8})
+        metrics.forget_after(8)
+        assert [event["event"] for event in read_metrics(path)] == ["validation", "average"]
+        metrics.forget_after(4)
+    assert read_metrics(path) == []
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch, capsys):
+    write = MetricsFile.write
+
+    def full(file, event, values):
+        if 3 < values["step"] < 12:
+            raise OSError(28, "No space left on device")
+        write(file, event, values)
+
+    monkeypatch.setattr(MetricsFile, "write", full)
+    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, "training.log_every=1"])
+    run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    events = read_metrics(RunDirectory(tmp_path / "model").metrics)
+    assert [e["step"] for e in events if e["event"] == "step"] == [1, 2, 3, 12, 13, 14]
+    assert capsys.readouterr().err.count("No space left on device") == 1
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
+    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=SMALL)
+    run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    kept = RunDirectory(tmp_path / "model").config.read_bytes()
+    for setting in ("training.optimizer=sgd", "training.schedule=linear"):
+        with pytest.raises(UsageError):
+            run.resume(tmp_path / "model", [setting, "training.max_steps=2"], display=Display(quiet=True))
+        assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
+    run.resume(tmp_path / "model", ["training.max_steps=15"], display=Display(quiet=True))
+    assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path):
+    settings = [*SMALL, "model.positions=learned", "model.max_positions=17", "data.max_length=16"]
+    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=settings)
+    run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    directory = RunDirectory(tmp_path / "model")
+    dropped = json.loads((directory.data / "about.json").read_bytes())["dropped"]
+    (left_out,) = [n for reason, n in dropped.items() if "model.max_positions = 17" in reason]
+    assert left_out + len(directory.pairs("valid")) + len(directory.pairs("test")) == 1000
+
+
 def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
     path = tmp_path / "metrics.jsonl"
     with MetricsFile(path, every=3) as metrics:

@@ -51,10 +51,15 @@ class RunConfig(Section):
             model = TransformerConfig.preset(self.size, **(self.model | sizes))
         except ValueError as error:
             raise ValueError(f"`model`: {error}") from None
-        if model.positions == "learned" and model.max_positions <= self.data.max_length:
+        if self.positions is not None and self.positions <= self.data.max_length:
             raise ValueError(
-                f"`max_positions` is {model.max_positions}, too few for sentences of data.max_length = "
+                f"`max_positions` is {self.positions}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
+            )
+        if model.share_embeddings and not self.tokenizer.shared:
+            raise ValueError(
+                "`share_embeddings` gives source and target one table, but tokenizer.shared=false two vocabularies; "
+                "leave out one of the two."
             )
         rates = (model.dropout, model.attention_dropout, model.activation_dropout, model.projection_dropout)
         if self.training.r_drop and not any(rates):
@@ -63,6 +68,15 @@ class RunConfig(Section):
                 "or leave out the other."
             )
         return self
+
+    @property
+    def positions(self) -> int | None:
+        """How many tokens a sentence may have, its end included; None: any number."""
+        return (
+            self.model.get("max_positions", TransformerConfig.max_positions)
+            if self.model.get("positions") == "learned"
+            else None
+        )
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
         """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""

@@ -120,7 +120,7 @@ class CleanedBitext(Bitext):
         return self._clean(weighted=True)
 
     def _clean(self, *, weighted: bool = False) -> Iterator[Pair]:
-        read, dropped = 0, Counter[str]()
+        read, weighted_pairs, dropped = 0, 0, Counter[str]()
         for bitext, weight in self.corpora:
             seen = Seen() if self.rules and self.rules.drop_repeated else None
             for _, entry in bitext.entries():
@@ -137,9 +137,11 @@ class CleanedBitext(Bitext):
                 if reason:
                     dropped[reason] += 1
                     continue
-                for _ in range(copies(pair, weight) if weighted else 1):
+                count = copies(pair, weight)
+                weighted_pairs += count
+                for _ in range(count if weighted else 1):
                     yield pair
-        self.report = CleaningReport(read, dropped)
+        self.report = CleaningReport(read, dropped, weighted_pairs)
 
 
 def open_corpora(data: DataConfig) -> CleanedBitext:

@@ -25,6 +25,8 @@ class CleaningReport:
 
     read: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    weighted: int = 0
+    """Those that came out, each counted as often as the weight of its corpus says."""
 
     @property
     def kept(self) -> int:

@@ -5,7 +5,7 @@ noncharacters of Unicode, set aside for uses like this one: no text has them.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 SLOTS = tuple(map(chr, range(0xFDD0, 0xFDD9)))
 """Nine: what a sentence has beyond them stays in its text."""
@@ -39,7 +39,7 @@ def mask(text: str, symbols: Collection[str] = ()) -> tuple[str, list[str]]:
     return _filled(text, values), values
 
 
-def unmask(text: str, values: list[str]) -> str:
+def unmask(text: str, values: Sequence[str]) -> str:
     """The text with each slot replaced by its value; a slot without one, which a model may invent, goes."""
     return _SLOT.sub(lambda slot: "".join(values[SLOTS.index(slot[0]) :][:1]), text)
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Self
 
@@ -77,7 +77,10 @@ class PreparedData:
 
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
-    num_pairs = bitext.report.kept or sum(1 for _ in bitext)
+    if not bitext.report.read:
+        for _ in bitext:
+            pass  # the pass is what counts
+    num_pairs = bitext.report.weighted
     bitext, parts = _split(bitext, config)
     vocabulary = _sample(parts.train, num_pairs)
     if config.tokenizer.pairs:
@@ -85,6 +88,7 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     source, target = _train_tokenizers(_masked(vocabulary, config), config)
     train = _masked(parts.train, config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
+    beyond = {name: _leave_out_beyond(config.positions, pairs, source, config) for name, pairs in held_out.items()}
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
         random.Random(config.seed).shuffle(pairs)
@@ -98,9 +102,11 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
                 f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
                 "give more pairs."
             )
-    dropped = dict(bitext.report.dropped.most_common()) | (
-        {f"more than {limit} tokens": counts.long} if counts.long else {}
-    )
+    dropped = dict(bitext.report.dropped.most_common())
+    if counts.long:
+        dropped[f"more than {limit} tokens"] = counts.long
+    if any(beyond.values()):
+        dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = sum(beyond.values())
     leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
     about = About(bitext.source_language, bitext.target_language, counts.kept, dropped, leaked)
     source.save(folder / "source_tokenizer.json")
@@ -119,6 +125,16 @@ def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Spl
     sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)
     parts = split(bitext, **sizes, seed=config.seed, by=config.data.split)
     return bitext, parts._replace(**given)
+
+
+def _leave_out_beyond(positions: int | None, pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> int:
+    """Take out the pairs whose source, with its end, has more tokens than a model has positions; returns how many."""
+    if positions is None:
+        return 0
+    texts = [source for source, _ in _masked(pairs, config)]
+    fitting = [len(ids) < positions for ids in tokenizer.encode_batch(texts)]
+    pairs[:] = compress(pairs, fitting)
+    return len(fitting) - len(pairs)
 
 
 def _leaked(train: Bitext, test: Pairs) -> list[int]:

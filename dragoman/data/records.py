@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from dragoman.data.entries import Pair
 from dragoman.data.languages import CODE, choose_languages
 from dragoman.errors import DataError
-from dragoman.lines import one_line
+from dragoman.lines import one_line, well_formed
 
 NAMED = (("source", "target"), ("src", "tgt"))
 NESTED = "translation"
@@ -30,7 +30,7 @@ class Sides(NamedTuple):
         source, target = (texts.get(name) for name in (self.source, self.target))
         source, target = "" if source is None else source, "" if target is None else target
         if isinstance(source, str) and isinstance(target, str):
-            return one_line(source), one_line(target)
+            return one_line(well_formed(source)), one_line(well_formed(target))
         return None
 
 

@@ -18,11 +18,11 @@ from dragoman.data.kinds import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, STANDARD
 from dragoman.data.placeholders import SLOTS
 from dragoman.data.spelling import BYTES, readable, to_bytes
 from dragoman.errors import DataError, UsageError
+from dragoman.lines import well_formed
 
 __all__ = ["BOS_ID", "EOS_ID", "MIN_VOCAB_SIZE", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "Tokenizer"]
 
 MIN_VOCAB_SIZE = min_vocab_size("bpe")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Tokenizer:
@@ -67,7 +67,7 @@ class Tokenizer:
                 f"{'a word' if kind == 'word' else 'the 256 bytes'}{' and the symbols' if symbols else ''} are "
                 f"{smallest} already; set a larger `vocab_size`."
             )
-        texts = map(_well_formed, texts)
+        texts = map(well_formed, texts)
         if symbols:
             # What stands between symbols is a text of its own, in training as in encoding.
             between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
@@ -115,13 +115,13 @@ class Tokenizer:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on all cores."""
-        encodings = self._backend.encode_batch_fast([_well_formed(text) for text in texts])
+        encodings = self._backend.encode_batch_fast([well_formed(text) for text in texts])
         return [encoding.ids for encoding in encodings]
 
     def encodings(self, texts: Iterable[str]) -> list[Encoding]:
         """Of each text the `ids`, and in `word_ids` which word each token is of; no token is ever of two words."""
         # The fast way does not tell words apart.
-        return self._backend.encode_batch([_well_formed(text) for text in texts], add_special_tokens=False)
+        return self._backend.encode_batch([well_formed(text) for text in texts], add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
@@ -167,6 +167,22 @@ class Tokenizer:
         """What a token that is neither special nor a symbol adds to a text."""
         token = self._backend.id_to_token(id_)
         return to_bytes(token) if self._spelled_in_bytes else f" {token}".encode()
+
+    def said(self, ids: Iterable[int]) -> list[bytes]:
+        """What each token adds to the text that `decode` gives."""
+        found: list[bytes] = []
+        apart = self.kind == "word" or not self._spelled_in_bytes
+        begins = not apart
+        for id_ in ids:
+            whole = self._symbols.get(id_) or (self.decode([id_]) if id_ <= EOS_ID else None)
+            if whole is None:
+                # A run between symbols was encoded behind a space that is none of the text.
+                said = self._said(id_)
+                found.append(said.removeprefix(b" ") if begins else said)
+            else:
+                found.append((b" " * apart + whole.encode()) if whole else b"")
+            begins = whole is not None and not apart
+        return found
 
     def words(self, ids: Iterable[int]) -> list[list[int]]:
         """Groups positions in `ids` into words as white space separates them, marks included.
@@ -239,7 +255,3 @@ class Tokenizer:
 
 def _from_json(text: str) -> Tokenizer:
     return Tokenizer(tokenizers.Tokenizer.from_str(text))
-
-
-def _well_formed(text: str) -> str:
-    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

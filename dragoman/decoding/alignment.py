@@ -4,17 +4,23 @@ Words are what spaces separate. A target word is linked to the source word that 
 if they attend to the end of sentence more than to any word.
 """
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.data.placeholders import unmask
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.model import Transformer
 from dragoman.model.attention import record_attention
 
 Alignment = list[tuple[int, int]]
 """Pairs of a source word and a target word, counted from 0, in the order of the target."""
+_SPACES = " \t\n\r\f\v"
+_RUNS = re.compile(f"[{_SPACES}]+|[^{_SPACES}]+")
 
 
 def align(
@@ -22,14 +28,19 @@ def align(
     source_ids: Int[Tensor, "batch src_len"],
     target_ids: Int[Tensor, "batch tgt_len"],
     *,
-    pairs: list[tuple[list[int], list[int]]],
+    pairs: list[tuple[list[int], list[int], list[str]]],
     tokenizers: tuple[Tokenizer, Tokenizer],
 ) -> list[Alignment]:
-    """Links of each pair; `pairs` are the tokens of the rows of `source_ids` and `target_ids` alone."""
+    """Links of each pair; `pairs` are the tokens of the rows of `source_ids` and `target_ids` alone, and the values of
+    their slots.
+    """
     weights = word_giving_attention(model, source_ids, target_ids).cpu()
     return [
-        links(weight[: len(target) + 1, : len(source) + 1], *map(words, tokenizers, (source, target)))
-        for weight, (source, target) in zip(weights, pairs, strict=True)
+        links(
+            weight[: len(target) + 1, : len(source) + 1],
+            *(words(tokenizer, ids, values) for tokenizer, ids in zip(tokenizers, (source, target), strict=True)),
+        )
+        for weight, (source, target, values) in zip(weights, pairs, strict=True)
     ]
 
 
@@ -72,9 +83,26 @@ def by_word(
     return np.stack([seen[..., word, :].mean(-2) for word in rows], axis=-2)
 
 
-def words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
-    """The places of the tokens of each word, as spaces separate them."""
-    return [word for word in tokenizer.words(ids) if tokenizer.decode([ids[place] for place in word]).strip()]
+def words(tokenizer: Tokenizer, ids: list[int], values: Sequence[str] = ()) -> list[list[int]]:
+    """The places of the tokens of each word, as spaces separate them where slots are filled with their `values`.
+
+    A token that adds several words to the text, as a tag may, is in each.
+    """
+    found: list[list[int]] = []
+    inside = False
+    for place, said in enumerate(tokenizer.said(ids)):
+        # A token may end inside a character, which is no slot then.
+        text = unmask(said.decode(errors="surrogateescape"), values)
+        for run in _RUNS.findall(text):
+            if run[0] in _SPACES:
+                inside = False
+                continue
+            if not inside:
+                found.append([])
+            if found[-1][-1:] != [place]:
+                found[-1].append(place)
+            inside = True
+    return found
 
 
 def pharaoh(alignment: Alignment) -> str:

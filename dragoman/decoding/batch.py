@@ -62,6 +62,11 @@ class BatchWork:
         """The hypotheses of each sentence, best first. With terms, all sentences have equally many tokens of them."""
         groups = self._search(sentences, config)
         if not all(groups):
+            if any(sentence.terms for sentence in sentences):
+                raise DataError(
+                    "No translation has all terms that the glossary asks for and obeys the other rules; take terms "
+                    "out of the glossary, or out of what is forbidden."
+                )
             raise DataError(
                 "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
             )
@@ -97,11 +102,16 @@ class BatchWork:
         return [row.tolist() for row in found.split([len(target) + 1 for _, target in pairs])]
 
     @torch.inference_mode()
-    def align(self, pairs: list[tuple[list[int], list[int]]]) -> list[Alignment]:
-        """Which words of the target come from which of the source, as the first model sees it."""
-        source_ids, target_ids = self._tensors(pairs)
+    def align(self, pairs: list[tuple[list[int], list[int], list[str]]]) -> list[Alignment]:
+        """Which words of the target come from which of the source, as the first model sees it.
+
+        A pair is the tokens of both sides, and the values of their slots.
+        """
+        source_ids, target_ids = self._tensors([(source, target) for source, target, _ in pairs])
         tokenizers = self.source_tokenizer, self.target_tokenizer
-        return align(self.models[0], source_ids, target_ids[:, :-1], pairs=pairs, tokenizers=tokenizers)
+        # The end of a translation that was cut at the last position has none, and is no word.
+        inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_positions)]
+        return align(self.models[0], source_ids, inputs, pairs=pairs, tokenizers=tokenizers)
 
     def _samples(self, sentences: list[Sentence], limits: list[int], config: DecodingConfig) -> list[list[Hypothesis]]:
         stepper, limits = self._stepper(sentences, config, config.n_best), _repeated(limits, config.n_best)

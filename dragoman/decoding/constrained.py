@@ -170,7 +170,8 @@ def _by_turns(totals: Float[Tensor, "live count"], banks: Int[Tensor, "live coun
     """The order to prefer candidates in: the best of each bank, lowest bank first, then the second best, and so on."""
     order = totals.argsort(dim=1, descending=True, stable=True)
     totals, banks = totals.gather(1, order), banks.gather(1, order)
-    earlier = torch.ones(order.size(1), order.size(1), dtype=torch.bool).tril(-1)
-    turn = ((banks[:, :, None] == banks[:, None]) & earlier).sum(-1)
+    together, places = banks.sort(dim=1, stable=True)
+    turn = torch.arange(order.size(1)) - torch.searchsorted(together, together)
+    turn = torch.empty_like(turn).scatter_(1, places, turn)
     turn.masked_fill_(totals == -torch.inf, order.size(1))
     return order.gather(1, (turn * (banks.amax() + 1) + banks).argsort(dim=1, stable=True))

@@ -123,7 +123,7 @@ class ForbiddenTerms:
         words = range(EOS_ID + 1, tokenizer.vocab_size)  # the special tokens are no text
         self._pieces = [""] * words.start + tokenizer.pieces(words)
         spellings = {spelling for term in terms for spelling in _cases(normalised(term).replace(" ", "▁"))}
-        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(_early(s) for s in sorted(spellings))})(?!\w)")
+        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(_early(s) for s in sorted(spellings, reverse=True))})(?!\w)")
         self._beginnings = {spelling[:end] for spelling in spellings for end in range(1, len(spelling))}
         self._longest = max(map(len, spellings)) + 1
         self._masks: OrderedDict[str, Tensor] = OrderedDict()
@@ -139,6 +139,20 @@ class ForbiddenTerms:
         rows = torch.arange(len(tails)).repeat_interleave(torch.tensor([len(mask) for mask in masks]))
         return rows, torch.cat(masks)
 
+    def stopped(self, ids: list[int]) -> str | None:
+        """The forbidden term that one of these tokens is taken to complete, though a text has it within a word."""
+        for place, id_ in enumerate(ids):
+            if term := self._completed(self._tail(ids[:place]), self._pieces[id_]):
+                return term.replace("▁", " ").strip()
+        return None
+
+    def _completed(self, tail: str, piece: str) -> str | None:
+        """The term that ends in `piece` or behind it; longer ones go first."""
+        match = self._pattern.search(text := tail + piece)
+        while match and match.end() <= len(tail):
+            match = self._pattern.search(text, match.start() + 1)
+        return match and match.group()
+
     def _tail(self, ids: list[int]) -> str:
         """What matters of a text for its continuation: the beginning of a term, and the character before it."""
         text = "".join(self._pieces[id_] for id_ in ids)[-self._longest :]
@@ -151,12 +165,12 @@ class ForbiddenTerms:
         """The tokens that complete a term after this tail."""
         mask = self._masks.get(tail)
         if mask is None:
-            search = self._pattern.search
             # Within a term, tokens without text could move its beginning out of sight.
             silent = "" if any(tail[start:] in self._beginnings for start in range(len(tail))) else None
             banned = [
-                i for i, piece in enumerate(self._pieces) if (piece == silent and i != EOS_ID) or search(tail + piece)
-            ]
+                i for i, piece in enumerate(self._pieces)
+                if (piece == silent and i != EOS_ID) or self._completed(tail, piece)
+            ]  # fmt: skip
             mask = self._masks[tail] = torch.tensor(banned, dtype=torch.long)
             if len(self._masks) > _KEPT_MASKS:
                 self._masks.popitem(last=False)

@@ -4,7 +4,7 @@ import select
 from collections.abc import Iterator
 from io import BufferedIOBase
 
-from dragoman.lines import read_lines
+from dragoman.lines import MAX_LINE, read_lines
 
 _AT_ONCE = 1 << 16  # bytes, what a pipe holds
 
@@ -35,6 +35,8 @@ class _Watched(BufferedIOBase):
     def would_wait(self) -> bool:
         """Whether reading the next line would wait for the other end."""
         while not self._ended and self._rest.find(b"\n", self._place) < 0:
+            if len(self._rest) - self._place >= MAX_LINE:
+                return False  # and will be refused
             if not _ready(self._stream):
                 return True
             self._fill()

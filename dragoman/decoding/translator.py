@@ -14,7 +14,7 @@ from dragoman.checkpoint import ModelDirectory
 from dragoman.config import DecodingConfig
 from dragoman.data.batching import cut
 from dragoman.data.bitext import normalised
-from dragoman.data.placeholders import mask, mask_pair, restored
+from dragoman.data.placeholders import mask, mask_pair, unmask
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
@@ -216,27 +216,30 @@ class Translator:
 
     def _encoded(self, sentences: list[str]) -> list[list[int]]:
         """The source tokens that the model reads."""
-        texts = [normalised(text) for text in sentences]
-        if self.source_tokenizer.placeholders:
-            texts = [mask(text, self.source_tokenizer.symbols)[0] for text in texts]
-        return self.source_tokenizer.encode_batch(texts)
+        return self.source_tokenizer.encode_batch([self._masked(text)[0] for text in sentences])
+
+    def _masked(self, sentence: str) -> tuple[str, list[str]]:
+        """The text that is encoded, and what its slots stand for."""
+        text = normalised(sentence)
+        return mask(text, self.source_tokenizer.symbols) if self.source_tokenizer.placeholders else (text, [])
 
     def _texts(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[str]:
         """What people read: the text of each hypothesis of each sentence."""
         texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
         if self.source_tokenizer.placeholders:
-            sources = [normalised(text) for text, group in zip(sentences, groups, strict=True) for _ in group]
-            symbols = self.source_tokenizer.symbols
-            texts = [restored(text, source, symbols) for text, source in zip(texts, sources, strict=True)]
+            values = [self._masked(text)[1] for text, group in zip(sentences, groups, strict=True) for _ in group]
+            texts = list(map(unmask, texts, values))
         return texts
 
     def _align(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[Alignment]:
         encoded = self._encoded(sentences)
-        pairs = [(source, h.tokens) for source, group in zip(encoded, groups, strict=True) for h in group]
+        values = [self._masked(sentence)[1] for sentence in sentences]
+        pairs = [(s, h.tokens, v) for s, v, group in zip(encoded, values, groups, strict=True) for h in group]
         return self._map_pairs("align", pairs)
 
-    def _map_pairs(self, operation: str, pairs: list[tuple[list[int], list[int]]]) -> list[Any]:
-        return self._map(operation, pairs, list(cut([max(map(len, pair)) + 1 for pair in pairs], PAIR_TOKENS)))
+    def _map_pairs(self, operation: str, pairs: list[tuple]) -> list[Any]:
+        """`pairs` begin with the tokens of both sides."""
+        return self._map(operation, pairs, list(cut([max(map(len, pair[:2])) + 1 for pair in pairs], PAIR_TOKENS)))
 
     def _shared_out(self, lengths: list[int], budget: int) -> Iterator[list[int]]:
         """Indices of sentences in batches of at most `budget` tokens, equally many for each worker, of equal size."""
@@ -285,3 +288,8 @@ def _refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None
     for target in config.glossary.values():
         if (term := forbidden.found(target)) is not None:
             raise UsageError(f"The glossary asks for '{target}', but '{term}' is forbidden; take one of them out.")
+        if (term := forbidden.stopped(tokenizer.encode(target))) is not None:
+            raise UsageError(
+                f"The glossary asks for '{target}', which this model spells with a token that ends in '{term}', and "
+                "that is forbidden; take one of them out."
+            )

@@ -65,9 +65,11 @@ def compiled_attention(
 
 def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
     """The quickest of all: on a CPU the fused kernel only pays when the weights outgrow the cache."""
-    if kernels.can_attend(query, key, value) and not (dropout.training and dropout.rate):
+    drops = dropout.training and dropout.rate > 0
+    if kernels.can_attend(query, key, value) and not drops:
         return kernels.attention(query, key, value, mask)
-    if query.device.type != "cpu" or key.size(-2) > kernels.LONGEST:
+    # What PyTorch drops on a CPU follows from a generator that all threads share.
+    if query.device.type != "cpu" or (key.size(-2) > kernels.LONGEST and not drops):
         return fused_attention(query, key, value, mask, dropout=dropout)
     if kernels.can_weigh(query, key):
         return compiled_attention(query, key, value, mask, dropout=dropout)

@@ -48,7 +48,7 @@ def attention(query: Queries, key: Keys, value: Keys, mask: Bool[Tensor, "..."] 
     out = query.new_empty(rows, queries, heads, width).transpose(1, 2)
     steps = [step for x in (query, key, value, out) for step in x.stride()[:3]]
     if mask is not None:
-        mask = mask.expand(rows, heads, queries, key.size(2))
+        mask = mask.bool().expand(rows, heads, queries, key.size(2))
         steps += mask.stride()
     failed = _library.attention(
         *(x.data_ptr() for x in (query, key, value)),
@@ -127,7 +127,7 @@ def weights(
 ) -> Float[Tensor, "rows heads queries keys"]:
     """What dropout leaves of softmax(scores / sqrt(width)), with a gradient."""
     if mask is not None:
-        mask = mask.expand(scores.shape)
+        mask = mask.bool().expand(scores.shape)
     return _Weights.apply(scores, mask, width, Draws.of(rate, generator) if rate else None)
 
 

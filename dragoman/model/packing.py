@@ -17,10 +17,11 @@ SMALLEST = 2**18
 def packed(model: Transformer) -> Transformer:
     """A copy for inference on a CPU, which has the weights of `model` twice: shared with it, and in the quicker order.
 
-    It does not see later changes of them. On a device or a build of PyTorch without oneDNN it is `model` itself.
+    It does not see later changes of them. On a device, a build of PyTorch without oneDNN or a processor for whose
+    instructions oneDNN has no such product it is `model` itself.
     """
     weight = model.projection.weight
-    if weight.device.type != "cpu" or not _available() or weight.dtype not in (torch.float32, torch.bfloat16):
+    if weight.device.type != "cpu" or not _available(weight.dtype):
         return model
     twin = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
     joined = set()
@@ -59,6 +60,8 @@ def _worth_it(weight: Tensor) -> bool:
     return weight.dtype == torch.bfloat16 or weight.numel() >= SMALLEST
 
 
-def _available() -> bool:
-    operations = ("_reorder_linear_weight", "_linear_pointwise")
-    return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)
+def _available(dtype: torch.dtype) -> bool:
+    operations = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+    if not (torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -121,8 +121,10 @@ def word_attention(
     texts = normalised(source_text), normalised(target_text)
     if source_tokenizer.placeholders:
         texts = mask_pair(*texts, source_tokenizer.symbols)
-    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0]), eos])
-    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1]), eos])
+    # Written anew, a translation that was cut may have more tokens than there are positions.
+    room = model.config.max_positions - 1 if model.config.positions == "learned" else None
+    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0])[:room], eos])
+    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1])[:room], eos])
     cross = read(model, source.ids, target.ids).maps["cross"].mean(1)
     return WordAttention(source.labels, target.labels, list(by_word(cross, target.words, source.words)))
 

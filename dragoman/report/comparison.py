@@ -65,7 +65,7 @@ class ComparedRun:
     def figures(self) -> dict[str, Any]:
         """All that is compared, for JSON; None where it is not known yet."""
         last = (self.events("step") or [{}])[-1]
-        kept = [event for event in (*self.events("validation"), *self.events("average")) if event["better"]]
+        kept = [each for each in self.metrics if each["event"] in ("validation", "average") and each["better"]]
         best = kept[-1] if kept else {}
         tested = self.evaluation or {}
         return {

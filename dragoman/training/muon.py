@@ -25,7 +25,7 @@ class Muon(torch.optim.Optimizer):
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
                 gradients = [weight.grad for weight in weights]
-                moments = [self.state[w].setdefault("momentum_buffer", torch.zeros_like(w)) for w in weights]
+                moments = [self.state[w].setdefault("momentum", torch.zeros_like(w)) for w in weights]
                 torch._foreach_lerp_(moments, gradients, 1 - group["momentum"])
                 steps = torch._foreach_lerp(gradients, moments, group["momentum"])
                 torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])

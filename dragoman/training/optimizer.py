@@ -10,7 +10,7 @@ from dragoman.model.transformer import linear_maps
 from dragoman.training.muon import Joined, Muon
 
 MOMENTS = {
-    "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum_buffer", "rmsprop": "square_avg", "sgd": "momentum_buffer"
+    "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
 }  # fmt: skip
 """For each optimizer what torch calls the state by which it can be told from others."""
 

@@ -20,8 +20,8 @@ class Progress:
     seconds: float = 0.0
     tokens: int = 0
     """Source and target tokens seen, without padding."""
-    best_score: float | None = None
-    """BLEU, or the loss with a minus, of the best validation; None: there was none yet."""
+    best_scores: dict[str, float] = field(default_factory=dict)
+    """Of the best validation, by the names of what can be monitored; a loss has a minus; empty: there was none yet."""
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
@@ -55,7 +55,7 @@ class Progress:
         """Go back to a `state_dict`; what an older version did not know of starts anew."""
         parts = {"position": Position(**state["position"]), "learning": Learning(**state.get("learning", {}))}
         if "best_bleu" in state:  # what version 0.1.0 called it
-            parts["best_score"] = state["best_bleu"]
+            parts["best_scores"] = {"bleu": state["best_bleu"]}
         self.__dict__.update(Progress().__dict__ | state | parts)
 
 

@@ -163,7 +163,7 @@ class Replica:
         """What the copy finds in its share of a batch; another's gradients are left in the memory that all share."""
         torch.set_num_threads(self.threads)  # of this thread; and of a library that knows one number for all
         if order.seed is not None:
-            for seed in (torch.manual_seed, self.generator.manual_seed):  # fused attention has the first
+            for seed in (torch.manual_seed, self.generator.manual_seed):  # fused attention on a GPU has the first
                 seed((order.seed * 1_000_003 + self.place) % 2**63)
         self.model.train(order.training).zero_grad(set_to_none=True)
         if order.with_gradient:

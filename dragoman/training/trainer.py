@@ -29,6 +29,8 @@ from dragoman.training.replicas import Replicas
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
+INTERRUPTED = "interrupted"
+"""Why a run ended that somebody stopped, and that was saved."""
 
 
 @dataclass
@@ -75,9 +77,10 @@ class Trainer:
         self.validate_every = config.validate_every or steps_in(1, config, batches)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
         self._resumed_seconds, self._started = 0.0, time.monotonic()
+        self._saved_step = 0
 
     def train(self) -> str:
-        """Run until something says stop, and return what it was; `interrupted` runs can be resumed."""
+        """Run until something says stop, and return what it was: `INTERRUPTED` if it can be resumed from there."""
         self._resumed_seconds, self._started = self.progress.seconds, time.monotonic()
         progress = self.progress
         while not (reason := why_finished(progress, self.config, self.batches)) or not progress.validated:
@@ -91,12 +94,15 @@ class Trainer:
             elif progress.bad_steps >= BAD_STEPS:
                 self._roll_back()
             if self.outside.stop_requested():
-                if not progress.validated:
+                # Bad weights are never saved: the steps since the last checkpoint will be taken again.
+                if not progress.validated and all(bool(w.isfinite().all()) for w in self.model.parameters()):
                     self._save()
-                return "interrupted"
+                break
         if self.config.average > 1 and not self.outside.stop_requested():
             self._try_average()
-        return "interrupted" if self.outside.stop_requested() else reason
+        if not self.outside.stop_requested():
+            return reason
+        return INTERRUPTED if self._saved_step == progress.step else f"{INTERRUPTED}, not saved"
 
     def train_step(self) -> Metrics | None:
         """One optimizer step over `accumulate` batches; None if it changed nothing, its loss being no number."""
@@ -161,6 +167,7 @@ class Trainer:
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.progress.load_state_dict(state)
+        self._saved_step = self.progress.step
 
     def _sum_gradients(self) -> GradientSum:
         """Leave the gradient of the next batches in the weights."""
@@ -222,17 +229,18 @@ class Trainer:
         progress.validated_step = progress.step
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
         self.outside.report("validation", {"step": progress.step, "better": better, **metrics})
+        self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
         looked = progress.learning.look(progress.step, metrics["valid_loss"], config=config, target=self.batches.target)
         self._warn(*looked)
         self._save()
 
     def _keep_if_better(self, metrics: Metrics) -> bool:
-        score = metrics["bleu"] if self.config.monitor == "bleu" else -metrics["valid_loss"]
-        better = self.progress.best_score is None or score > self.progress.best_score
+        scores, monitor = {"bleu": metrics["bleu"], "loss": -metrics["valid_loss"]}, self.config.monitor
+        better = scores[monitor] > self.progress.best_scores.get(monitor, -math.inf)
         if better:
             with self._going_on("The best model was not written"):
                 self.outside.keep_best(self.model)
-                self.progress.best_score, self.progress.best_step = score, self.progress.step
+                self.progress.best_scores, self.progress.best_step = scores, self.progress.step
         return better
 
     def _averaged(self) -> AbstractContextManager[None]:
@@ -259,12 +267,18 @@ class Trainer:
             self.outside.report("warning", {"step": self.progress.step, "text": text})
 
     def _save(self) -> None:
-        self._write(self.outside.checkpoints, 2, *self.state_dict())
+        if self._write(self.outside.checkpoints, 2, *self.state_dict()):
+            self._saved_step = self.progress.step
 
-    def _write(self, to: Checkpoints, keep: int, tensors: dict[str, dict[str, Tensor]], state: Metrics) -> None:
-        with self._going_on(f"No checkpoint at step {self.progress.step}"):
-            to.save(self.progress.step, tensors, state)
-            to.prune({*to.steps()[-keep:], self.progress.validated_step})
+    def _write(self, to: Checkpoints, keep: int, tensors: dict[str, dict[str, Tensor]], state: Metrics) -> bool:
+        """Whether it was written."""
+        present = self.progress.step
+        with self._going_on(f"No checkpoint at step {present}"):
+            to.save(present, tensors, state)
+            # Later ones are damaged, or it would not have come to this step again.
+            to.prune({*[step for step in to.steps() if step <= present][-keep:], self.progress.validated_step})
+            return True
+        return False
 
     def _try_average(self) -> None:
         """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
@@ -278,7 +292,7 @@ class Trainer:
             copy_weights(weights, self.model, origin=snapshots.folder)
             metrics = self.validate()
             better = self._keep_if_better(metrics)
-            self.outside.report("average", {"steps": steps, "better": better, **metrics})
+            self.outside.report("average", {"step": self.progress.step, "steps": steps, "better": better, **metrics})
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step

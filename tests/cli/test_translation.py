@@ -1,8 +1,11 @@
 """`translate` and `score` as a user meets them, with a random model."""
 
 import json
+import os
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,3 +175,43 @@ def test_each_line_is_answered_before_the_next_is_written(model):
         assert process.stdout.read() == ""
     assert process.returncode == 0
     assert all(answer.endswith("\n") for answer in answers)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names")
+def test_an_input_that_can_be_read_only_once_is_read_once(model, dragoman, tmp_path):
+    _, expected, _ = dragoman("translate", model, *LINES)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("".join(f"{line}\n" for line in LINES),))
+    writer.start()
+    code, out, err = dragoman("translate", model, "--input", pipe)
+    writer.join()
+    assert (code, out) == (0, expected), err
+
+
+def test_a_translation_that_fills_all_positions_is_aligned(tmp_path, dragoman):
+    directory = ModelDirectory.load(save_model(tmp_path / "any"))
+    config = replace(directory.model.config, positions="learned", max_positions=19)
+    torch.manual_seed(3)
+    endless = Transformer(config)
+    with torch.no_grad():
+        endless.projection.bias[EOS_ID] = -100.0
+    replace(directory, model=endless).save(tmp_path / "endless")
+    code, out, err = dragoman("translate", tmp_path / "endless", "--alignments", *LINES)
+    assert code == 0, err
+    assert out.count("\n") == len(LINES)
+
+
+def test_a_glossary_whose_spelling_is_forbidden_is_refused(model, dragoman, tmp_path):
+    tokenizer = ModelDirectory.load(model).target_tokenizer
+    words = [word for _, target in PAIRS for word in target.strip(".").split() if word.isalpha()]
+    # A word that is spelled with another word and an ending.
+    spelled = {word: [piece.strip("▁") for piece in tokenizer.pieces(tokenizer.encode(word))] for word in words}
+    term, begin = next((w, s[0]) for w, s in spelled.items() if len(s) > 1 and len(s[0]) > 1 and w.startswith(s[0]))
+    (tmp_path / "glossary.tsv").write_text(f"the\t{term}\n", encoding="utf-8")
+    (tmp_path / "forbidden.txt").write_text(f"{begin}\n", encoding="utf-8")
+    options = ["--glossary", tmp_path / "glossary.tsv", "--forbid", tmp_path / "forbidden.txt"]
+    code, out, err = dragoman("translate", model, *options, *LINES)
+    assert (code, out) == (2, "")
+    assert f"'{term}'" in err
+    assert f"'{begin}'" in err

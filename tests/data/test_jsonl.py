@@ -80,3 +80,8 @@ def test_other_lines_are_refused_by_their_number(tmp_path: Path, content: str, w
 def test_a_second_file_beside_one_with_both_sides_is_refused(tmp_path: Path):
     file = write(tmp_path / "a.jsonl.gz", lines({"src": "a", "tgt": "b"}))
     assert "has both languages already; leave out b.jsonl" in refusal(file, "b.jsonl")
+
+
+def test_half_a_character_is_replaced_and_can_be_written_again(tmp_path: Path):
+    path = write(tmp_path / "pairs.jsonl", '{"source": "Yes \\ud83d", "target": "Oui \\ud83d\\ude00"}\n')
+    assert list(Bitext.open(path)) == [("Yes \ufffd", "Oui \U0001f600")]

@@ -200,3 +200,17 @@ def test_what_cleaning_empties_is_said(tmp_path: Path):
 
 def test_a_bitext_without_corpora_is_weighted_once():
     assert list(Bitext(lambda: PAIRS, name="x").cleaned().weighted()) == PAIRS
+
+
+def test_the_sample_for_tokenizers_is_of_the_weighted_pairs(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(preparation, "TOKENIZER_PAIRS", 100)
+    seen: list[Pair] = []
+    train = preparation._train_tokenizers
+    monkeypatch.setattr(preparation, "_train_tokenizers", lambda bitext, run: seen.extend(bitext) or train(bitext, run))
+    corpora = [
+        {"source": tsv(tmp_path / "large.tsv", PAIRS[:171]), "weight": 0.1},
+        {"source": tsv(tmp_path / "small.tsv", PAIRS[171:]), "weight": 2},
+    ]
+    prepared(tmp_path / "data", config(f"data.corpora={json.dumps(corpora)}"))
+    # Some 17 and 80 of an epoch, fewer than 100, less the 26 that are held out: all of them.
+    assert 60 < len(seen) < 100

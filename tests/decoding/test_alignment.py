@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from dragoman.data.placeholders import SLOTS, mask, unmask
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding.alignment import align, links, pharaoh, word_giving_attention, words
 from dragoman.model import Transformer, TransformerConfig
@@ -57,14 +58,44 @@ def test_words_are_what_spaces_separate(tokenizer: Tokenizer, text: str) -> None
 @torch.no_grad()
 def test_a_batch_is_aligned_as_each_pair_alone(model: Transformer, tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_batch(TEXTS)
-    pairs = list(zip(ids, ids[::-1], strict=True))
-    widths = [max(map(len, side)) for side in zip(*pairs, strict=True)]
-    source_ids = torch.tensor([[*s, 3, *[0] * (widths[0] - len(s))] for s, _ in pairs])
-    target_ids = torch.tensor([[2, *t, *[3] * (widths[1] - len(t))] for _, t in pairs])
+    pairs = [(source, target, []) for source, target in zip(ids, ids[::-1], strict=True)]
+    widths = [max(map(len, side)) for side in zip(*(pair[:2] for pair in pairs), strict=True)]
+    source_ids = torch.tensor([[*s, 3, *[0] * (widths[0] - len(s))] for s, *_ in pairs])
+    target_ids = torch.tensor([[2, *t, *[3] * (widths[1] - len(t))] for _, t, _ in pairs])
     found = align(model, source_ids, target_ids, pairs=pairs, tokenizers=(tokenizer, tokenizer))
-    for links_, (source, target), text in zip(found, pairs, TEXTS[::-1], strict=True):
+    for links_, (source, target, _), text in zip(found, pairs, TEXTS[::-1], strict=True):
         weights = word_giving_attention(model, torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
         assert links_ == links(weights[0], words(tokenizer, source), words(tokenizer, target))
         places = [target_word for _, target_word in links_]
         assert places == sorted(set(places))
         assert not places or places[-1] < len([word for word in text.split(" ") if word])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi {name}, welcome now",
+        "Click <b>here</b> now.",
+        'A <a href="x">link</a> now',
+        "{a} {b}{c} d",
+        "<2de> word <2de>word",
+        "one <br/> two",
+    ],
+)
+def test_words_are_those_of_the_text_that_people_see(text: str) -> None:
+    tokenizer = Tokenizer.train([*TEXTS, text], vocab_size=331, symbols=["<2de>", *SLOTS])
+    masked, values = mask(text, ["<2de>"])
+    ids = tokenizer.encode(masked)
+    said = [unmask(piece.decode(), values) for piece in tokenizer.said(ids)]
+    assert "".join(said).strip() == text
+    found = words(tokenizer, ids, values)
+    assert len(found) == len(text.split())
+    for places, word in zip(found, text.split(), strict=True):
+        assert word in "".join(said[place] for place in places)
+
+
+def test_an_unknown_word_is_a_word() -> None:
+    tokenizer = Tokenizer.train(["le chat noir"], vocab_size=9, kind="word")
+    ids = tokenizer.encode("le dragon noir")
+    assert words(tokenizer, ids) == [[0], [1], [2]]
+    assert len(tokenizer.decode(ids).split()) == 3

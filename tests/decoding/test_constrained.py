@@ -1,5 +1,6 @@
 """Search for what holds given terms, against enumeration, and its promise with narrow beams."""
 
+import math
 import random
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.constrained import ConstrainedBeams, Term
+from dragoman.decoding.constrained import ConstrainedBeams, Term, _by_turns
 from dragoman.decoding.search import Hypothesis, follow
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains
 
@@ -119,3 +120,15 @@ def test_sentences_do_not_mind_each_other() -> None:
     together = search(table, [11, 9, 7, 11, 10], terms, beam_size=3)
     for i, limit in enumerate([11, 9, 7, 11, 10]):
         agree(together[i], search(table[i : i + 1], [limit], terms[i : i + 1], beam_size=3)[0])
+
+
+def test_candidates_are_taken_in_turns_from_the_banks() -> None:
+    torch.manual_seed(3)
+    totals, banks = torch.randn(5, 31), torch.randint(0, 4, (5, 31))
+    totals[:, 7:11] = -torch.inf
+    for found, scores, of in zip(_by_turns(totals, banks).tolist(), totals.tolist(), banks.tolist(), strict=True):
+        best_first = sorted(range(31), key=lambda i: -scores[i])
+        turns = {i: [j for j in best_first if of[j] == of[i]].index(i) for i in best_first if scores[i] > -math.inf}
+        possible = [i for i in found if i in turns]
+        assert possible == sorted(turns, key=lambda i: (turns[i], of[i]))
+        assert found[: len(possible)] == possible

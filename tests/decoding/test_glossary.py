@@ -153,6 +153,23 @@ def test_what_is_not_forbidden_can_be_said(tokenizer: Tokenizer, text: str) -> N
     assert tokenizer.decode(best.tokens) == text
 
 
+@pytest.mark.parametrize("text", ["pizza de", "pizza. un", "la pizza", "deja vu"])
+def test_a_word_may_end_in_a_forbidden_letter(tokenizer: Tokenizer, text: str) -> None:
+    ban = ForbiddenTerms(["a", "é"], tokenizer)
+    stepper = RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]])
+    ((best, *_),) = beam_search(stepper, beam_size=4, max_lengths=[29], bos_id=2, eos_id=EOS_ID)
+    assert tokenizer.decode(best.tokens) == text
+
+
+def test_a_term_that_is_only_spelled_with_a_forbidden_token_is_told(tokenizer: Tokenizer) -> None:
+    ban = ForbiddenTerms(["new york", "chat"], tokenizer)
+    spelled = {piece: tokenizer.encode(piece) for piece in ("chat", "chaton", "un")}
+    assert len(spelled["chaton"]) == 1  # the whole word is a token
+    assert ban.stopped(spelled["chaton"]) is None
+    assert ban.stopped(spelled["un"]) is None
+    assert ban.stopped([*spelled["chat"], *tokenizer.encode("on")]) == "chat"
+
+
 def test_a_term_with_capitals_is_forbidden_as_it_is_written(tokenizer: Tokenizer) -> None:
     ban = ForbiddenTerms(["New York"], tokenizer)
     assert ban.found("in New York.") == "New York"

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from dragoman import lines as module
+from dragoman.decoding import live
 from dragoman.decoding.live import live_lines
 from dragoman.errors import DataError
 
@@ -55,3 +57,14 @@ def test_bytes_that_are_no_text_name_their_line(pipe) -> None:
     assert next(lines) == "good"
     with pytest.raises(DataError, match="stdin, line 2"):
         next(lines)
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch) -> None:
+    for each in (module, live):
+        monkeypatch.setattr(each, "MAX_LINE", 1 << 20)
+    path = tmp_path / "endless.txt"
+    path.write_bytes(b"x" * (1 << 25))
+    with path.open("rb") as stream:
+        with pytest.raises(DataError, match="line 1 is longer than 1 MiB"):
+            next(live_lines(stream, "stdin"))
+        assert stream.tell() < 1 << 21

@@ -121,6 +121,19 @@ def test_the_fastest_kernel_is_right_on_both_sides_of_its_threshold(keys: int):
     np.testing.assert_allclose(mixed.numpy(), by_hand(*tensors, None), rtol=1e-5, atol=1e-5)
 
 
+def test_what_is_dropped_among_many_keys_follows_from_the_generator_of_the_model_alone():
+    """Not from PyTorch's own, which all threads share."""
+    tensors = query_key_value(521)
+    dropout = Dropout(0.3)
+    found = []
+    for seed in (5, 7):
+        torch.manual_seed(seed)
+        dropout.generator = torch.Generator().manual_seed(3)
+        found.append(fastest_attention(*tensors, dropout=dropout))
+    assert torch.equal(*found)
+    assert not torch.equal(found[0], fastest_attention(*tensors, dropout=dropout))
+
+
 @pytest.mark.parametrize("keys", [11, 23])
 def test_a_query_that_sees_nothing_becomes_uniform_and_not_nan(keys: int):
     query, key, value = (t.requires_grad_() for t in query_key_value(keys))

@@ -300,3 +300,17 @@ def test_the_exponential_function_is_exact_over_its_whole_range():
     wanted = -torch.log1p(x.double().exp())
     assert (found[:, 0].double() - wanted).abs().max() < 2e-7
     assert math.isclose(found[-1, 0], -math.log(2), rel_tol=1e-6)
+
+
+@needs_library
+@pytest.mark.usefixtures("annotations_unchecked")
+@torch.no_grad()
+def test_a_mask_of_integers_is_that_of_booleans():
+    torch.manual_seed(6)
+    query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
+    mask = torch.rand(2, 1, 4, 9) < 0.6
+    expected = kernels.attention(query, key, value, mask)
+    torch.testing.assert_close(kernels.attention(query, key, value, mask.int()), expected)
+    scores = torch.randn(2, 3, 4, 9)
+    options = {"width": 16, "rate": 0.0, "generator": None}
+    torch.testing.assert_close(kernels.weights(scores, mask.int(), **options), kernels.weights(scores, mask, **options))

@@ -9,7 +9,7 @@ from dragoman.model import Transformer, packing
 from dragoman.model.packing import packed
 from tests.model.variants import VARIANTS, build, sentences
 
-needs_onednn = pytest.mark.skipif(not packing._available(), reason="this PyTorch has no oneDNN")
+needs_onednn = pytest.mark.skipif(not packing._available(torch.float32), reason="this PyTorch has no oneDNN")
 
 
 def all_logits(model: Transformer) -> torch.Tensor:
@@ -70,7 +70,26 @@ def test_later_changes_are_not_seen():
 
 
 def test_without_onednn_the_model_itself_is_taken(monkeypatch):
-    monkeypatch.setattr(packing, "_available", lambda: False)
+    double = build().double()
+    assert packed(double) is double
+    monkeypatch.setattr(packing, "_available", lambda _: False)
     model = build()
     assert packed(model) is model
-    assert packed(model.double()) is model
+
+
+@needs_onednn
+def test_where_the_processor_has_no_products_in_bfloat16_the_model_itself_is_taken(monkeypatch):
+    class Operations:
+        """As on a processor with AVX2 alone, where the function is there and refuses."""
+
+        _is_mkldnn_bf16_supported = staticmethod(lambda: False)
+
+        def __getattr__(self, name):
+            return getattr(operations, name)
+
+    operations = torch.ops.mkldnn
+    monkeypatch.setattr(torch.ops, "mkldnn", Operations())
+    model = build().bfloat16()
+    assert packed(model) is model
+    plain = build()
+    assert packed(plain) is not plain

@@ -120,3 +120,14 @@ def test_the_example_is_the_sentence_whose_words_change_places():
     assert swapped.reordering() == pytest.approx(0.8 / 5)
     assert most_reordered([straight, unsure, swapped, too_wide]) is swapped
     assert most_reordered([]) is None
+
+
+def test_a_translation_that_fills_all_positions_is_read_as_far_as_they_go(tokenizer):
+    size = tokenizer.vocab_size
+    config = TransformerConfig(
+        source_vocab_size=size, target_vocab_size=size, d_model=26, d_ff=17, num_heads=2, num_encoder_layers=1,
+        num_decoder_layers=1, positions="learned", max_positions=5,
+    )  # fmt: skip
+    result = word_attention(Transformer(config), tokenizer, tokenizer, "the cat " * 9, "le chat " * 9)
+    assert result.source_words[-1] == result.target_words[-1] == "</s>"
+    assert len(result.target_words) <= 5

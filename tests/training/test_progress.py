@@ -69,4 +69,4 @@ def test_what_a_checkpoint_does_not_know_starts_anew():
 def test_the_score_to_beat_is_known_from_a_checkpoint_of_version_0_1_0():
     progress = Progress()
     progress.load_state_dict({"step": 3, "position": {"epoch": 1, "batch": 2}, "best_bleu": 31.5})
-    assert progress.best_score == 31.5
+    assert progress.best_scores == {"bleu": 31.5}

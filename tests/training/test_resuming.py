@@ -7,13 +7,23 @@ import pytest
 import torch
 
 from dragoman.checkpoint import Checkpoints
-from dragoman.data.batching import TokenBatches
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
+from dragoman.training import advice
 from dragoman.training import trainer as module
 from dragoman.training.replicas import SHARE
 from dragoman.training.trainer import Trainer
-from tests.training.runs import Runs, Watcher, equal, random_pairs, small_model, weights_of
+from tests.training.runs import (
+    SPECIAL_IDS,
+    Runs,
+    Watcher,
+    equal,
+    random_pairs,
+    scripted,
+    small_model,
+    weights_of,
+)
 
 
 @pytest.fixture
@@ -123,6 +133,58 @@ def test_moments_of_another_optimizer_are_refused(runs: Runs):
         runs.resumed(optimizer="rmsprop")
     second, _ = runs.resumed(optimizer="adamw", max_steps=8)
     assert second.train() == "8 steps"
+
+
+@pytest.mark.parametrize(("before", "after"), [("sgd", "muon"), ("muon", "sgd"), ("muon", "adam"), ("adam", "muon")])
+def test_no_optimizer_is_given_the_moments_of_another(runs: Runs, before: str, after: str):
+    first, _ = runs.trainer(max_steps=4, optimizer=before)
+    first.train()
+    with pytest.raises(UsageError, match=rf"training\.optimizer={after}"):
+        runs.resumed(optimizer=after)
+
+
+@pytest.mark.parametrize(("before", "after"), [("bleu", "loss"), ("loss", "bleu")])
+def test_a_run_that_monitors_something_else_goes_on_comparing_with_what_it_kept(runs: Runs, before: str, after: str):
+    first, watcher = runs.trainer(max_steps=8, monitor=before, bleu=scripted(20, 21))
+    first.train()
+    best = min((v for v in watcher.of("validation") if v["better"]), key=lambda v: v["valid_loss"])
+    second, watcher = runs.resumed(max_steps=20, monitor=after, bleu=scripted(5, 22, 6))
+    second.train()
+    found = [(v["better"], v["bleu"], v["valid_loss"]) for v in watcher.of("validation")]
+    if after == "bleu":
+        assert [better for better, *_ in found] == [False, True, False]
+    else:
+        lowest = best["valid_loss"]
+        for better, _, loss in found:
+            assert better == (loss < lowest)
+            lowest = min(loss, lowest)
+        assert any(better for better, *_ in found)
+
+
+def test_a_sampled_run_that_only_has_to_be_finished_is_finished(runs: Runs, tmp_path: Path, monkeypatch):
+    """Nothing of an epoch is read before its last validation, which looks at the frequencies of tokens."""
+    monkeypatch.setattr(advice, "NOVICE", 1)
+    monkeypatch.setattr(advice, "FEWEST_STEPS", 3)
+
+    class Sampled:
+        def __init__(self, store: TokenStore):
+            self.store = store
+
+        def __len__(self) -> int:
+            return len(self.store)
+
+        def epoch(self, number: int) -> TokenStore:
+            return self.store
+
+    def sampled() -> TokenBatches:
+        stores = (Sampled(TokenStore(tmp_path / "train" / side)) for side in ("source", "target"))
+        return TokenBatches(*stores, max_tokens=31, seed=3, special_ids=SPECIAL_IDS)
+
+    first, watcher = runs.trainer(batches=sampled(), max_steps=50, validate_every=40)
+    watcher.stop_after = 7
+    first.train()
+    second, _ = runs.resumed(batches=sampled(), max_steps=1, validate_every=40)
+    assert second.train() == "1 steps"
 
 
 def test_the_last_validation_outlives_interruptions(runs: Runs):
@@ -292,3 +354,31 @@ def test_checkpoints_hold_what_is_needed_and_weights_once(runs: Runs):
     assert len(names) == 1
     assert all(isinstance(value, torch.Tensor) for value in tensors["optimizer"].values())
     assert state["position"] == {"epoch": 0, "batch": 1}
+
+
+def test_a_checkpoint_behind_damaged_ones_is_kept(runs: Runs):
+    first, watcher = runs.trainer(max_steps=12)
+    first.train()
+    checkpoints = watcher.outside.checkpoints
+    for step in checkpoints.steps():
+        (checkpoints.folder / f"step_{step:08d}" / "state.json").write_text("x")
+    second, watcher = runs.trainer(max_steps=12)
+    watcher.stop_after = 3
+    assert second.train() == "interrupted"
+    assert watcher.outside.checkpoints.steps() == [3]
+
+
+def test_an_interruption_that_could_not_be_saved_says_so(runs: Runs, monkeypatch):
+    trainer, watcher = runs.trainer(max_steps=13)
+    watcher.stop_after = 6
+    trainer.validate_every = 4
+    save = watcher.outside.checkpoints.save
+
+    def full(step: int, *parts: Any) -> None:
+        if step == 6:
+            raise ResourceError("The disk is full.")
+        save(step, *parts)
+
+    monkeypatch.setattr(watcher.outside.checkpoints, "save", full)
+    assert trainer.train() == "interrupted, not saved"
+    assert watcher.outside.checkpoints.steps() == [4]

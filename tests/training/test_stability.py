@@ -188,3 +188,21 @@ def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, s
     assert all(equal(found[name], expected[name]) for name in ("model", "optimizer", "ema"))
     progress = [each.progress.state_dict() | {"seconds": 0} for each in (second, whole)]
     assert progress[0] == progress[1]
+
+
+def test_an_interruption_saves_no_weights_that_are_no_numbers(runs: Runs):
+    trainer, watcher = runs.trainer(max_steps=13)
+    watcher.stop_after = 6
+    step = trainer.train_step
+
+    def overflowing() -> Any:
+        metrics = step()
+        if trainer.progress.step == 6:
+            with torch.no_grad():
+                next(trainer.model.parameters()).fill_(math.nan)
+        return metrics
+
+    trainer.train_step = overflowing
+    assert trainer.train() == "interrupted, not saved"
+    resumed, _ = runs.resumed(max_steps=13)
+    assert resumed.train() == "13 steps"

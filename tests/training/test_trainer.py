@@ -197,7 +197,7 @@ def test_the_best_models_are_kept_and_patience_ends_the_run(runs: Runs):
     trainer, watcher = runs.trainer(bleu=scores, patience=3, validate_every=2)
     assert trainer.train() == "3 validations without a better BLEU"
     assert trainer.progress.step == 16
-    assert (trainer.progress.best_score, trainer.progress.best_step) == (5, 10)
+    assert (trainer.progress.best_scores["bleu"], trainer.progress.best_step) == (5, 10)
     assert len(watcher.kept) == 3
     assert all(map(equal, watcher.kept, [watcher.evaluated[i] for i in (0, 1, 4)]))
     assert [v["better"] for v in watcher.of("validation")] == [i in (0, 1, 4) for i in range(8)]
@@ -213,7 +213,7 @@ def test_the_loss_can_decide_instead_of_bleu(runs: Runs):
     lowest = [min(losses[:i], default=math.inf) for i in range(len(losses))]
     assert [v["better"] for v in watcher.of("validation")] == [a < b for a, b in zip(losses, lowest, strict=True)]
     assert losses.index(min(losses)) == len(losses) - 4
-    assert (trainer.progress.best_score, trainer.progress.best_step) == (-min(losses), len(losses) - 3)
+    assert (trainer.progress.best_scores["loss"], trainer.progress.best_step) == (-min(losses), len(losses) - 3)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -303,5 +303,5 @@ def test_a_run_that_goes_on_after_its_average_knows_the_score_to_beat(runs: Runs
     own = weights_of(trainer.model)
     assert equal(own, watcher.evaluated[1])
     tensors, state = watcher.outside.checkpoints.load_latest()
-    assert state["best_score"] == 9
+    assert state["best_scores"]["bleu"] == 9
     assert equal(own, tensors["model"])
