@@ -24,6 +24,7 @@ from dragoman.model import Transformer
 from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display, command
 from dragoman.terminal.remaining import Limits
+from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.tensorboard import EventFile
@@ -88,27 +89,10 @@ def _fit(
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         stop = opened.enter_context(StopSignal(view.stopping))
 
-        failed = set()
-
-        def report(event: str, values: dict[str, Any]) -> None:
-            for file in files:
-                try:
-                    if event == "roll_back":
-                        file.forget_after(values["step"])
-                    file.write(event, values)
-                except OSError as error:
-                    # A full disk is no reason to lose a training, or to say so at each step.
-                    if file not in failed:
-                        failed.add(file)
-                        display.warn(f"The curves lack what comes now: {error}")
-            if event == "warning":
-                display.warn(values["text"])
-            view.report(event, values)
-
         outside = Outside(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
-            report=report,
+            report=Reports(files, view, display),
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=stop,
@@ -155,6 +139,29 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     scores = score(texts, references, with_ter=False)
     return {"bleu": scores.bleu, "chrf": scores.chrf, "samples": samples}
+
+
+class Reports:
+    """Tells everybody what the trainer says."""
+
+    def __init__(self, files: list[MetricsFile | EventFile], view: TrainingView, display: Display):
+        self.files, self.view, self.display = files, view, display
+        self.failed: set[MetricsFile | EventFile] = set()
+
+    def __call__(self, event: str, values: dict[str, Any]) -> None:
+        for file in self.files:
+            try:
+                if event == "roll_back":
+                    file.forget_after(values["step"])
+                file.write(event, values)
+            except OSError as error:
+                # A full disk is no reason to lose a training, or to say so at each step.
+                if file not in self.failed:
+                    self.failed.add(file)
+                    self.display.warn(f"The curves lack what comes now: {error}")
+        if event == "warning":
+            self.display.warn(values["text"])
+        self.view.report(event, values)
 
 
 class StopSignal:

@@ -89,19 +89,20 @@ def words(tokenizer: Tokenizer, ids: list[int], values: Sequence[str] = ()) -> l
     A token that adds several words to the text, as a tag may, is in each.
     """
     found: list[list[int]] = []
-    inside = False
+    inside, before = False, []
     for place, said in enumerate(tokenizer.said(ids)):
         # A token may end inside a character, which is no slot then.
-        text = unmask(said.decode(errors="surrogateescape"), values)
-        for run in _RUNS.findall(text):
+        runs = _RUNS.findall(unmask(said.decode(errors="surrogateescape"), values))
+        for run in runs:
             if run[0] in _SPACES:
                 inside = False
-                continue
-            if not inside:
-                found.append([])
-            if found[-1][-1:] != [place]:
-                found[-1].append(place)
-            inside = True
+            elif inside:
+                found[-1] += [place] if found[-1][-1] != place else []
+            else:
+                found.append([*before, place])
+                inside, before = True, []
+        if runs and not inside and (not found or found[-1][-1] != place):
+            before.append(place)  # the space before a word is a part of it
     return found
 
 

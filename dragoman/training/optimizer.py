@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
 from dragoman.training.muon import Joined, Muon
 
@@ -46,6 +47,26 @@ def build_optimizer(
         return Joined(Muon(matrices, weight_decay=weight_decay), rest)
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
     return optimizer(groups, lr=0.0, betas=betas, eps=eps, fused=True)
+
+
+def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimizer remembers of each weight, by the weight's number and a name."""
+    state = optimizer.state_dict()["state"]
+    return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
+
+
+def load_moments(optimizer: torch.optim.Optimizer, found: dict[str, Tensor], *, name: str) -> None:
+    """Give the optimizer `name` what `moments` found; raises `UsageError` if that was in another kind of optimizer."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for place, value in found.items():
+        index, _, key = place.partition(".")
+        state.setdefault(int(index), {})[key] = value
+    if state and MOMENTS[name] not in state[0]:
+        raise UsageError(
+            f"The checkpoint does not fit training.optimizer={name}; resume it with the one that it was written by, or "
+            "start a new run."
+        )
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def learning_rate(step: int, *, schedule: str, peak: float, warmup: int, last_step: int | None = None) -> float:

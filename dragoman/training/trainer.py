@@ -19,11 +19,11 @@ from dragoman.checkpoint import Checkpoints, copy_weights
 from dragoman.config import TrainingConfig
 from dragoman.data.batching import Batch, TokenBatches
 from dragoman.device import choose_precision
-from dragoman.errors import DataError, ResourceError, UsageError
+from dragoman.errors import DataError, ResourceError
 from dragoman.model import Transformer
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.gradient import GradientSum, random_seed, share_of_loss, sum_gradients
-from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
+from dragoman.training.optimizer import build_optimizer, learning_rate, load_moments, moments
 from dragoman.training.progress import Progress, last_step, steps_in, why_finished
 from dragoman.training.replicas import Replicas
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
@@ -145,27 +145,15 @@ class Trainer:
 
     def state_dict(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
-        state = self.optimizer.state_dict()["state"]
-        moments = {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
-        tensors = {"model": dict(self.model.named_parameters()), "optimizer": moments}
+        tensors = {"model": dict(self.model.named_parameters()), "optimizer": moments(self.optimizer)}
         return tensors | ({"ema": self.ema.weights} if self.ema else {}), self.progress.state_dict()
 
     def load_state_dict(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Go back to a checkpoint; raises `UsageError` if it is of another optimizer."""
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors["optimizer"].items():
-            index, _, key = name.partition(".")
-            moments.setdefault(int(index), {})[key] = value
-        if moments and MOMENTS[self.config.optimizer] not in moments[0]:
-            raise UsageError(
-                f"The checkpoint does not fit training.optimizer={self.config.optimizer}; resume it with the one that "
-                "it was written by, or start a new run."
-            )
+        load_moments(self.optimizer, tensors["optimizer"], name=self.config.optimizer)
         copy_weights(tensors["model"], self.model, origin=self.outside.checkpoints.folder)
         if self.ema:
             self.ema.load(tensors.get("ema", tensors["model"]))
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.progress.load_state_dict(state)
         self._saved_step = self.progress.step
 
