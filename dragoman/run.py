@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,8 @@ def start(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Disp
         directory.data.mkdir(parents=True)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data)
+        # Written last: a directory with a config is one that can be resumed.
+        write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display)
 
 
@@ -62,13 +64,13 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     try:
         progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
         if reason.startswith(INTERRUPTED):
-            saved = "Stopped and saved." if reason == INTERRUPTED else "Stopped; the last checkpoint is safe."
-            raise Interrupted(signal_number, f"{saved} {go_on}")
+            what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
+            raise Interrupted(signal_number, f"Stopped {what}. {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
         evaluation = conclude(directory, config, data, display)
-        with MetricsFile(directory.metrics) as metrics:
+        with MetricsFile(directory.metrics) as metrics, suppress(OSError):  # no reason to lose the scores
             metrics.write("end", {"step": progress.step, "reason": reason})
         return evaluation
     except KeyboardInterrupt:
@@ -101,7 +103,7 @@ def _fit(
         opened.callback(trainer.replicas.close)
         if checkpoint := outside.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
-        # Only now: a directory with a config is one that can be resumed, with the settings that it holds.
+        # Only now are the settings of a resumed run known to fit it.
         write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)

@@ -76,9 +76,10 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=SMALL)
     run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
     kept = RunDirectory(tmp_path / "model").config.read_bytes()
-    for setting in ("training.optimizer=sgd", "training.schedule=linear"):
+    too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
+    for settings in (["training.optimizer=sgd", "training.max_steps=15"], too_short):
         with pytest.raises(UsageError):
-            run.resume(tmp_path / "model", [setting, "training.max_steps=2"], display=Display(quiet=True))
+            run.resume(tmp_path / "model", settings, display=Display(quiet=True))
         assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
     run.resume(tmp_path / "model", ["training.max_steps=15"], display=Display(quiet=True))
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept

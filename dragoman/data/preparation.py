@@ -116,7 +116,7 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 
 def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
     """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    # What the user holds out is scored as it is; only what has no other side cannot be.
+    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
     given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
     if given:
         bitext = bitext.cleaned(held_out=given.values())

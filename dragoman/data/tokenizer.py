@@ -172,16 +172,19 @@ class Tokenizer:
         """What each token adds to the text that `decode` gives."""
         found: list[bytes] = []
         apart = self.kind == "word" or not self._spelled_in_bytes
-        begins = not apart
+        # Each run between symbols was encoded behind a space that is none of the text; characters alone were not.
+        begins = strips = not apart and self.kind != "char"
         for id_ in ids:
             whole = self._symbols.get(id_) or (self.decode([id_]) if id_ <= EOS_ID else None)
             if whole is None:
-                # A run between symbols was encoded behind a space that is none of the text.
                 said = self._said(id_)
                 found.append(said.removeprefix(b" ") if begins else said)
+                begins = False
+            elif whole:
+                found.append(b" " * apart + whole.encode())
+                begins = strips
             else:
-                found.append((b" " * apart + whole.encode()) if whole else b"")
-            begins = whole is not None and not apart
+                found.append(b"")
         return found
 
     def words(self, ids: Iterable[int]) -> list[list[int]]:

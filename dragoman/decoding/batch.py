@@ -65,7 +65,8 @@ class BatchWork:
             if any(sentence.terms for sentence in sentences):
                 raise DataError(
                     "No translation has all terms that the glossary asks for and obeys the other rules; take terms "
-                    "out of the glossary, or out of what is forbidden."
+                    "out of the glossary, or out of what is forbidden. If it fails without terms too, the weights of "
+                    "the model are damaged."
                 )
             raise DataError(
                 "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."

@@ -288,7 +288,7 @@ def _refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None
     for target in config.glossary.values():
         if (term := forbidden.found(target)) is not None:
             raise UsageError(f"The glossary asks for '{target}', but '{term}' is forbidden; take one of them out.")
-        if (term := forbidden.stopped(tokenizer.encode(target))) is not None:
+        if (term := forbidden.stopped(tokenizer.encode(normalised(target)))) is not None:
             raise UsageError(
                 f"The glossary asks for '{target}', which this model spells with a token that ends in '{term}', and "
                 "that is forbidden; take one of them out."

@@ -1,5 +1,6 @@
 """The curves of a run as TensorBoard reads them."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,8 +27,9 @@ class EventFile:
         return self
 
     def __exit__(self, *exception) -> None:
-        if self.writer:
-            self.writer.close()
+        with suppress(OSError):  # of a write before, which raised it too
+            if self.writer:
+                self.writer.close()
 
     def forget_after(self, step: int) -> None:
         """Begin, or go on, after `step`: TensorBoard hides what was written of later steps."""

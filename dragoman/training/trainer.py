@@ -95,7 +95,7 @@ class Trainer:
                 self._roll_back()
             if self.outside.stop_requested():
                 # Bad weights are never saved: the steps since the last checkpoint will be taken again.
-                if not progress.validated and all(bool(w.isfinite().all()) for w in self.model.parameters()):
+                if self._saved_step != progress.step and all(bool(w.isfinite().all()) for w in self.model.parameters()):
                     self._save()
                 break
         if self.config.average > 1 and not self.outside.stop_requested():

@@ -82,8 +82,9 @@ def test_a_batch_is_aligned_as_each_pair_alone(model: Transformer, tokenizer: To
         "one <br/> two",
     ],
 )
-def test_words_are_those_of_the_text_that_people_see(text: str) -> None:
-    tokenizer = Tokenizer.train([*TEXTS, text], vocab_size=331, symbols=["<2de>", *SLOTS])
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
+def test_words_are_those_of_the_text_that_people_see(text: str, kind: str) -> None:
+    tokenizer = Tokenizer.train([*TEXTS, text], vocab_size=331, kind=kind, symbols=["<2de>", *SLOTS])
     masked, values = mask(text, ["<2de>"])
     ids = tokenizer.encode(masked)
     said = [unmask(piece.decode(), values) for piece in tokenizer.said(ids)]

@@ -71,3 +71,15 @@ def test_steps_that_are_done_again_replace_those_before(tmp_path: Path):
     shown = curves(tmp_path)["loss/training"]
     assert [number for number, _ in shown] == [10, 20, 30]
     assert dict(shown) == pytest.approx({10: 0.7, 20: 0.5, 30: 0.25})
+
+
+def test_what_a_full_disk_refused_is_not_said_again_at_the_end(tmp_path: Path, monkeypatch):
+    def full(*_) -> None:
+        raise OSError(28, "No space left on device")
+
+    with EventFile(tmp_path) as file:
+        file.forget_after(0)
+        monkeypatch.setattr(file.writer, "add_scalar", full)
+        monkeypatch.setattr(file.writer, "close", full)
+        with pytest.raises(OSError, match="No space"):
+            file.write("step", step(10))

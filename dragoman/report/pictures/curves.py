@@ -116,9 +116,10 @@ def _draw_scores(axes: "Axes", metrics: Metrics) -> None:
     steps = _column(validations, "step")
     draw_line(axes, steps, _column(validations, "chrf"), color=SECOND, label="chrF++")
     draw_line(axes, steps, _column(validations, "bleu"), color=FIRST, label="BLEU")
-    for average in _events(metrics, "average"):
-        last = max(average["steps"])
-        axes.plot(last, average["bleu"], "D", color=FIRST, mfc="none", label="BLEU, averaged")
+    averages = _events(metrics, "average")
+    if averages:
+        last = [max(average["steps"]) for average in averages]
+        axes.plot(last, _column(averages, "bleu"), "D", color=FIRST, mfc="none", ls="", label="BLEU, averaged")
     start_at_zero(axes)
 
 
