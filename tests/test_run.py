@@ -8,12 +8,26 @@ import sys
 import pytest
 
 from dragoman import run
+from dragoman.config import RunConfig
 from dragoman.configuration import configure
-from dragoman.data.bitext import Bitext
+from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.errors import Interrupted, UsageError
 from dragoman.run_directory import MetricsFile, RunDirectory, read_metrics
 from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
+
+SMALL = [
+    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
+    "training.max_steps=14", "training.warmup=3", "data.held_out=5",
+]  # fmt: skip
+
+
+def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBitext]:
+    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *settings])
+    config.data.valid = config.data.test = [f"builtin:grammar:{held_out}:test"]
+    return config, bitext
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
@@ -64,7 +78,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
         write(file, event, values)
 
     monkeypatch.setattr(MetricsFile, "write", full)
-    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, "training.log_every=1"])
+    config, bitext = small_run("training.log_every=1")
     run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
     events = read_metrics(RunDirectory(tmp_path / "model").metrics)
     assert [e["step"] for e in events if e["event"] == "step"] == [1, 2, 3, 12, 13, 14]
@@ -73,7 +87,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
 
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
-    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=SMALL)
+    config, bitext = small_run()
     run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
     kept = RunDirectory(tmp_path / "model").config.read_bytes()
     too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
@@ -87,13 +101,13 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
 
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path):
-    settings = [*SMALL, "model.positions=learned", "model.max_positions=17", "data.max_length=16"]
-    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=settings)
+    settings = ["model.positions=learned", "model.max_positions=17", "data.max_length=16"]
+    config, bitext = small_run(*settings, held_out=101)
     run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     dropped = json.loads((directory.data / "about.json").read_bytes())["dropped"]
     (left_out,) = [n for reason, n in dropped.items() if "model.max_positions = 17" in reason]
-    assert left_out + len(directory.pairs("valid")) + len(directory.pairs("test")) == 1000
+    assert left_out + len(directory.pairs("valid")) + len(directory.pairs("test")) == 202
 
 
 def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
@@ -102,14 +116,6 @@ def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
         for step in range(1, 11):
             metrics.write("step", {"step": step})
     assert [event["step"] for event in read_metrics(path)] == [1, 3, 6, 9]
-
-
-SMALL = [
-    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
-    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
-    "training.max_steps=14", "training.warmup=3", "data.held_out=5",
-]  # fmt: skip
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
@@ -123,9 +129,7 @@ def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_p
         return (loss * math.nan if bad else loss), count
 
     monkeypatch.setattr(Trainer, "_loss", spoiled)
-    settings = [*SMALL, "training.tensorboard=true"]
-    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=settings)
-    config.data.valid = config.data.test = ["builtin:grammar:7:test"]
+    config, bitext = small_run("training.tensorboard=true")
     run.start(bitext, config, tmp_path / "model", display=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     events = read_metrics(directory.metrics)
