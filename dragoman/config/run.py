@@ -72,11 +72,9 @@ class RunConfig(Section):
     @property
     def positions(self) -> int | None:
         """How many tokens a sentence may have, its end included; None: any number."""
-        return (
-            self.model.get("max_positions", TransformerConfig.max_positions)
-            if self.model.get("positions") == "learned"
-            else None
-        )
+        if self.model.get("positions") != "learned":
+            return None
+        return self.model.get("max_positions", TransformerConfig.max_positions)
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
         """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""

@@ -88,7 +88,7 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     source, target = _train_tokenizers(_masked(vocabulary, config), config)
     train = _masked(parts.train, config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
-    beyond = {name: _leave_out_beyond(config.positions, pairs, source, config) for name, pairs in held_out.items()}
+    beyond = sum(_leave_out_beyond(pairs, source, config) for pairs in held_out.values())
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
         random.Random(config.seed).shuffle(pairs)
@@ -105,8 +105,8 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     dropped = dict(bitext.report.dropped.most_common())
     if counts.long:
         dropped[f"more than {limit} tokens"] = counts.long
-    if any(beyond.values()):
-        dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = sum(beyond.values())
+    if beyond:
+        dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = beyond
     leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
     about = About(bitext.source_language, bitext.target_language, counts.kept, dropped, leaked)
     source.save(folder / "source_tokenizer.json")
@@ -127,12 +127,12 @@ def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Spl
     return bitext, parts._replace(**given)
 
 
-def _leave_out_beyond(positions: int | None, pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> int:
+def _leave_out_beyond(pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> int:
     """Take out the pairs whose source, with its end, has more tokens than a model has positions; returns how many."""
-    if positions is None:
+    if config.positions is None:
         return 0
     texts = [source for source, _ in _masked(pairs, config)]
-    fitting = [len(ids) < positions for ids in tokenizer.encode_batch(texts)]
+    fitting = [len(ids) < config.positions for ids in tokenizer.encode_batch(texts)]
     pairs[:] = compress(pairs, fitting)
     return len(fitting) - len(pairs)
 

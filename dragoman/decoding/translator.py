@@ -212,11 +212,8 @@ class Translator:
                 _refuse_contradictions(config, self.target_tokenizer)
             glossary = Glossary(config.glossary, self.target_tokenizer)
             terms = [glossary.terms(sentence) for sentence in sentences]
-        return [Sentence(*each) for each in zip(self._encoded(sentences), begun, terms, strict=True)]
-
-    def _encoded(self, sentences: list[str]) -> list[list[int]]:
-        """The source tokens that the model reads."""
-        return self.source_tokenizer.encode_batch([self._masked(text)[0] for text in sentences])
+        sources = self.source_tokenizer.encode_batch([self._masked(sentence)[0] for sentence in sentences])
+        return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 
     def _masked(self, sentence: str) -> tuple[str, list[str]]:
         """The text that is encoded, and what its slots stand for."""
@@ -232,9 +229,13 @@ class Translator:
         return texts
 
     def _align(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[Alignment]:
-        encoded = self._encoded(sentences)
-        values = [self._masked(sentence)[1] for sentence in sentences]
-        pairs = [(s, h.tokens, v) for s, v, group in zip(encoded, values, groups, strict=True) for h in group]
+        masked = list(map(self._masked, sentences))
+        sources = self.source_tokenizer.encode_batch([text for text, _ in masked])
+        pairs = [
+            (source, h.tokens, values)
+            for source, (_, values), group in zip(sources, masked, groups, strict=True)
+            for h in group
+        ]
         return self._map_pairs("align", pairs)
 
     def _map_pairs(self, operation: str, pairs: list[tuple]) -> list[Any]:
