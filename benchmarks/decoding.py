@@ -29,7 +29,7 @@ import environment
 from table import OURS, Contestant, Row, Table, add_options, number, rate, show, tournament
 
 if TYPE_CHECKING:
-    from dragoman.checkpoint import ModelDirectory
+    from dragoman.storage.model_directory import ModelDirectory
     from engines import Engine
 
 PACKAGES = "transformers", "ctranslate2"
@@ -98,7 +98,7 @@ def _opened(arguments: argparse.Namespace) -> tuple["ModelDirectory", list[str]]
     from dragoman.cli import tune_process
 
     tune_process()
-    from dragoman.checkpoint import ModelDirectory
+    from dragoman.storage.model_directory import ModelDirectory
 
     sentences = arguments.source.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     return ModelDirectory.load(arguments.model), sentences

@@ -11,9 +11,9 @@ from typing import Protocol
 import torch
 from transformers import MarianMTModel
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 from peers.ctranslate import number, save, token, translator
 from peers.marian import generate, with_weights_of, without_special
 from table import OURS

@@ -102,9 +102,9 @@ def training(arguments: argparse.Namespace, top: float) -> Table:
 def translation(arguments: argparse.Namespace, size: str) -> list[Table]:
     """Both engines with the same random weights: a table for greedy search, and one for beam 5."""
     from corpus import prepared
-    from dragoman.checkpoint import ModelDirectory
     from dragoman.decoding.translator import Translator
     from dragoman.model import Transformer
+    from dragoman.storage.model_directory import ModelDirectory
     from engines import CTranslate2, random_weights
     from peers.ctranslate import save
     from peers.marian import with_weights_of

@@ -21,18 +21,18 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.config import RunConfig, read_recipe, resolve
 from dragoman.data.batching import Batch
-from dragoman.data.kinds import blank
+from dragoman.data.tokenizers.algorithms import blank
 from dragoman.decoding.translator import Translator
-from dragoman.evaluation import score
+from dragoman.evaluation.metrics import score
 from dragoman.model import Transformer
 from dragoman.model.layers import SinusoidalPositions
-from dragoman.run_directory import RunDirectory
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.processes import available_workers
 from dragoman.training.gradient import batch_loss
 from dragoman.training.optimizer import build_optimizer
-from dragoman.workers import available_workers
 from peers.notebooks import POSTNORM, definitions
 
 VOCABULARY, PAIRS, LENGTH = 5000, 64, 100

@@ -38,9 +38,9 @@ def unpack(archive: Path, folder: Path) -> None:
 
 def prepare(arguments: list[str]) -> None:
     """Prepare one file or two into a folder that is deleted afterwards."""
-    from dragoman.configuration import configure
     from dragoman.data.preparation import PreparedData
     from dragoman.data.preparation import prepare as prepare_corpus
+    from dragoman.runs.plan import configure
 
     settings = [argument for argument in arguments if "=" in argument]
     paths = [argument for argument in arguments if argument not in settings]

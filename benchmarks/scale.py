@@ -96,7 +96,7 @@ def model(arguments: argparse.Namespace, folder: Path, opened: ExitStack) -> Ite
 def workers(arguments: argparse.Namespace, folder: Path, opened: ExitStack) -> Iterator:
     """Beam search in more and more processes, three at least."""
     from dragoman.decoding.translator import Translator
-    from dragoman.workers import available_workers
+    from dragoman.system.processes import available_workers
 
     sentences = _lines(arguments.source)[: arguments.sentences]
     cores = available_workers()

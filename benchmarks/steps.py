@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from corpus import Corpus
-from dragoman.checkpoint import Checkpoints
 from dragoman.config import RunConfig
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.model import Transformer
+from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Outside, Trainer
 from peers.models import Peer, peers
 from table import OURS, Contestant, rate

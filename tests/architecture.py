@@ -12,19 +12,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# From the ground up; a unit is a file or folder directly under dragoman/.
-LAYERS = (
-    {"errors", "extras", "recipes"},
-    {"model"},
-    {
-        "checkpoint", "model_files", "data", "config", "device", "resources", "workers", "run_directory", "lines",
-        "terminal",
-    },
-    {"decoding", "training", "evaluation"},
-    {"run", "configuration", "conclusion", "scoring", "doctor", "serving", "report", "interop"},
-    {"cli", "demo", "__init__", "__main__"},
-)  # fmt: skip
-LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
+# From the ground up; a room is a file or folder directly under dragoman/.
+FLOORS = (
+    {"errors", "model", "terminal", "recipes"},
+    {"config", "system"},
+    {"data"},
+    {"storage"},
+    {"training", "decoding"},
+    {"evaluation"},
+    {"report"},
+    {"runs"},
+    {"interop", "serving"},
+    {"cli", "__init__", "__main__"},
+)
+LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 STRANGERS = {frozenset({"training", "decoding"})}
 # What a part that others read on its own may import, besides the standard library.
 SELF_CONTAINED = {
@@ -50,7 +51,7 @@ class Module(NamedTuple):
     tree: ast.Module
 
     @property
-    def unit(self) -> str:
+    def room(self) -> str:
         parts = self.name.split(".")
         return parts[1] if len(parts) > 1 else "__init__"
 
@@ -82,9 +83,9 @@ def imports(module: Module, known: set[str]) -> Iterator[tuple[int, str]]:
                 base = ".".join([*package[: len(package) - drop], *([base] if base else [])])
             for alias in node.names:
                 full = f"{base}.{alias.name}"
-                unit = base == "dragoman" and alias.name in LEVEL
+                room = base == "dragoman" and alias.name in LEVEL
                 if full != "dragoman.__version__":
-                    yield node.lineno, full if unit or full in known else base
+                    yield node.lineno, full if room or full in known else base
 
 
 def import_problems(root: Path) -> list[str]:
@@ -92,14 +93,14 @@ def import_problems(root: Path) -> list[str]:
     found, problems, graph = modules(root), [], {}
     known = {module.name for module in found}
     for module in found:
-        if module.unit not in LEVEL:
-            problems.append(f"{module.name} has no place in LAYERS of {Path(__file__).name}")
+        if module.room not in LEVEL:
+            problems.append(f"{module.name} has no place in FLOORS of {Path(__file__).name}")
             continue
         for line, name in imports(module, known):
             problems += [f"{module.name}:{line} {problem}" for problem in judge(module, name)]
-            target = target_unit(name)
-            if target != module.unit and LEVEL.get(target) == LEVEL[module.unit]:
-                graph.setdefault(module.unit, set()).add(target)
+            target = target_room(name)
+            if target != module.room and LEVEL.get(target) == LEVEL[module.room]:
+                graph.setdefault(module.room, set()).add(target)
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
@@ -109,11 +110,11 @@ def import_problems(root: Path) -> list[str]:
 
 def judge(module: Module, name: str) -> Iterator[str]:
     """What is wrong with this module importing that name."""
-    target = target_unit(name)
-    if target in LEVEL and LEVEL[target] > LEVEL[module.unit]:
-        yield f"imports upward: {module.unit} -> {target}"
-    if frozenset({module.unit, target}) in STRANGERS:
-        yield f"{module.unit} must not know {target}"
+    target = target_room(name)
+    if target in LEVEL and LEVEL[target] > LEVEL[module.room]:
+        yield f"imports upward: {module.room} -> {target}"
+    if frozenset({module.room, target}) in STRANGERS:
+        yield f"{module.room} must not know {target}"
     for part, allowed in SELF_CONTAINED.items():
         if within(module.name, part):
             standard = name.split(".")[0] in sys.stdlib_module_names
@@ -121,8 +122,8 @@ def judge(module: Module, name: str) -> Iterator[str]:
                 yield f"{part} must not import {name}"
 
 
-def target_unit(name: str) -> str | None:
-    """The unit a dotted name belongs to, or None if it is none of ours."""
+def target_room(name: str) -> str | None:
+    """The room a dotted name belongs to, or None if it is none of ours."""
     parts = name.split(".")
     if parts[0] != "dragoman":
         return None
@@ -146,7 +147,7 @@ def budget_problems(root: Path) -> list[str]:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 where = f"{module.name}:{node.lineno} {node.name}"
-                command = module.unit == "cli" and is_command(node)
+                command = module.room == "cli" and is_command(node)
                 # The options of a command, one a line, are its help page; its code is what comes after.
                 length = node.end_lineno - (node.body[0].lineno if command else node.lineno) + 1
                 if length > MAX_FUNCTION_LINES:
@@ -175,7 +176,7 @@ def danger_problems(root: Path) -> list[str]:
         f"{module.name}:{line} {what}"
         for module in modules(root)
         for node in ast.walk(module.tree)
-        for line, what in dangers(node, in_interop=module.unit == "interop")
+        for line, what in dangers(node, in_interop=module.room == "interop")
     ]
 
 

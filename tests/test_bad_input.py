@@ -20,14 +20,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.config import RunConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import ResourceError
 from dragoman.interop.notebooks import read_weights
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.run_directory import RunDirectory
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import RunDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = "very " * 80

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from benchmarks import environment
-from dragoman.checkpoint import ModelDirectory
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT.parent / "shared" / "notebooks" / "B-postnorm-pytorch.txt"

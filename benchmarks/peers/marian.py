@@ -4,7 +4,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from dragoman.data.batching import padded
-from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from dragoman.model import Transformer, TransformerConfig
 
 ENCODER = {

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from dragoman import Transformer, TransformerConfig, Translator
-from dragoman.data.batching import Position, TokenBatches, TokenStore
-from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.batching import Position, TokenBatches
+from dragoman.data.token_store import TokenStore
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.training.gradient import batch_loss
 from dragoman.training.optimizer import build_optimizer, learning_rate
 

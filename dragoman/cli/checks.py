@@ -20,7 +20,7 @@ READING = ("data.languages", "data.replace_bad_bytes")
 
 def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[Path] | None = None) -> None:
     """Raise for a folder that is no whole model; `others` are the arguments after it, one of which may be it."""
-    from dragoman.model_files import check_files
+    from dragoman.storage.validate import check_files
 
     try:
         check_files(model)
@@ -35,7 +35,7 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
 
 def check_snapshots(model: Path) -> None:
     """Raise for a model whose run has left nothing to average."""
-    from dragoman.run_directory import RunDirectory
+    from dragoman.storage.run_directory import RunDirectory
 
     check_model(model)
     if not RunDirectory(model).snapshots.is_dir():
@@ -52,9 +52,9 @@ def check_import(
 
     Raises for files that are not there, a library that is missing and a folder that is in use.
     """
-    from dragoman.extras import require
-    from dragoman.lines import open_input
-    from dragoman.run_directory import refuse_to_overwrite
+    from dragoman.data.readers.text_io import open_input
+    from dragoman.storage.run_directory import refuse_to_overwrite
+    from dragoman.system.optional import require
 
     if (source is None) != (target is None):
         raise UsageError(
@@ -73,7 +73,7 @@ def check_translation(
     texts: Sequence[str] | None, source: Path | None, output: Path | None, *, terms: Sequence[Path | None]
 ) -> None:
     """Raise for an input or an output that cannot be used; warn of texts that look like files."""
-    from dragoman.lines import check_input, check_output
+    from dragoman.data.readers.text_io import check_input, check_output
     from dragoman.terminal import Display
 
     if texts and source:
@@ -96,10 +96,10 @@ def open_pairs(
     """
     paths, settings = files_and_settings(command, arguments)
     check_model(model, paths, ensemble=ensemble)
-    from dragoman.configuration import choose_data
     from dragoman.data.bitext import Bitext
-    from dragoman.lines import check_output
-    from dragoman.model_files import languages
+    from dragoman.data.readers.text_io import check_output
+    from dragoman.runs.plan import choose_data
+    from dragoman.storage.validate import languages
 
     data = choose_data(paths, settings=settings)
     refuse_others(command, settings, READING)

@@ -38,9 +38,9 @@ def check(
 ) -> None:
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
     files, settings = files_and_settings("data check", arguments or [], required=False, valid=valid, test=test)
-    from dragoman.configuration import choose_data
     from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data.check import check as check_data
+    from dragoman.runs.plan import choose_data
     from dragoman.terminal import Display, command
 
     config = choose_data(files, recipe=recipe, settings=settings)

@@ -13,7 +13,7 @@ from dragoman.errors import ResourceError
 @app.command(epilog="dragoman doctor\ndragoman doctor --json")
 def doctor(as_json: Json = False, quiet: Quiet = False) -> None:
     """Look whether this machine is ready: each line is OK or says what to type; the exit code is 4 if one does."""
-    from dragoman.doctor import examine
+    from dragoman.system.diagnostics import examine
 
     checks = examine(Path.cwd())
     wrong = [check for check in checks if check.fix]

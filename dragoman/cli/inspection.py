@@ -29,14 +29,14 @@ def inspect(
 ) -> None:
     """Look inside a translation, on one HTML page: how sure each word is, all attention, the beam as a tree."""
     check_model(model, [text])
-    from dragoman.lines import check_output, open_output
+    from dragoman.data.readers.text_io import check_output, open_output
 
     path = output if as_json else output or Path("inspection.html")
     if path:
         check_output(path)
-    from dragoman.checkpoint import ModelDirectory
-    from dragoman.device import choose_device
     from dragoman.report import inspect_translation, render_inspection
+    from dragoman.storage.model_directory import ModelDirectory
+    from dragoman.system.device import choose_device
     from dragoman.terminal import Display
 
     loaded = ModelDirectory.load(model, device=choose_device())

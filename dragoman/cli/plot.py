@@ -21,7 +21,7 @@ app.add_typer(plot, name="plot")
 
 def _picture(path: Path) -> Path:
     """Refuse what cannot be written now, and not when all is computed."""
-    from dragoman.lines import check_output
+    from dragoman.data.readers.text_io import check_output
 
     check_output(path)
     from dragoman.report.pictures.files import check_suffix
@@ -136,7 +136,8 @@ def curves(
 ) -> None:
     """Draw the loss and the scores of a run over its steps, or of several runs over each other."""
     from dragoman.report.pictures import OVERLAYS, PANELS, plot_curves, plot_runs
-    from dragoman.run_directory import RunDirectory, read_metrics
+    from dragoman.storage.metrics_log import read_metrics
+    from dragoman.storage.run_directory import RunDirectory
 
     known = PANELS if len(runs) == 1 else OVERLAYS
     for name in panel or []:
@@ -173,10 +174,10 @@ def attention(
 ) -> None:
     """Draw which words the words of a sentence attended to, in each layer and head."""
     check_model(model, [text])
-    from dragoman.checkpoint import ModelDirectory
-    from dragoman.device import choose_device
     from dragoman.report import inspect_translation
     from dragoman.report.pictures import plot_heads
+    from dragoman.storage.model_directory import ModelDirectory
+    from dragoman.system.device import choose_device
 
     loaded = ModelDirectory.load(model, device=choose_device())
     inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size)

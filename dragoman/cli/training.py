@@ -38,11 +38,11 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train a small English-French translator on built-in sentences, score it and try it: three minutes, offline."""
-    from dragoman.run_directory import RunDirectory, unused
+    from dragoman.storage.run_directory import RunDirectory, unused
 
     directory = output or unused(Path("runs/demo"))
     RunDirectory(directory).refuse_if_used()
-    from dragoman.demo import next_steps, run_demo
+    from dragoman.runs.demo import next_steps, run_demo
     from dragoman.terminal import Display
 
     display = Display(quiet=quiet)
@@ -89,28 +89,28 @@ def train(
     if resume:
         if paths or output or valid or test or size or recipe:
             raise UsageError("--resume takes data, size and folder from the run; leave them out, or start a new run.")
-        from dragoman.configuration import reconfigure
+        from dragoman.runs.plan import reconfigure
 
         directory, _ = resume, reconfigure(resume, settings)
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
-        from dragoman.configuration import configure
-        from dragoman.run_directory import RunDirectory
+        from dragoman.runs.plan import configure
+        from dragoman.storage.run_directory import RunDirectory
 
         if output:
             RunDirectory(output).refuse_if_used()
         config, bitext = configure(paths, recipe=recipe or size, settings=settings)
         directory = output or Path("runs", bitext.name)
         RunDirectory(directory).refuse_if_used()
-    from dragoman import run
+    from dragoman.runs.train import resume_run, start_run
     from dragoman.terminal import Display
 
     display = Display(quiet=quiet)
     if resume:
-        evaluation = run.resume(directory, settings, display=display)
+        evaluation = resume_run(directory, settings, display=display)
     else:
-        evaluation = run.start(bitext, config, directory, display=display)
+        evaluation = start_run(bitext, config, directory, display=display)
     print_scores(evaluation, "On the test pairs", as_json=as_json)
     display.note(f'Try it:  dragoman translate {directory} "..."')
 
@@ -124,12 +124,12 @@ def average(
     quiet: Quiet = False,
 ) -> None:
     """Average the weights of a run's last validations into a new model."""
-    from dragoman.run_directory import refuse_to_overwrite
+    from dragoman.storage.run_directory import refuse_to_overwrite
 
     refuse_to_overwrite(output)
     check_snapshots(run)
+    from dragoman.runs.average import average_snapshots
     from dragoman.terminal import Display
-    from dragoman.training.averaging import average_snapshots
 
     steps = average_snapshots(run, output, last=last)
     if as_json:
@@ -150,7 +150,7 @@ def compare(
     """Compare runs: size, data, time, scores, and the settings that differ."""
     if len(runs) < 2:
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
-    from dragoman.lines import check_output
+    from dragoman.data.readers.text_io import check_output
 
     if output:
         check_output(output)

@@ -89,12 +89,12 @@ def translate(
         **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
     }
     DecodingConfig.checked(wanted)
+    from dragoman.cli.live import live_lines
+    from dragoman.data.readers.text_io import open_input, open_output, read_lines
     from dragoman.decoding.glossary import read_glossary, read_terms
-    from dragoman.decoding.live import live_lines
     from dragoman.decoding.translator import Translator
-    from dragoman.lines import open_input, open_output, read_lines
+    from dragoman.system.processes import available_workers
     from dragoman.terminal import Display
-    from dragoman.workers import available_workers
 
     wanted["glossary"] = read_glossary(glossary) if glossary else {}
     wanted["forbid"] = read_terms(forbid) if forbid else []
@@ -119,8 +119,8 @@ def translate(
 
 def text_rows(translation: "Translation", number: int | None) -> list[str]:
     """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
+    from dragoman.data.readers.text_io import one_line
     from dragoman.decoding.alignment import pharaoh
-    from dragoman.lines import one_line
 
     rows = []
     for each in [translation, *(translation.alternatives or [])]:
@@ -145,11 +145,11 @@ def score(
 ) -> None:
     """Say how probable a model finds given translations: a line for each pair with score, log-probability, tokens."""
     bitext = open_pairs("score", model, data, ensemble=ensemble, output=output_file)
+    from dragoman.data.readers.text_io import open_output
     from dragoman.decoding.translator import Translator
-    from dragoman.lines import open_output
-    from dragoman.scoring import score_pairs
+    from dragoman.evaluation.scoring import score_pairs
+    from dragoman.system.processes import available_workers
     from dragoman.terminal import Display
-    from dragoman.workers import available_workers
 
     options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}
     with (
@@ -178,10 +178,10 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output_file)
     from dragoman.config import DecodingConfig
-    from dragoman.lines import one_line, open_output
-    from dragoman.scoring import evaluate_pairs
+    from dragoman.data.readers.text_io import one_line, open_output
+    from dragoman.evaluation.scoring import evaluate_pairs
+    from dragoman.system.processes import available_workers
     from dragoman.terminal import Display
-    from dragoman.workers import available_workers
 
     search = DecodingConfig(beam_size=beam_size, length_penalty=length_penalty)
     options = {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}

@@ -3,21 +3,17 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
-import hashlib
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
-from dragoman.data.cleaning import HELD_OUT, REPEATED, CleaningReport, Seen, normalised, reason_to_drop
-from dragoman.data.entries import Asked, Languages, Numbered, Pair, Skipped
-from dragoman.data.sources import Source, find
-from dragoman.errors import DataError, UsageError
-
-MIN_PAIRS = 10
-MAX_HELD_OUT = 2_000
+from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
+from dragoman.data.readers.registry import Source, find
+from dragoman.data.readers.types import Asked, Languages, Numbered, Pair, Skipped
+from dragoman.data.text import normalised, sentence_hash, share
+from dragoman.errors import DataError
 
 
 class Bitext:
@@ -108,7 +104,7 @@ class CleanedBitext(Bitext):
         name = "+".join(corpus.bitext.name for corpus in corpora)
         super().__init__(self._clean, name=name, languages=(first.source_language, first.target_language))
         self.corpora, self.rules = corpora, rules
-        self._held_out = frozenset(_hash(source) for other in held_out for source, _ in other)
+        self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
         self.report = CleaningReport()
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
@@ -130,7 +126,7 @@ class CleanedBitext(Bitext):
                     continue
                 pair = normalised(entry[0]), normalised(entry[1])
                 reason = reason_to_drop(*pair, self.rules)
-                if reason is None and self._held_out and _hash(pair[0]) in self._held_out:
+                if reason is None and self._held_out and sentence_hash(pair[0]) in self._held_out:
                     reason = HELD_OUT
                 if reason is None and seen is not None and not seen.add(pair):
                     reason = REPEATED
@@ -171,108 +167,21 @@ def copies(pair: Pair, weight: float) -> int:
     return whole + (share(pair, "copies") < weight - whole) if whole != weight else whole
 
 
-def share(pair: Pair, purpose: str) -> float:
-    """A number from 0 to 1 that follows from the pair; those of different purposes are independent."""
-    return int.from_bytes(_digest("\t".join(pair), purpose.encode())) / 2**64
 
 
-class Splits(NamedTuple):
-    """Three bitexts, no two of which share a source sentence, or, if split by line, a pair."""
-
-    train: Bitext
-    valid: Bitext
-    test: Bitext
 
 
-def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "sentence") -> Splits:
-    """Holds out exactly `valid` and `test` different source sentences, with all their translations.
-
-    Sentences that differ only in case, spacing or normalisation count as one. By "line", different pairs are held out
-    instead, and a sentence with several translations may come to be in all parts, as if lines had been shuffled.
-    Which ones are drawn depends on `seed` and on the sentences, not on their order: those with the smallest hashes are.
-    Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
-    Raises `DataError` if nothing is.
-    """
-    if min(valid, test) < 0:
-        raise UsageError(f"Cannot hold out {min(valid, test)} sentences; give 0 or more.")
-    key = str(seed).encode()
-
-    def digest(pair: Pair) -> bytes:
-        return _digest(whole(pair, by), key)
-
-    drawn = _smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
-    if len(drawn) <= valid + test:
-        what = "source sentences" if by == "sentence" else "pairs"
-        raise DataError(
-            f"{bitext.name} has {len(drawn)} different {what}, too few to hold out "
-            f"{valid} + {test} and train on others; add pairs or hold out fewer."
-        )
-    hashes = sorted(drawn)
-    held_out = frozenset(hashes[: valid + test])
-
-    def part(name: str, read: Callable[[], Iterable[Pair]]) -> Bitext:
-        return Bitext(read, name=f"{bitext.name}.{name}", languages=(bitext.source_language, bitext.target_language))
-
-    def train() -> Iterator[Pair]:
-        pairs = bitext.weighted() if isinstance(bitext, CleanedBitext) else bitext
-        return (pair for pair in pairs if digest(pair) not in held_out)
-
-    return Splits(
-        train=part("train", train),
-        valid=part("valid", lambda: [pair for each in hashes[:valid] for pair in drawn[each]]),
-        test=part("test", lambda: [pair for each in hashes[valid : valid + test] for pair in drawn[each]]),
-    )
 
 
-def held_out_sizes(bitext: Bitext, data: DataConfig) -> tuple[int, int] | None:
-    """How many source sentences, or lines, a config asks to hold out for validation and test; None: no size is given.
-
-    Counting what a share is of makes one pass, with 8 bytes of memory a pair.
-    """
-    sizes = data.held_out
-    if sizes and min(sizes) < 1:
-        seen = Seen()
-        total = sum(seen.add(whole(pair, data.split)) for pair in bitext)
-        sizes = tuple(max(1, round(size * total)) if size < 1 else size for size in sizes)
-    return sizes
 
 
-def default_held_out(num_pairs: int) -> int:
-    """How many source sentences to hold out for each of validation and test: 5 %, 1 to 2,000."""
-    if num_pairs < MIN_PAIRS:
-        raise DataError(
-            f"{num_pairs} sentence pairs are too few to hold some out for validation and test; "
-            f"give at least {MIN_PAIRS}, or validation and test data of their own."
-        )
-    return min(MAX_HELD_OUT, max(1, num_pairs // 20))
 
 
-def whole(pair: Pair, by: str) -> str:
-    """What a split leaves together: the source sentence, or the line."""
-    return folded(pair[0]) if by == "sentence" else "\t".join(pair)
 
 
-def folded(source: str) -> str:
-    """What tells source sentences apart when pairs are held out: case, spacing and normalisation do not."""
-    return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
 
 
-def _hash(source: str) -> bytes:
-    return _digest(folded(source))
 
 
-def _digest(text: str, key: bytes = b"") -> bytes:
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).digest()
 
 
-def _smallest(hashed: Iterable[tuple[bytes, Pair]], count: int) -> dict[bytes, list[Pair]]:
-    """The pairs with the `count` smallest different hashes."""
-    kept: dict[bytes, list[Pair]] = {}
-    bound = b"\xff" * 9  # above every hash, which has 8 bytes
-    for digest, pair in hashed:
-        if digest <= bound:
-            kept.setdefault(digest, []).append(pair)
-            if len(kept) == 2 * count:
-                kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
-                bound = max(kept)
-    return {digest: kept[digest] for digest in sorted(kept)[:count]}

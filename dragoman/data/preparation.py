@@ -12,12 +12,15 @@ from typing import Self
 from tokenizers import Encoding
 
 from dragoman.config import RunConfig
-from dragoman.data.batching import Store, TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, Splits, folded, open_held_out, share, split
-from dragoman.data.entries import Pair
-from dragoman.data.placeholders import SLOTS, MaskedPairs
-from dragoman.data.sampling import WordNumbers, training_stores, write_numbered
-from dragoman.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.batching import TokenBatches
+from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
+from dragoman.data.readers.types import Pair
+from dragoman.data.splitting import Splits, split
+from dragoman.data.text import folded, share
+from dragoman.data.token_store import Store, TokenStore
+from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
+from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.errors import DataError
 
 Pairs = list[Pair]

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.data.placeholders import unmask
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers.placeholders import unmask
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer
 from dragoman.model.attention import record_attention
 

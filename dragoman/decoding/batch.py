@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
 from dragoman.data.batching import padded
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, align
 from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search

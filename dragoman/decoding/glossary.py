@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dragoman.data.bitext import normalised
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.readers.text_io import open_input, read_lines
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.constrained import Term
 from dragoman.errors import DataError
-from dragoman.lines import open_input, read_lines
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _JOINTS = "'’-–/([{“„"

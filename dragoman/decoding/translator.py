@@ -10,22 +10,22 @@ from typing import Any, Self
 
 import torch
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.config import DecodingConfig
 from dragoman.data.batching import cut
-from dragoman.data.bitext import normalised
-from dragoman.data.placeholders import mask, mask_pair, unmask
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import mask, mask_pair, unmask
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.glossary import ForbiddenTerms, Glossary
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
-from dragoman.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
-from dragoman.model.packing import packed
-from dragoman.workers import Workers
+from dragoman.model.prepacked_weights import packed
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches
+from dragoman.system.processes import Workers
 
 PAIR_TOKENS = 2048
 """Tokens on either side, with padding, of a batch of pairs to score or align: their attention takes memory."""
@@ -48,7 +48,7 @@ class Translator:
         workers: int = 1,
         ensemble: Sequence[Transformer] = (),
     ):
-        """`precision` is float32, bfloat16 or auto (see `dragoman.device`).
+        """`precision` is float32, bfloat16 or auto (see `dragoman.system.device`).
 
         More than one of `workers` (on a CPU) are processes that this one forks, which suits a command more than a
         program with threads of its own; `close` ends them, and so does a `with` block. The models of `ensemble` have

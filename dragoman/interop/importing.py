@@ -13,9 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import ModelDirectory, new_folder, write_file
-from dragoman.data import foreign
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers import imported
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.interop.notebooks import Notebook, read_notebook
 from dragoman.interop.styles import STYLES
@@ -23,7 +22,9 @@ from dragoman.interop.vocabulary import BEGIN, END, NAMES, PAD, UNKNOWN, Vocabul
 from dragoman.model import Transformer
 from dragoman.report import imported_card
 from dragoman.report.summary import sizes
-from dragoman.run_directory import refuse_to_overwrite
+from dragoman.storage.atomic import new_folder, write_file
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import refuse_to_overwrite
 
 NEVER = -1e9
 """The logit of a token that the notebook's model does not have."""
@@ -137,7 +138,7 @@ def _source_tokenizer(source: Vocabulary, notebook: Notebook) -> tuple[Tokenizer
                 "model with as many for targets, or more, can be taken over."
             )
         # The end of sentence, which comes after every source, is the last one.
-        foreign.fill_sources(backend, positions - 1)
+        imported.fill_sources(backend, positions - 1)
         return Tokenizer(backend), f"the first {positions - 1} words, filled up with padding, which attention sees"
     if source.surroundings not in (None, [END], [BEGIN, END]):
         raise DataError(
@@ -145,7 +146,7 @@ def _source_tokenizer(source: Vocabulary, notebook: Notebook) -> tuple[Tokenizer
             "or an end alone, can be taken over."
         )
     if BEGIN in (source.surroundings or source.special):
-        foreign.begin_sources(backend)
+        imported.begin_sources(backend)
         return Tokenizer(backend), "begin of sentence, the words, end of sentence"
     return Tokenizer(backend), "the words, end of sentence"
 

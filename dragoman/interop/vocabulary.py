@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import tokenizers
 
-from dragoman.data import foreign
-from dragoman.data.foreign import Part
-from dragoman.data.kinds import SPECIAL_TOKENS
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers import imported
+from dragoman.data.tokenizers.algorithms import SPECIAL_TOKENS
+from dragoman.data.tokenizers.imported import Part
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 
 PAD, UNKNOWN, BEGIN, END = SPECIAL_TOKENS
@@ -101,12 +101,12 @@ def read_vocabulary(path: Path, *, keras: bool, target: bool) -> Vocabulary:
     cut = (
         _of_keras(kept="[]" if target else "") if keras else {"normalizer": None, "pre_tokenizer": _part("Whitespace")}
     )
-    return Vocabulary(str(path), words, special, partial(foreign.words, **cut))
+    return Vocabulary(str(path), words, special, partial(imported.words, **cut))
 
 
 def numbers(rows: int) -> Vocabulary:
     """For a notebook without tokenizers: the words are the ids themselves, but for 0 to 3, which are special."""
-    build = partial(foreign.words, normalizer=None, pre_tokenizer=_part("WhitespaceSplit"))
+    build = partial(imported.words, normalizer=None, pre_tokenizer=_part("WhitespaceSplit"))
     special = {token: id_ for id_, token in enumerate(SPECIAL_TOKENS)}
     return Vocabulary("The ids", [str(id_) for id_ in range(rows)], special, build)
 
@@ -120,7 +120,7 @@ def _from_json(path: Path, text: str) -> Vocabulary:
     words = sorted(ids, key=ids.get)
     if sorted(ids.values()) != list(range(len(ids))):
         raise DataError(f"{path} numbers its {len(ids)} tokens with gaps, so they cannot be rows of a table.")
-    if part := foreign.strange_part(content) or _strange_end(content):
+    if part := imported.strange_part(content) or _strange_end(content):
         raise DataError(
             f"{path} works with {part}, which cannot be taken over; WordLevel and plain BPE can, cut by Whitespace, "
             "ByteLevel and the like."
@@ -131,7 +131,7 @@ def _from_json(path: Path, text: str) -> Vocabulary:
         special[UNKNOWN] = ids[model["unk_token"]]
     cut = {key: content[key] for key in ("normalizer", "pre_tokenizer")}
     words_only = model["type"] == "WordLevel"
-    build = partial(foreign.words, **cut) if words_only else partial(foreign.pieces, model=model, **cut)
+    build = partial(imported.words, **cut) if words_only else partial(imported.pieces, model=model, **cut)
     return Vocabulary(str(path), words, special, build, _surroundings(backend, special))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman import extras
 from dragoman.errors import DataError
+from dragoman.system import optional
 
 WRAPPED = ("model_state_dict", "state_dict", "model")
 """Where training loops put the weights, beside the epoch and the optimizer."""
@@ -91,7 +91,7 @@ def _read_pickle(path: Path) -> Mapping[str, Any]:
 
 def _read_hdf5(path: Path, file: Any) -> dict[str, Any]:
     """The arrays of a Keras file: `path`, or a member of that archive."""
-    h5py = extras.load("h5py", extra="keras", purpose="Reading weights of Keras")
+    h5py = optional.load("h5py", extra="keras", purpose="Reading weights of Keras")
     arrays: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:

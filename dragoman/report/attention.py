@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.data.bitext import normalised
-from dragoman.data.placeholders import mask_pair
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import mask_pair
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
-from dragoman.evaluation import evaluating
+from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import record_attention
 

@@ -14,7 +14,8 @@ from dragoman.config import RunConfig, read_recipe, resolve
 from dragoman.config.data import without_folders
 from dragoman.errors import DataError
 from dragoman.report.summary import duration, last_step
-from dragoman.run_directory import RunDirectory, read_metrics
+from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, kw_only=True)

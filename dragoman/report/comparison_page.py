@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from dragoman.checkpoint import write_file
 from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table_rows
 from dragoman.report.page import document
 from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
 from dragoman.report.pictures.style import line_style
+from dragoman.storage.atomic import write_file
 
 
 def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:

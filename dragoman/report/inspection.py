@@ -7,16 +7,16 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.config import DecodingConfig
-from dragoman.data.bitext import normalised
-from dragoman.data.placeholders import mask, mask_pair, restored
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import mask, mask_pair, restored
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
 from dragoman.report.attention import Axis, Maps, WordAttention, read
-from dragoman.report.beam import SearchRecorder, SearchTree
+from dragoman.report.search_tree import SearchRecorder, SearchTree
+from dragoman.storage.model_directory import ModelDirectory
 
 MOST_TOKENS = 512
 """Of a text, end of sentence included: all maps of a base model then take 150 MB."""

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from dragoman import __version__
-from dragoman.checkpoint import write_file
 from dragoman.report.attention import WordAttention
 from dragoman.report.pictures import PANELS, plot_attention, plot_curves, to_svg
 from dragoman.report.summary import SCORES, RunSummary
+from dragoman.storage.atomic import write_file
 
 SHOWN_VALIDATIONS = 5
 

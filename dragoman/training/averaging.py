@@ -2,14 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-
-from dragoman.checkpoint import Checkpoints, ModelDirectory, copy_weights, new_folder
-from dragoman.errors import DataError
-from dragoman.run_directory import RunDirectory, refuse_to_overwrite
 
 
 def average_weights(models: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -58,19 +53,3 @@ class MovingAverage:
             weight.data, self.weights[name] = self.weights[name], weight.data
 
 
-def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:
-    """Write a model whose weights are the mean of the last snapshots of a run; returns their steps."""
-    refuse_to_overwrite(output)
-    snapshots = Checkpoints(RunDirectory(directory).snapshots, warn=lambda _: None)
-    steps = snapshots.steps()[-last:]
-    if len(steps) < 2:
-        raise DataError(
-            f"{snapshots.folder} has {len(steps)} snapshots; an average needs two or more: train longer, or with a "
-            "smaller training.validate_every."
-        )
-    averaged = ModelDirectory.load(directory)
-    weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
-    copy_weights(weights, averaged.model, origin=snapshots.folder)
-    with new_folder(output) as folder:
-        averaged.save(folder)
-    return steps

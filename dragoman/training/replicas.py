@@ -20,7 +20,7 @@ from dragoman.model import Transformer
 from dragoman.model.dropout import Dropout
 from dragoman.model.layers import Embedding
 from dragoman.model.transformer import linear_maps
-from dragoman.workers import WorkerError, Workers, available_workers
+from dragoman.system.processes import WorkerError, Workers, available_workers
 
 Found = TypeVar("Found")
 

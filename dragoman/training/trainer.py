@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import Checkpoints, copy_weights
 from dragoman.config import TrainingConfig
 from dragoman.data.batching import Batch, TokenBatches
-from dragoman.device import choose_precision
 from dragoman.errors import DataError, ResourceError
 from dragoman.model import Transformer
+from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.model_directory import copy_weights
+from dragoman.system.device import choose_precision
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.gradient import GradientSum, random_seed, share_of_loss, sum_gradients
 from dragoman.training.optimizer import build_optimizer, learning_rate, load_moments, moments

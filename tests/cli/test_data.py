@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.grammar import generate
+from dragoman.data.synthetic.grammar import generate
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 
 PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]

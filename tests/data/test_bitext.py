@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DataConfig
-from dragoman.data.bitext import Bitext, default_held_out, held_out_sizes, split
+from dragoman.data.bitext import Bitext
+from dragoman.data.splitting import default_held_out, held_out_sizes, split
 from dragoman.errors import DataError, UsageError
 
 PAIRS = [("Go.", "Va !"), ("Run!", "Cours\u202f!"), ("I see.", "Je vois.")]

@@ -11,7 +11,7 @@ import pytest
 from dragoman.config import DataConfig
 from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError
-from tests.data.files import write
+from tests.data.readers.files import write
 
 GOOD = [("One.", "Un."), ("Two.", "Deux.")]
 

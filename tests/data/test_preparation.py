@@ -9,12 +9,13 @@ import pytest
 
 from dragoman.config import DataConfig, RunConfig, resolve
 from dragoman.data import preparation
-from dragoman.data.bitext import Bitext, copies, folded, open_corpora, share
-from dragoman.data.entries import Pair
-from dragoman.data.grammar import generate
+from dragoman.data.bitext import Bitext, copies, open_corpora
 from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.readers.types import Pair
+from dragoman.data.synthetic.grammar import generate
+from dragoman.data.text import folded, share
 from dragoman.errors import DataError
-from tests.data.files import write
+from tests.data.readers.files import write
 
 PAIRS = list(generate(211))
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from dragoman.data.placeholders import SLOTS, mask, unmask
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers.placeholders import SLOTS, mask, unmask
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import align, links, pharaoh, word_giving_attention, words
 from dragoman.model import Transformer, TransformerConfig
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelDirectory
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 from tests.decoding.chains import BOS, Chain, agree, chains
 
 WORDS = ["the", "red", "house", "is", "old", "and", "a", "cat", "sees", "two", "dogs"]

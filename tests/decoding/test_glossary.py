@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.glossary import ForbiddenTerms, Glossary, joints, read_glossary, read_terms
 from dragoman.decoding.rules import RuledStepper
 from dragoman.decoding.search import beam_search, greedy_search

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.rules import most_copies
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError

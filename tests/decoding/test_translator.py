@@ -10,16 +10,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.data.batching import cut
-from dragoman.data.placeholders import SLOTS
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.placeholders import SLOTS
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Hypothesis, beam_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 
 PAIRS = [
     ("The dog sleeps.", "Le chien dort."),

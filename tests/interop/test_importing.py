@@ -10,13 +10,14 @@ import tokenizers
 import torch
 from safetensors.torch import load_file
 
-from dragoman import Translator, checkpoint
-from dragoman.checkpoint import ModelDirectory
+from dragoman import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.importing import NEVER, NotebookFiles, import_notebook, reordered
 from dragoman.interop.notebooks import from_notebook
 from dragoman.interop.styles import STYLES
-from dragoman.model_files import check_files
+from dragoman.storage import model_directory
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.validate import check_files
 from tests.interop.notebook_models import Sizes, random_weights
 from tests.interop.notebook_tokenizers import SPECIAL
 from tests.interop.notebooks import SOURCES, TARGETS, NotebookModel, make, save, train, without_tokenizers
@@ -291,7 +292,7 @@ def test_nothing_is_left_behind_by_a_failure(tmp_path, monkeypatch, failure, exi
     notebook = make("prenorm", tmp_path / "notebook")
     if exists:
         (tmp_path / "model").mkdir()
-    monkeypatch.setattr(checkpoint, "save_weights", fail)
+    monkeypatch.setattr(model_directory, "save_weights", fail)
     with pytest.raises(type(failure)):
         import_notebook(notebook.files, tmp_path / "model", note=silent)
     left = {"notebook", "model"} if exists else {"notebook"}

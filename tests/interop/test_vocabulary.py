@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizer import EOS_ID, SPECIAL_TOKENS, Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, SPECIAL_TOKENS, Tokenizer
 from dragoman.errors import DataError
 from dragoman.interop.vocabulary import Vocabulary, numbers, read_vocabulary
 from tests.interop.notebook_tokenizers import SPECIAL, bpe, keras_vocabulary, keras_words, word_level

@@ -198,6 +198,6 @@ def test_without_h5py_the_extra_is_named(keras, monkeypatch):
     def refuse(name, **_):
         raise ResourceError(f"{name}: pip install")
 
-    monkeypatch.setattr(module.extras, "load", refuse)
+    monkeypatch.setattr(module.optional, "load", refuse)
     with pytest.raises(ResourceError, match="h5py: pip install"):
         read_weights(keras[0])

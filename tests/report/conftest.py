@@ -2,9 +2,9 @@
 
 import pytest
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.report import inspect_translation
 from dragoman.report.inspection import Inspection
+from dragoman.storage.model_directory import ModelDirectory
 from tests.report.models import SOURCE, TARGET, small_model
 
 

@@ -2,10 +2,10 @@
 
 import torch
 
-from dragoman.checkpoint import ModelDirectory
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 
 SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
 HEADS = 3

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.placeholders import SLOTS
-from dragoman.data.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.placeholders import SLOTS
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import WordAttention, most_reordered, word_attention
 from dragoman.report.attention import Axis

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelDirectory
-from dragoman.data.tokenizer import BOS_ID, EOS_ID
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model.attention import record_attention
 from dragoman.report import inspect_translation
 from dragoman.report.inspection import AXES, MOST_TOKENS, SHOWN_ALTERNATIVES
+from dragoman.storage.model_directory import ModelDirectory
 from tests.report.models import HEADS, LAYERS, SOURCE, TARGET, small_model
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import Checkpoints
 from dragoman.config import TrainingConfig
-from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.data.batching import TokenBatches
+from dragoman.data.token_store import TokenStore
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Outside, Trainer
 
 VOCAB, SPECIAL_IDS = 23, (0, 2, 3)

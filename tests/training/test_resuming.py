@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.checkpoint import Checkpoints
-from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.data.batching import TokenBatches
+from dragoman.data.token_store import TokenStore
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
+from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training import advice
 from dragoman.training import trainer as module
 from dragoman.training.replicas import SHARE

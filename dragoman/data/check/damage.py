@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from dragoman.data.check.places import Block
 from dragoman.data.check.report import Finding, Kind, PartReport, Tallies
-from dragoman.data.cleaning import CONTROL, LOST
+from dragoman.data.filtering import CONTROL, LOST
 
 # Windows-1252 has characters for most bytes from 0x80 to 0x9F, Latin-1 has control characters.
 _BYTE_OF = {chr(byte): byte for byte in range(0x80, 0x100)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.data.check.places import NUM_EXAMPLES, Block, Tally
 from dragoman.data.check.report import Finding, PartReport, Side, severity
-from dragoman.data.languages import close, known_code
+from dragoman.data.readers.language_codes import close, known_code
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.cleaning import normalised
-from dragoman.data.entries import Skipped
+from dragoman.data.readers.types import Skipped
+from dragoman.data.text import normalised
 
 PAIRS_PER_BLOCK = 8_192
 NUM_EXAMPLES = 3

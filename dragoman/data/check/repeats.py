@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from dragoman.config.data import CleaningConfig
-from dragoman.data.bitext import folded
 from dragoman.data.check.places import NUM_EXAMPLES, Block, Tally
 from dragoman.data.check.report import Finding, Part, PartReport, severity
-from dragoman.data.cleaning import HELD_OUT, REPEATED, reason_to_drop
+from dragoman.data.filtering import HELD_OUT, REPEATED, reason_to_drop
+from dragoman.data.text import folded
 
 # Of two million sentences, two have the same 64-bit hash once in ten million runs.
 

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from dragoman.data.bitext import MIN_PAIRS, folded
 from dragoman.data.check.report import Finding, PartReport
+from dragoman.data.splitting import MIN_PAIRS
+from dragoman.data.text import folded
 
 FEW = 10_000
 """Pairs below which training is possible but nothing was ever measured."""

@@ -7,9 +7,9 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.checkpoint import write_file
 from dragoman.errors import UsageError
 from dragoman.report.pictures.style import FIRST, INK
+from dragoman.storage.atomic import write_file
 
 if TYPE_CHECKING:
     from dragoman.report.pictures.picture import Picture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool
 
-from dragoman.data.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
+from dragoman.data.tokenizers.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
 from dragoman.errors import UsageError
 from dragoman.model.attention import causal_mask
 from dragoman.report.pictures.style import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.errors import DataError, UsageError
 from dragoman.report.pictures.style import COLORS, add_colors_below, dress, new_figure
-from dragoman.run_directory import RunDirectory
+from dragoman.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from functools import cache
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.check import Finding, Report, check
-from dragoman.data.grammar import generate
+from dragoman.data.synthetic.grammar import generate
 
 Pairs = list[tuple[str, str]]
 ENGLISH_FRENCH = ("en", "fr")

@@ -17,7 +17,7 @@ from dragoman.data.check.languages import (
 )
 from dragoman.data.check.places import Block
 from dragoman.data.check.report import Finding, PartReport, Side
-from dragoman.data.languages import close, known_code
+from dragoman.data.readers.language_codes import close, known_code
 from tests.data.check.corpora import Pairs, bitext, clean, german, lines, only
 
 RUSSIAN = "Старая женщина со вчерашнего дня сидит перед вокзалом и ждёт поезда."

@@ -10,9 +10,9 @@ from dragoman.config.data import CleaningConfig, CorpusConfig
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
 from dragoman.data.check import check, places
 from dragoman.data.check.places import Places
-from dragoman.data.entries import Skipped
+from dragoman.data.readers.types import Skipped
 from tests.data.check.corpora import bitext, clean, only
-from tests.data.files import PACK, write
+from tests.data.readers.files import PACK, write
 
 PAIRS = [("House one.", "Maison un."), ("House two.", "Maison deux."), ("House three.", "Maison trois.")]
 

@@ -5,10 +5,11 @@ import random
 import pytest
 
 from dragoman.config.data import CleaningConfig
-from dragoman.data.bitext import CleanedBitext, Corpus, folded
+from dragoman.data.bitext import CleanedBitext, Corpus
 from dragoman.data.check import check, places
 from dragoman.data.check.repeats import Repeats, overlaps, remaining
 from dragoman.data.check.report import PartReport, Side
+from dragoman.data.text import folded
 from tests.data.check.corpora import Pairs, bitext, lines, only
 
 

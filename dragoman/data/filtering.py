@@ -1,0 +1,94 @@
+"""What is left out of training, and why: rules that a pair breaks on its own, and pairs that came before."""
+
+import re
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+
+from dragoman.config.data import CleaningConfig
+from dragoman.data.readers.types import Pair
+
+# Line and paragraph ends inside a sentence are odd, but no damage; \t and \r come from tables and Windows.
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+LOST = "\N{REPLACEMENT CHARACTER}"
+HELD_OUT, REPEATED = "source is in held-out data", "repeats another pair"
+"""Reasons that do not follow from a pair alone."""
+SLACK = 10
+"""Characters added to the shorter side: "Go." may be said in many ways."""
+
+
+@dataclass(frozen=True)
+class CleaningReport:
+    """What one pass did: how many pairs it read, and how many it dropped for which reason."""
+
+    read: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    weighted: int = 0
+    """Those that came out, each counted as often as the weight of its corpus says."""
+
+    @property
+    def kept(self) -> int:
+        """Pairs that came out."""
+        return self.read - self.dropped.total()
+
+
+
+
+def reason_to_drop(source: str, target: str, rules: CleaningConfig | None) -> str | None:
+    """Why a normalised pair is not learnt from, or None; without `rules`, only an empty side is a reason."""
+    if not source or not target:
+        return "target is empty" if source else "source is empty"
+    if rules is None:
+        return None
+    if _is_damaged(source) or _is_damaged(target):
+        return "damaged characters (control characters, U+FFFD)"
+    shorter, longer = sorted((len(source), len(target)))
+    if rules.max_characters is not None and longer > rules.max_characters:
+        return f"a side is longer than {rules.max_characters:,} characters"
+    if rules.max_ratio is not None and longer > rules.max_ratio * (shorter + SLACK):
+        return f"one side is more than {rules.max_ratio:g} times as long as the other"
+    if rules.max_copied is not None and longer > rules.max_copied and source == target:
+        return "both sides are the same text"
+    return None
+
+
+def _is_damaged(text: str) -> bool:
+    # Most text is printable, which is seen much faster than a pattern is searched.
+    return LOST in text or (not text.isprintable() and CONTROL.search(text) is not None)
+
+
+class Seen:
+    """Which pairs or sentences came before, by 64-bit hashes: 8 bytes for each of a large number, and no text.
+
+    Of two million, two different ones have the same hash once in ten million runs.
+    """
+
+    RECENT = 1 << 19
+    """Hashes that are kept in a set before they are sorted in with the others."""
+
+    def __init__(self):
+        self._recent: set[int] = set()
+        # Reading an item of a memoryview is several times faster than of an array.
+        self._sorted = memoryview(array("q"))
+
+    def add(self, text: Pair | str) -> bool:
+        """Whether it is new."""
+        hashed = hash(text)
+        if hashed in self._recent or self._is_sorted_in(hashed):
+            return False
+        self._recent.add(hashed)
+        if len(self._recent) == self.RECENT:
+            self._sort_in()
+        return True
+
+    def _sort_in(self) -> None:
+        import numpy as np  # which takes longer to load than most corpora to read
+
+        recent = np.fromiter(self._recent, np.int64, len(self._recent))
+        self._sorted = memoryview(np.sort(np.concatenate([np.asarray(self._sorted), recent])))
+        self._recent.clear()
+
+    def _is_sorted_in(self, hashed: int) -> bool:
+        place = bisect_left(self._sorted, hashed)
+        return place < len(self._sorted) and self._sorted[place] == hashed

@@ -1,0 +1,158 @@
+"""Lines of text in and out: UTF-8, split at LF only, plain or packed, from a file or stdin, to a file or stdout."""
+
+import codecs
+import gzip
+import lzma
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from io import BufferedIOBase
+from pathlib import Path
+from types import ModuleType
+from typing import TextIO
+
+from dragoman.errors import DataError, UsageError
+from dragoman.system.optional import load
+
+PACKED = (".gz", ".xz", ".zst")
+MAX_LINE = 1 << 24
+"""Bytes; a longer line is no line of text, and would fill the memory."""
+
+
+def open_input(path: Path | None) -> BufferedIOBase:
+    """A file, unpacked if its name ends in `.gz`, `.xz` or `.zst`, or stdin for None. Raises `DataError`."""
+    if path is None:
+        if sys.stdin.isatty():
+            print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
+        return sys.stdin.buffer
+    try:
+        return _open_unpacked(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
+
+
+def _open_unpacked(path: Path) -> BufferedIOBase:
+    if path.suffix == ".gz":
+        return gzip.open(path)
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    return _zstd().open(path) if path.suffix == ".zst" else path.open("rb")
+
+
+def unpacked_name(path: Path) -> str:
+    """The name of a file without `.gz`, `.xz` or `.zst`."""
+    return path.stem if path.suffix in PACKED else path.name
+
+
+def open_output(path: Path | None) -> TextIO:
+    """A file to write, or stdout for None; closing it is the caller's."""
+    if path is None:
+        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    check_output(path)
+    try:
+        return open(path, "w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+
+
+def check_input(path: Path | None) -> None:
+    """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
+    if path is not None:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            return  # a pipe gives what it has only once
+        with open_input(path) as stream:
+            next(read_lines(stream, str(path)), None)
+    elif sys.stdin is None:
+        raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
+
+
+def check_output(path: Path, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or is one of those that are `read` meanwhile."""
+    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    why = None
+    if path.is_dir():
+        why = "it is a folder"
+    elif not path.parent.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = "you may not write there"
+    if why:
+        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+
+
+def read_lines(stream: BufferedIOBase, name: str, *, replace: bool = False, remedy: str = "") -> Iterator[str]:
+    """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number.
+
+    With `replace`, bytes that are not UTF-8 become U+FFFD; without, the sentence that refuses them ends with `remedy`.
+    """
+    number, errors = 0, "replace" if replace else "strict"
+    try:
+        _refuse_utf16(stream.peek(1024), name)
+        while raw := stream.readline(MAX_LINE):
+            number += 1
+            if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+                raise DataError(
+                    f"{name}, line {number} is longer than {MAX_LINE >> 20} MiB; give text with one sentence or pair "
+                    "on each line."
+                )
+            content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
+            f"position {error.start + 1}); save or convert the file as UTF-8{remedy}."
+        ) from None
+    except unpacking_errors() as error:
+        raise DataError(
+            f"{name} cannot be read after line {number}: {error}; check that the file is whole "
+            "and that you may read it."
+        ) from None
+
+
+def read_file(path: Path, *, replace: bool = False) -> Iterator[str]:
+    """The lines of a file of sentence pairs, which must have some."""
+    line, remedy = None, ", or leave such pairs out with data.replace_bad_bytes=true"
+    with open_input(path) as stream:
+        for line in read_lines(stream, str(path), replace=replace, remedy=remedy):
+            yield line
+    if line is None:
+        raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")
+
+
+def unpacking_errors() -> tuple[type[Exception], ...]:
+    """What reading a file may raise that is damaged or cut short."""
+    zstd = [_zstd().ZstdError] if {"backports.zstd", "compression.zstd"} & sys.modules.keys() else []
+    return OSError, EOFError, zlib.error, lzma.LZMAError, *zstd
+
+
+def one_line(text: str) -> str:
+    """Text with each line break, and the spaces around it, as one space: N lines in must stay N lines out."""
+    return _LINE_BREAK.sub(" ", text) if "\n" in text else text
+
+
+def well_formed(text: str) -> str:
+    """Text that can be written: what JSON may hold of half a character becomes U+FFFD."""
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+_LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _zstd() -> ModuleType:
+    if sys.version_info >= (3, 14):
+        return load("compression.zstd", extra="formats", purpose="Reading .zst files")
+    # The same code for older Pythons. The package `zstandard` takes a file that breaks off for a whole one.
+    return load("backports.zstd", extra="formats", purpose="Reading .zst files")
+
+
+def _refuse_utf16(head: bytes, name: str) -> None:
+    # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
+        raise DataError(
+            f"{name}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
+            "for example with `iconv -f UTF-16 -t UTF-8`."
+        )

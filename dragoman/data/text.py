@@ -1,0 +1,34 @@
+"""Normal forms and hashes of sentences: what a model is given, and which sentences count as the same."""
+
+import hashlib
+import unicodedata
+
+from dragoman.data.readers.types import Pair
+
+
+def normalised(text: str) -> str:
+    """What a model is trained on and given: NFC, without surrounding whitespace."""
+    return unicodedata.normalize("NFC", text.strip())
+
+
+def share(pair: Pair, purpose: str) -> float:
+    """A number from 0 to 1 that follows from the pair; those of different purposes are independent."""
+    return int.from_bytes(text_hash("\t".join(pair), purpose.encode())) / 2**64
+
+
+def whole(pair: Pair, by: str) -> str:
+    """What a split leaves together: the source sentence, or the line."""
+    return folded(pair[0]) if by == "sentence" else "\t".join(pair)
+
+
+def folded(source: str) -> str:
+    """What tells source sentences apart when pairs are held out: case, spacing and normalisation do not."""
+    return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
+
+
+def sentence_hash(source: str) -> bytes:
+    return text_hash(folded(source))
+
+
+def text_hash(text: str, key: bytes = b"") -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).digest()

@@ -1,0 +1,268 @@
+"""Text to token ids and back, trained per corpus: byte-level BPE, a unigram model of pieces, words or characters.
+
+No text can produce a special token: "</s>" typed by a user is four characters. Of all kinds but `word`, every string
+has ids, no string is unknown, and decoding gives back what was encoded.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+import tokenizers
+from tokenizers import AddedToken, Encoding
+
+from dragoman.data.readers.text_io import well_formed
+from dragoman.data.tokenizers import algorithms, imported
+from dragoman.data.tokenizers.algorithms import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIAL_TOKENS,
+    STANDARDISATIONS,
+    UNK_ID,
+    min_vocab_size,
+)
+from dragoman.data.tokenizers.byte_level import BYTES, readable, to_bytes
+from dragoman.data.tokenizers.placeholders import SLOTS
+from dragoman.errors import DataError, UsageError
+
+__all__ = ["BOS_ID", "EOS_ID", "MIN_VOCAB_SIZE", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "Tokenizer"]
+
+MIN_VOCAB_SIZE = min_vocab_size("bpe")
+
+
+class Tokenizer:
+    """A trained vocabulary. `decode(encode(text)) == text`, spaces and control characters included.
+
+    There are exceptions: a lone surrogate, which is no character, becomes U+FFFD; the kind `word` gives back the text
+    as it standardises it, with "<unk>" for words that it does not know; and a notebook's tokenizer
+    (`dragoman.data.tokenizers.imported`) does what it did there.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        # Not part of the JSON, so it has to be set again on everything that was loaded.
+        backend.encode_special_tokens = True
+        self._backend = backend
+        self._spelled_in_bytes = backend.decoder is not None
+        added = backend.get_added_tokens_decoder()
+        self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID}
+
+    def __reduce__(self) -> tuple:
+        return _from_json, (self.to_json(),)
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        vocab_size: int,
+        kind: str = "bpe",
+        standardisation: str | None = None,
+        min_frequency: int | None = None,
+        symbols: Sequence[str] = (),
+    ) -> "Tokenizer":
+        """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
+
+        Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
+        `standardisation` says, see `dragoman.data.tokenizers.algorithms`, and knows those that occur `min_frequency` times or more.
+        """
+        smallest = min_vocab_size(kind) + len(symbols)
+        if vocab_size < smallest:
+            raise UsageError(
+                f"A vocabulary of {vocab_size} is too small: the special tokens and "
+                f"{'a word' if kind == 'word' else 'the 256 bytes'}{' and the symbols' if symbols else ''} are "
+                f"{smallest} already; set a larger `vocab_size`."
+            )
+        texts = map(well_formed, texts)
+        if symbols:
+            # What stands between symbols is a text of its own, in training as in encoding.
+            between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
+            texts = (part for text in texts for part in between.split(text))
+        if kind == "word":
+            standardisation = standardisation or STANDARDISATIONS[0]
+        size = vocab_size - len(symbols)
+        backend = algorithms.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
+        for symbol in symbols:
+            if backend.token_to_id(symbol) is not None:
+                raise UsageError(
+                    f"`tokenizer.symbols` has {symbol!r}, which is a token of ordinary text as well; choose a longer "
+                    f"one, such as '<{symbol.strip('<>')}>'."
+                )
+            backend.add_tokens([AddedToken(symbol, normalized=False)])
+        return cls(backend)
+
+    @cached_property
+    def kind(self) -> str:
+        """One of `dragoman.data.tokenizers.algorithms.KINDS`."""
+        return self._identified()
+
+    def _identified(self) -> str | None:
+        own = algorithms.identify(self._backend)
+        return own[0] if own else imported.identify(self._backend)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special ones and symbols included; ids are below it."""
+        return self._backend.get_vocab_size()
+
+    @property
+    def symbols(self) -> list[str]:
+        """The symbols that the user defined."""
+        return [symbol for symbol in self._symbols.values() if symbol not in SLOTS]
+
+    @property
+    def placeholders(self) -> bool:
+        """Whether texts are masked (see `dragoman.data.tokenizers.placeholders`) before they are encoded."""
+        return set(SLOTS) <= set(self._symbols.values())
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without special tokens but for those that an imported tokenizer puts around a source."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text, as `encode` gives them, on all cores."""
+        encodings = self._backend.encode_batch_fast([well_formed(text) for text in texts])
+        return [encoding.ids for encoding in encodings]
+
+    def encodings(self, texts: Iterable[str]) -> list[Encoding]:
+        """Of each text the `ids`, and in `word_ids` which word each token is of; no token is ever of two words."""
+        # The fast way does not tell words apart.
+        return self._backend.encode_batch([well_formed(text) for text in texts], add_special_tokens=False)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
+        return self.decode_batch([ids])[0]
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of ids, as `decode` gives it, on all cores."""
+        if not self._symbols:
+            return self._backend.decode_batch(batch, skip_special_tokens=True)
+        # Each run between symbols was encoded as a text of its own.
+        parts = [list(self._parts(ids)) for ids in batch]
+        runs = [part for sentence in parts for part in sentence if not isinstance(part, str)]
+        texts = iter(self._backend.decode_batch(runs, skip_special_tokens=True))
+        glue = " " if self.kind == "word" else ""
+        return [
+            glue.join(filter(None, (part if isinstance(part, str) else next(texts) for part in sentence)))
+            for sentence in parts
+        ]
+
+    def _parts(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
+        for symbol, run in groupby(ids, self._symbols.get):
+            if symbol is None:
+                yield list(run)
+            else:
+                yield from (symbol for _ in run)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """One readable piece per id, for pictures.
+
+        A space is "▁"; a byte that is only part of a character is "<C3>"; a character without a
+        picture is "<U+000A>"; a special token or a symbol is itself, a slot for a placeholder "<ph1>".
+        """
+        return [self._readable_tokens[id_] for id_ in ids]
+
+    @cached_property
+    def _readable_tokens(self) -> list[str]:
+        slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
+        symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
+        whole = dict(enumerate(SPECIAL_TOKENS)) | symbols
+        return [whole.get(id_) or readable(self._said(id_)) for id_ in range(self.vocab_size)]
+
+    def _said(self, id_: int) -> bytes:
+        """What a token that is neither special nor a symbol adds to a text."""
+        token = self._backend.id_to_token(id_)
+        return to_bytes(token) if self._spelled_in_bytes else f" {token}".encode()
+
+    def said(self, ids: Iterable[int]) -> list[bytes]:
+        """What each token adds to the text that `decode` gives."""
+        found: list[bytes] = []
+        apart = self.kind == "word" or not self._spelled_in_bytes
+        # Each run between symbols was encoded behind a space that is none of the text; characters alone were not.
+        begins = strips = not apart and self.kind != "char"
+        for id_ in ids:
+            whole = self._symbols.get(id_) or (self.decode([id_]) if id_ <= EOS_ID else None)
+            if whole is None:
+                said = self._said(id_)
+                found.append(said.removeprefix(b" ") if begins else said)
+                begins = False
+            elif whole:
+                found.append(b" " * apart + whole.encode())
+                begins = strips
+            else:
+                found.append(b"")
+        return found
+
+    def words(self, ids: Iterable[int]) -> list[list[int]]:
+        """Groups positions in `ids` into words as white space separates them, marks included.
+
+        A special token or a symbol is a group of its own. Scripts without spaces have one group per sentence.
+        """
+        groups: list[list[int]] = []
+        joins = False
+        for position, id_ in enumerate(ids):
+            alone = id_ <= EOS_ID or id_ in self._symbols
+            if joins and not alone and not self._said(id_)[:1].isspace():
+                groups[-1].append(position)
+            else:
+                groups.append([position])
+            joins = not alone
+        return groups
+
+    def spelling(self, ids: Iterable[int]) -> str:
+        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
+        return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._symbols)
+
+    def to_json(self) -> str:
+        """The tokenizer as JSON of the `tokenizers` library."""
+        return self._backend.to_str()
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_json` to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Reads what `save` wrote, perhaps by strangers: any other file is a `DataError`."""
+        try:
+            tokenizer = _from_json(Path(path).read_text(encoding="utf-8"))
+            fault = tokenizer.fault()
+        except OSError as error:
+            fault = f"cannot be read: {error.strerror}"
+        # The library has no error class of its own: it raises `Exception`.
+        except Exception as error:
+            fault = f"is no tokenizer: {error}"
+        if fault:
+            raise DataError(f"{path} {fault}; copy it again from the model that it belongs to.")
+        return tokenizer
+
+    def fault(self) -> str | None:
+        """What in a backend that others made breaks the promises of this class; None: nothing."""
+        if not imported.surroundings_are_known(self._backend):
+            return "cuts or pads every text, or puts something around it"
+        if (kind := self._identified()) is None:
+            return f"is of no kind that this version knows ({', '.join(algorithms.KINDS)})"
+        vocab = self._backend.get_vocab(with_added_tokens=True)
+        added = self._backend.get_added_tokens_decoder()
+        words = kind == "word"
+        special = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (words and id_ == UNK_ID)}
+        if {id_: token.content for id_, token in added.items() if token.special} != special or (
+            vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID
+        ):
+            return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
+        if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in added.values()):
+            return "has symbols that do not stand for themselves alone"
+        if sorted(vocab.values()) != list(range(len(vocab))):
+            return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
+        spelled_in = {*"".join(vocab.keys() - {*SPECIAL_TOKENS, *self._symbols.values()})}
+        reads_all = algorithms.identify(self._backend) is not None and not words
+        misspelled = self._spelled_in_bytes and not spelled_in <= BYTES.keys()
+        if misspelled or (reads_all and not BYTES.keys() <= vocab.keys()):
+            return "does not spell its tokens in the 256 bytes"
+        return None
+
+
+def _from_json(text: str) -> Tokenizer:
+    return Tokenizer(tokenizers.Tokenizer.from_str(text))

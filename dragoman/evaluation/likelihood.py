@@ -1,0 +1,89 @@
+"""How well a model predicts given references: perplexity and token accuracy."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from dragoman.data.batching import Batch, cut, padded
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import MaskedPairs
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.decoding.ensemble import predictions
+from dragoman.errors import DataError
+from dragoman.model import Transformer
+
+
+@dataclass(frozen=True)
+class TokenStatistics:
+    """How well a model predicts the reference, token by token, given its true beginning."""
+
+    perplexity: float
+    """exp of the mean cross-entropy per token, without label smoothing."""
+    token_accuracy: float
+    """Share, from 0 to 1, of tokens that the model held for the likeliest."""
+    num_tokens: int
+    """Target tokens and ends of sentence; padding does not count."""
+
+
+@torch.inference_mode()
+def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) -> TokenStatistics:
+    """Perplexity and accuracy of the next token, by the mean of the models' probabilities, on their device.
+
+    Of a reference that is longer than the positions that a model has learned, what fits counts. Raises `DataError` if
+    there is no token to predict.
+    """
+    device = next(models[0].parameters()).device
+    learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
+    longest = min(learned, default=None)
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    correct = torch.zeros((), dtype=torch.int64, device=device)
+    num_tokens = 0
+    with ExitStack() as switched:
+        for model in models:
+            switched.enter_context(evaluating(model))
+        for batch in batches:
+            batch = batch.to(device)
+            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
+            num_tokens += len(found.log_probs)
+            total += found.log_probs.double().sum()
+            correct += found.likeliest.sum()
+    if not num_tokens:
+        raise DataError("There is no token to predict; give at least one sentence pair.")
+    perplexity = (-total / num_tokens).exp()  # of a tensor: too large a mean gives inf, no error
+    return TokenStatistics(float(perplexity), int(correct) / num_tokens, num_tokens)
+
+
+def reference_batches(
+    pairs: Sequence[tuple[str, str]],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    *,
+    max_tokens: int = 4096,
+) -> Iterator[Batch]:
+    """Sentence pairs as batches of similar lengths.
+
+    A batch has at most `max_tokens` tokens with padding on either side, or is a single pair.
+    """
+    if source_tokenizer.placeholders:
+        pairs = list(MaskedPairs(pairs, source_tokenizer.symbols))
+    sources = source_tokenizer.encode_batch(normalised(source) for source, _ in pairs)
+    targets = target_tokenizer.encode_batch(normalised(target) for _, target in pairs)
+    for rows in cut([max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens):
+        source = padded([sources[i] for i in rows], PAD_ID, end=EOS_ID)
+        target = padded([targets[i] for i in rows], PAD_ID, begin=BOS_ID, end=EOS_ID)
+        # A short row is given its end of sentence too; what follows it is padding, not counted.
+        yield Batch(source, target[:, :-1], target[:, 1:])
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switches dropout off inside the `with` block, and back to how it was after it."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)

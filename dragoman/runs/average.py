@@ -1,0 +1,28 @@
+"""A model averaged from the last snapshots of a run."""
+
+from pathlib import Path
+
+from dragoman.errors import DataError
+from dragoman.storage.atomic import new_folder
+from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.model_directory import ModelDirectory, copy_weights
+from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+from dragoman.training.averaging import average_weights
+
+
+def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:
+    """Write a model whose weights are the mean of the last snapshots of a run; returns their steps."""
+    refuse_to_overwrite(output)
+    snapshots = Checkpoints(RunDirectory(directory).snapshots, warn=lambda _: None)
+    steps = snapshots.steps()[-last:]
+    if len(steps) < 2:
+        raise DataError(
+            f"{snapshots.folder} has {len(steps)} snapshots; an average needs two or more: train longer, or with a "
+            "smaller training.validate_every."
+        )
+    averaged = ModelDirectory.load(directory)
+    weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
+    copy_weights(weights, averaged.model, origin=snapshots.folder)
+    with new_folder(output) as folder:
+        averaged.save(folder)
+    return steps

@@ -1,0 +1,46 @@
+"""The first minute: train on the built-in grammar, score what was held out, translate what was never seen."""
+
+from pathlib import Path
+
+from rich.table import Table
+
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.runs.plan import configure
+from dragoman.runs.train import start_run
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.terminal import Display, command, results_table
+
+SENTENCES = 6
+"""Held-out sentences to show with their translations."""
+
+
+def run_demo(directory: Path, *, display: Display) -> Evaluation:
+    """Train the recipe `demo` into `directory` and show what it can do; returns its scores on held-out sentences."""
+    display.note(
+        "A translator from English to French, trained on sentences that a small grammar makes up.\n"
+        "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
+    )
+    config, bitext = configure(["builtin:grammar"], recipe="demo", settings=[])
+    evaluation = start_run(bitext, config, directory, display=display)
+    display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
+    return evaluation
+
+
+def next_steps(directory: Path) -> str:
+    """Where the model is, and what can be done with it."""
+    return (
+        f"The model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
+        "What to type next:\n"
+        f"  {command('translate', str(directory), 'The little girl does not like the old green umbrella.')}\n"
+        f"  {command('evaluate', str(directory), 'builtin:grammar:500:test')}\n"
+        f"  {command('train', 'YOUR-PAIRS.tsv')}"
+    )
+
+
+def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:
+    rows = [
+        (source, translation, "" if translation == reference else f"reference: {reference}")
+        for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
+        if 6 <= len(source.split()) <= 12
+    ]
+    return results_table("Sentences it has never seen", rows[:SENTENCES], text=True)

@@ -1,0 +1,77 @@
+"""The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
+
+import json
+from dataclasses import replace
+
+from dragoman.config import RunConfig
+from dragoman.data.preparation import PreparedData
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.evaluation.metrics import scores_by_source
+from dragoman.evaluation.scoring import evaluate_pairs
+from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
+from dragoman.storage.atomic import write_file
+from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.device import machine
+from dragoman.system.processes import available_workers
+from dragoman.terminal import Display
+
+SHOWN_TESTS = 20
+
+
+def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: Display) -> Evaluation:
+    """Score the kept model on the test pairs, and write its card and its report."""
+    with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
+        evaluation = evaluate_pairs(
+            directory.path,
+            data.test_pairs,
+            search=config.decoding,
+            precision=config.training.precision,
+            workers=available_workers(),
+        )
+    if data.about.leaked:
+        references = [target for _, target in data.test_pairs]
+        by_source = scores_by_source(evaluation.translations, references, data.about.leaked)
+        evaluation = replace(evaluation, by_source=by_source)
+    write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
+    with display.status("Writing the report"):
+        kept = ModelDirectory.load(directory.path)
+        summary = _summary(directory, config, data, kept, evaluation)
+        write_report(directory.path, summary)
+        write_file(directory.path / "README.md", model_card(summary).encode())
+    return evaluation
+
+
+def _summary(
+    directory: RunDirectory,
+    config: RunConfig,
+    data: PreparedData,
+    kept: ModelDirectory,
+    evaluation: Evaluation,
+) -> RunSummary:
+    tokenizers = kept.source_tokenizer, kept.target_tokenizer
+    samples = [
+        {"source": source, "reference": reference, "translation": translation}
+        for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
+    ]
+    # Which sentence of the first hundred shows the reordering of words best?
+    shown = [s for s in samples[:100] if s["translation"]]
+    maps = (word_attention(kept.model, *tokenizers, s["source"], s["translation"]) for s in shown)
+    return RunSummary(
+        source_language=kept.source_language,
+        target_language=kept.target_language,
+        config=config,
+        model=kept.model.config,
+        num_weights=sum(parameter.numel() for parameter in kept.model.parameters()),
+        machine=machine(),
+        pairs={
+            "train": data.about.train_pairs,
+            "valid": len(data.valid_pairs),
+            "test": len(data.test_pairs),
+        },
+        metrics=read_metrics(directory.metrics),
+        evaluation=evaluation.to_dict(),
+        samples=samples[:SHOWN_TESTS],
+        attention=most_reordered(maps),
+    )

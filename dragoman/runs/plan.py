@@ -1,0 +1,104 @@
+"""What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
+
+from pathlib import Path
+
+from dragoman.config import DataConfig, RunConfig, read_recipe, resolve
+from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
+from dragoman.data.splitting import default_held_out, held_out_sizes
+from dragoman.data.synthetic.builtin import settings_for
+from dragoman.errors import DataError, UsageError
+from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.optional import require
+
+FEW, MANY = 200_000, 2_000_000
+
+
+def choose_size(num_pairs: int, *, gpu: bool) -> str:
+    """The largest size that this many pairs can fill, and this machine can train in hours."""
+    if num_pairs < FEW:
+        return "tiny"
+    if num_pairs < MANY or not gpu:
+        return "small"
+    return "base"
+
+
+def choose_vocab_size(num_pairs: int, kind: str) -> int:
+    """Fewer pairs show fewer words often enough to learn them whole; what is not in a vocabulary of words is lost."""
+    sizes = (20_000, 50_000, 50_000) if kind == "word" else (8_000, 16_000, 32_000)
+    return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
+
+
+def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
+    """The section `data` of a run; one or two files in `paths` come before those that recipe and settings name."""
+    data = _resolved(recipe or "tiny", settings).data
+    if paths:
+        data.corpora, (data.source, data.target) = [], [*paths, None][:2]
+    elif not data.source and not data.corpora:
+        raise UsageError(
+            "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
+        )
+    return data
+
+
+def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
+    """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
+    # A wrong key, or a library that is missing, is found before a large corpus is read.
+    wanted = _resolved(recipe or "tiny", settings)
+    _require_libraries(wanted)
+    data = choose_data(paths, recipe=recipe, settings=settings)
+    bitext = open_corpora(data)
+    open_held_out(data, bitext.languages)
+    if wanted.tokenizer.pairs:
+        Bitext.open(*wanted.tokenizer.pairs, languages=bitext.languages)
+    num_pairs = sum(1 for _ in bitext)
+    recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
+    config = resolve(read_recipe(recipe), [*settings_for(data.source), *settings])
+    config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
+    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
+    if not (config.data.valid and config.data.test):
+        config.data.held_out = held_out_sizes(bitext, config.data) or (default_held_out(num_pairs),) * 2
+    return config, bitext
+
+
+def reconfigure(path: Path, settings: list[str]) -> RunConfig:
+    """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
+    directory = RunDirectory(path)
+    if not directory.config.is_file():
+        where = "" if path.exists() else f" --output {path}"
+        raise UsageError(f"{path} holds no run to go on with; start one with `dragoman train DATA{where}`.")
+    directory.refuse_if_locked()
+    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
+        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
+    config = _resolved(str(directory.config), settings)
+    _require_libraries(config)
+    if not (directory.data / "about.json").is_file():
+        raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
+    latest = read_metrics(directory.metrics)[-1:]
+    if not settings and latest and latest[0]["event"] == "end":
+        raise UsageError(
+            f"The run in {path} is finished, after {latest[0]['reason']}; to train on, give a higher limit: "
+            "--max-minutes, training.max_steps, training.max_epochs or training.patience."
+        )
+    return config
+
+
+def _resolved(recipe: str, settings: list[str]) -> RunConfig:
+    """The recipe with the settings; a mistake in the recipe itself names it."""
+    tree = read_recipe(recipe)
+    try:
+        resolve(tree, [])
+    except UsageError as error:
+        raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
+    return resolve(tree, settings)
+
+
+def _require_libraries(config: RunConfig) -> None:
+    if config.training.tensorboard:
+        require("tensorboard", extra="tensorboard", purpose="training.tensorboard=true")
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,196 @@
+"""A training run: sentence pairs in, a model directory out. Prepares, trains; then comes `conclusion`."""
+
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from dragoman.config import RunConfig, TrainingConfig
+from dragoman.data.bitext import CleanedBitext
+from dragoman.data.check import training_warnings
+from dragoman.data.preparation import PreparedData, prepare
+from dragoman.decoding.translator import Translator
+from dragoman.errors import Interrupted
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.evaluation.metrics import score
+from dragoman.model import Transformer
+from dragoman.runs.finish import conclude
+from dragoman.runs.plan import reconfigure
+from dragoman.runs.tensorboard import EventFile
+from dragoman.storage.atomic import write_file
+from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.metrics_log import MetricsFile, read_metrics
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
+from dragoman.terminal import Display, command
+from dragoman.terminal.remaining import Limits
+from dragoman.terminal.training import TrainingView
+from dragoman.training.progress import Progress
+from dragoman.training.stability import account
+from dragoman.training.trainer import INTERRUPTED, Outside, Trainer
+
+SHOWN_SAMPLES = 3
+
+
+def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
+    """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
+    directory = RunDirectory(path)
+    directory.refuse_if_used()
+    with directory.locked():
+        directory.clear()
+        directory.data.mkdir(parents=True)
+        with display.status("Splitting, training the tokenizer, writing token ids"):
+            prepare(bitext, config, directory.data)
+        # Written last: a directory with a config is one that can be resumed.
+        write_file(directory.config, config.to_yaml().encode())
+        return _train(directory, config, display)
+
+
+def resume_run(path: Path, settings: list[str], *, display: Display) -> Evaluation:
+    """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
+    config, directory = reconfigure(path, settings), RunDirectory(path)
+    with directory.locked():
+        return _train(directory, config, display)
+
+
+def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Evaluation:
+    limit_kernel_caches(32)
+    data = PreparedData.open(directory.data, config)
+    torch.manual_seed(config.seed)
+    model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
+    _announce(display, config, data, model)
+    go_on = f"Go on with:  {command('train', '--resume', str(directory.path))}"
+    try:
+        progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
+        if reason.startswith(INTERRUPTED):
+            what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
+            raise Interrupted(signal_number, f"Stopped {what}. {go_on}")
+        display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
+        if troubles := account(progress):
+            display.warn(troubles)
+        evaluation = conclude(directory, config, data, display)
+        with MetricsFile(directory.metrics) as metrics, suppress(OSError):  # no reason to lose the scores
+            metrics.write("end", {"step": progress.step, "reason": reason})
+        return evaluation
+    except KeyboardInterrupt:
+        raise Interrupted(signal.SIGINT, f"Stopped at once; the last checkpoint is safe. {go_on}") from None
+
+
+def _fit(
+    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display
+) -> tuple[Progress, str, int | None]:
+    """Train from the last checkpoint on; returns how far it came, why it stopped, and the signal if it was one."""
+    languages = data.about.source_language, data.about.target_language
+    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
+    with ExitStack() as opened:
+        view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
+        every = config.training.log_every
+        files = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
+        if config.training.tensorboard:
+            files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
+        stop = opened.enter_context(StopSignal(view.stopping))
+
+        outside = Outside(
+            evaluate=partial(_evaluate_quickly, data=data, config=config),
+            keep_best=lambda _: kept.save(directory.path),
+            report=Reports(files, view, display),
+            checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
+            snapshots=Checkpoints(directory.snapshots, warn=display.warn),
+            stop_requested=stop,
+        )
+        trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, outside=outside)
+        opened.callback(trainer.replicas.close)
+        if checkpoint := outside.checkpoints.load_latest():
+            trainer.load_state_dict(*checkpoint)
+        # Only now are the settings of a resumed run known to fit it.
+        write_file(directory.config, config.to_yaml().encode())
+        for file in files:
+            file.forget_after(trainer.progress.step)
+        view.recall(read_metrics(directory.metrics))
+        return trainer.progress, trainer.train(), stop.received
+
+
+def _limits(training: TrainingConfig) -> Limits:
+    seconds = training.max_minutes and 60 * training.max_minutes
+    return Limits(seconds, training.max_steps, training.max_epochs, training.patience)
+
+
+def _announce(display: Display, config: RunConfig, data: PreparedData, model: Transformer) -> None:
+    about = data.about
+    for reason, count in about.dropped.items():
+        display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
+    display.note(
+        f"{about.train_pairs:,} pairs to train on, {len(data.valid_pairs):,} to validate, "
+        f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
+    )
+    held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
+    for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked)):
+        display.warn(warning)
+    precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    display.note(f"A {config.size} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {machine()}.")
+
+
+def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
+    """BLEU and chrF of greedy translations of the first validation pairs, and some of them to look at."""
+    translator = Translator(model, data.source_tokenizer, data.target_tokenizer, precision=config.training.precision)
+    sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
+    texts = [t.text for t in translator.translate(sources, beam_size=1)]
+    shown = [round(i * (len(sources) - 1) / SHOWN_SAMPLES) for i in range(min(SHOWN_SAMPLES, len(sources)))]
+    samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
+    scores = score(texts, references, with_ter=False)
+    return {"bleu": scores.bleu, "chrf": scores.chrf, "samples": samples}
+
+
+class Reports:
+    """Tells everybody what the trainer says."""
+
+    def __init__(self, files: list[MetricsFile | EventFile], view: TrainingView, display: Display):
+        self.files, self.view, self.display = files, view, display
+        self.failed: set[MetricsFile | EventFile] = set()
+
+    def __call__(self, event: str, values: dict[str, Any]) -> None:
+        for file in self.files:
+            try:
+                if event == "roll_back":
+                    file.forget_after(values["step"])
+                file.write(event, values)
+            except OSError as error:
+                # A full disk is no reason to lose a training, or to say so at each step.
+                if file not in self.failed:
+                    self.failed.add(file)
+                    self.display.warn(f"The curves lack what comes now: {error}")
+        if event == "warning":
+            self.display.warn(values["text"])
+        self.view.report(event, values)
+
+
+class StopSignal:
+    """Ctrl-C or SIGTERM: asks the training to stop after the step; a second one stops at once."""
+
+    def __init__(self, announce: Callable[[], None]):
+        """`announce` is called when the first signal comes."""
+        self.received: int | None = None
+        self.announce = announce
+
+    def __call__(self) -> bool:
+        return self.received is not None
+
+    def __enter__(self) -> Self:
+        self._previous = {s: signal.signal(s, self._receive) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *exception) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: object) -> None:
+        if self.received is not None:
+            raise KeyboardInterrupt
+        self.received = number
+        self.announce()

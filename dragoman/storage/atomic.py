@@ -1,0 +1,74 @@
+"""Files and folders that are written whole or not at all, and are on the disk when the call returns."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dragoman.errors import ResourceError
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `path`, new or empty before, when the block ends: whole or not at all."""
+    path = path.absolute()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        _sync(temporary)
+        if path.exists():
+            path.rmdir()
+        os.rename(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    _sync(path.parent)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one move: a crash leaves the old file or the new one, never half of each.
+
+    A link goes on pointing at the file that is replaced; a device or a pipe is written to.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = path.resolve()
+    check_space(path.parent, len(data))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write_synced(temporary, data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def check_space(folder: Path, size: int) -> None:
+    """Raise `ResourceError` unless the disk has room for `size` bytes and a fifth more."""
+    free = shutil.disk_usage(folder).free
+    if free < 1.2 * size:
+        raise ResourceError(
+            f"The disk of {folder} is full: {1.2 * size / 1e6:.3g} MB are needed and {free / 1e6:.3g} MB are free; "
+            "make room and try again."
+        )
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    # A directory can only be synced where it can be opened, which Windows refuses.
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,43 @@
+"""`run/metrics.jsonl`: the events of a run, one JSON object a line."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+
+class MetricsFile:
+    """`metrics.jsonl`: one event a line; of the steps only the first and each of number `every`."""
+
+    def __init__(self, path: Path, *, every: int = 10):
+        self.path, self.every = path, every
+
+    def __enter__(self) -> Self:
+        self.file = open(self.path, "a", encoding="utf-8", buffering=1)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        with suppress(OSError):  # what could not be written, which the writer was told
+            self.file.close()
+
+    def write(self, event: str, values: dict[str, Any]) -> None:
+        if event != "step" or values["step"] % self.every == 0 or values["step"] == 1:
+            self.file.write(json.dumps({"event": event, **values}, ensure_ascii=False) + "\n")
+
+    def forget_after(self, step: int) -> None:
+        """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
+        kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
+        self.file.truncate(0)
+        for line in kept:
+            self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The events of a run, oldest first; a last line that a crash cut short is left out."""
+    events = []
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events

@@ -1,0 +1,146 @@
+"""Where the files of a run are, and its metrics.
+
+Inside the model directory, `run/` holds what only the run needs: its config, the metrics, token ids and checkpoints.
+It may be deleted when the run is over.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from dragoman.errors import ResourceError, UsageError
+from dragoman.terminal import command
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Where the files of a run are."""
+
+    path: Path
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run"
+
+    @property
+    def config(self) -> Path:
+        return self.run / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        return self.run / "metrics.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.run / "tensorboard"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.run / "evaluation.json"
+
+    @property
+    def data(self) -> Path:
+        return self.run / "data"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.run / "checkpoints"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.run / "snapshots"
+
+    @property
+    def lock(self) -> Path:
+        return self.run / "lock"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from this run until the block ends, or this process does, however it ends.
+
+        Raises `ResourceError` that names the process which has it.
+        """
+        self.run.mkdir(parents=True, exist_ok=True)
+        with open(self.lock, "a+", encoding="ascii") as file:
+            if not _lock(file):
+                file.seek(0)
+                raise ResourceError(
+                    f"{self.path} is being trained by process {file.read() or 'unknown'}; wait for it, end it with "
+                    "Ctrl-C, or choose another --output."
+                )
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def refuse_if_locked(self) -> None:
+        """Raise `ResourceError` if another process has this run at the moment."""
+        if self.lock.exists():
+            with self.locked():
+                pass
+
+    def refuse_if_used(self) -> None:
+        """Raise unless a new run can be started here."""
+        self.refuse_if_locked()
+        if self.config.exists():
+            go_on = command("train", "--resume", str(self.path))
+            raise UsageError(f"{self.path} holds a run already; go on with `{go_on}`, or choose another --output.")
+        # A folder with a run/ alone is one that a start left half prepared.
+        refuse_to_overwrite(self.path, but="run")
+
+    def clear(self) -> None:
+        """Delete what a start left half prepared: a new run would go on from its checkpoints."""
+        for entry in self.run.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry != self.lock:
+                entry.unlink()
+
+    def pairs(self, name: str) -> list[tuple[str, str]]:
+        """The `valid` or `test` pairs."""
+        pairs = json.loads((self.data / f"{name}.json").read_bytes())
+        return [(source, target) for source, target in pairs]
+
+
+def refuse_to_overwrite(path: Path, *, but: str | None = None) -> None:
+    """Raise `UsageError` unless `path` is a new or empty folder, an entry named `but` aside."""
+    if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {but}):
+        raise UsageError(f"{path} exists and is not empty; choose another --output.")
+    parent = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        why = "may not be written to" if parent.is_dir() else "is a file"
+        raise UsageError(f"{path} cannot be made, since {parent} {why}; choose another --output.")
+
+
+def unused(path: Path) -> Path:
+    """`path`, or path-2, path-3 ... if there is something already."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.name}-{number}")
+    return free
+
+
+def _lock(file: IO[str]) -> bool:
+    """Whether this process has the file now: a lock of the system's, which ends with the processes that share it."""
+    try:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt
+
+            # Windows lets no one read a byte that is locked: one far behind the number of the process.
+            file.seek(1024)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        pass  # a file system without locks: as if there were none
+    return True

@@ -1,0 +1,306 @@
+"""The command line as a user meets it: results on stdout, one sentence for a mistake, the right exit code."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.app import Command, Group
+from dragoman.data.bitext import Bitext
+from dragoman.system.resources import _descendants
+from tools import make_docs
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = [context.command_path for _, context in make_docs.commands()]
+
+SMALL = [
+    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
+    "training.warmup=3", "training.learning_rate=1e-2",
+]  # fmt: skip
+LINES = ["The red house is old.", "", "I see a cat.", "   ", "The red house is old.", "Ω 😀 \u2028 x"]
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory) -> Path:
+    """A TSV file of 300 pairs."""
+    path = tmp_path_factory.mktemp("data") / "en-fr.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:300")), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def model(pairs, tmp_path_factory) -> Path:
+    """A model directory, trained for 21 steps by the command itself."""
+    directory = tmp_path_factory.mktemp("model") / "run"
+    command = [sys.executable, "-m", "dragoman", "train", pairs, "-o", directory, "training.max_steps=21", *SMALL]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+def test_train_writes_everything_that_people_copy_around(model):
+    names = {path.name for path in model.iterdir()}
+    assert names == {"config.json", "model.safetensors", "tokenizer.json", "README.md", "report.html", "run"}
+    assert "en" in (model / "README.md").read_text(encoding="utf-8")
+    lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    events = [json.loads(line) for line in lines]
+    assert [e["step"] for e in events if e["event"] == "validation"] == [7, 14, 21]
+
+
+def test_as_many_lines_out_as_in_and_in_their_order(model, dragoman, tmp_path):
+    code, out, _ = dragoman("translate", model, "--beam-size", 2, stdin="\n".join(LINES) + "\n")
+    piped = out.split("\n")[:-1]
+    assert code == 0
+    assert len(piped) == len(LINES)
+    assert (piped[1], piped[3].strip()) == ("", "")
+    assert piped[0] == piped[4]
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("\n".join(LINES), encoding="utf-8")
+    code, out, _ = dragoman("translate", model, "-i", source, "-o", target, "--beam-size", 2)
+    assert (code, out) == (0, "")
+    assert target.read_text(encoding="utf-8").split("\n")[:-1] == piped
+    code, out, _ = dragoman("translate", model, LINES[0], LINES[2], "--beam-size", 2)
+    assert out.split("\n")[:-1] == [piped[0], piped[2]]
+
+
+def test_json_lines_hold_text_and_score(model, dragoman):
+    code, out, _ = dragoman("translate", model, "I see a cat.", "--json")
+    line = json.loads(out)
+    assert code == 0
+    assert line["score"] < 0
+    assert set(line) == {"text", "score", "log_prob", "tokens"}
+
+
+def test_evaluate_prints_all_figures_with_signatures(model, pairs, dragoman, tmp_path):
+    hypotheses = tmp_path / "hypotheses.txt"
+    code, out, _ = dragoman("evaluate", model, pairs, "--json", "-o", hypotheses, "--beam-size", 1)
+    figures = json.loads(out)
+    assert code == 0
+    assert figures["sentences"] == 300 == hypotheses.read_text(encoding="utf-8").count("\n")
+    assert 1 < figures["perplexity"] < 400  # better than guessing among the vocabulary
+    assert "version:" in figures["signatures"]["bleu"]
+    code, out, _ = dragoman("evaluate", model, pairs, "--beam-size", 1)
+    assert all(name in out for name in ("BLEU", "chrF++", "TER", "perplexity", "token accuracy", "sentences/s"))
+
+
+def test_average_of_snapshots_is_a_model(model, dragoman, tmp_path):
+    code, out, err = dragoman("average", model, "--output", tmp_path / "average", "--last", 2)
+    assert (code, out, "14, 21" in err) == (0, "", True)
+    code, out, err = dragoman("average", model, "--output", tmp_path / "again", "--json", "--quiet")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"model": str(tmp_path / "again"), "steps": [7, 14, 21]}
+    code, out, _ = dragoman("translate", tmp_path / "average", "I see a cat.")
+    assert (code, out.count("\n")) == (0, 1)
+
+
+def test_runs_are_compared(model, dragoman, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, err = dragoman("compare", model, model, "--json", "-o", page)
+    first, second = json.loads(out)
+    assert (code, first) == (0, second)
+    assert (first["steps"], first["best_step"] in (7, 14, 21), first["settings"]) == (21, True, {})
+    assert str(page) in err
+    assert "<svg" in page.read_text(encoding="utf-8")
+    code, out, err = dragoman("compare", model, model, "--quiet")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("Weights", "Validation BLEU", "Test BLEU", first["test_signature"]))
+
+
+def test_without_tensorboard_nothing_is_begun(pairs, dragoman, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    code, out, err = dragoman("train", pairs, "--tensorboard", "-o", tmp_path / "run")
+    assert (code, out, (tmp_path / "run").exists()) == (4, "", False)
+    assert 'pip install "dragoman[tensorboard]"' in err
+
+
+def test_no_socket_is_opened(model, dragoman, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    assert dragoman("translate", model, "I see a cat.")[0] == 0
+
+
+def test_no_output_is_emptied_for_an_input_that_cannot_be_read(model, dragoman, tmp_path):
+    path = tmp_path / "precious.txt"
+    path.write_text("The red house is old.\n", encoding="utf-8")
+    assert dragoman("translate", model, "-i", path, "-o", path)[0] == 2
+    assert dragoman("translate", model, "-i", tmp_path / "nowhere.txt", "-o", path)[0] == 3
+    assert path.read_text(encoding="utf-8") == "The red house is old.\n"
+
+
+def test_no_model_and_no_folder_is_overwritten(model, pairs, dragoman, tmp_path):
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    commands = [["train", pairs, "-o", tmp_path], ["average", model, "-o", model], ["average", model, "-o", pairs]]
+    for arguments in commands:
+        code, _, err = dragoman(*arguments)
+        assert (code, "--output" in err) == (2, True)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_decomposed_accents_are_read_as_composed_ones(model, dragoman):
+    composed, decomposed = (unicodedata.normalize(form, "Élise déjà été") for form in ("NFC", "NFD"))
+    code, out, _ = dragoman("translate", model, composed, decomposed)
+    first, second = out.split("\n")[:-1]
+    assert (code, first) == (0, second)
+
+
+def test_evaluate_leaves_no_pair_out(model, dragoman, tmp_path):
+    path, hypotheses = tmp_path / "gaps.tsv", tmp_path / "out.txt"
+    path.write_text("I see a cat.\tJe vois un chat.\n\tRien.\nWe run.\t\n", encoding="utf-8")
+    code, out, _ = dragoman("evaluate", model, path, "--json", "-o", hypotheses)
+    assert (code, json.loads(out)["sentences"]) == (0, 3)
+    lines = hypotheses.read_text(encoding="utf-8").split("\n")
+    assert (len(lines), lines[1], lines[3]) == (4, "", "")
+
+
+def test_bytes_that_are_no_text_name_their_line(model, dragoman, tmp_path):
+    path = tmp_path / "latin1.txt"
+    path.write_bytes(b"Good.\nCaf\xe9.\n")
+    code, _, err = dragoman("translate", model, "--input", path)
+    assert (code, "line 2" in err) == (3, True)
+
+
+def test_no_help_waits_for_torch_or_anything_slow():
+    script = (
+        "import sys\n"
+        "from dragoman.cli import main\n"
+        f"for path in {['dragoman', *PATHS]}:\n"
+        "    sys.argv = [*path.split(), '--help']\n"
+        "    try: main()\n"
+        "    except SystemExit as exit_: assert exit_.code == 0\n"
+        "slow = {'torch', 'numpy', 'matplotlib', 'yaml', 'tokenizers', 'rich.console', 'sacrebleu'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)"
+    )
+    environment = os.environ | {"FORCE_COLOR": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "--resume" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_every_command_takes_json_and_quiet():
+    for command, context in make_docs.commands():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--json", "--quiet"} <= options, context.command_path
+
+
+def test_every_command_has_plain_help():
+    for command, context in make_docs.commands():
+        assert isinstance(command, Command), f"make the group of `{context.command_path}` with App"
+        assert isinstance(context.parent.command, Group)
+
+
+def test_no_arguments_show_the_help_on_stderr(dragoman):
+    code, out, err = dragoman()
+    assert (code, out) == (2, "")
+    assert "Score a model on sentence pairs: BLEU, chrF++, TER, perplexity," in err  # the whole line, wrapped
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("dragoman tr", ["train", "translate"]),
+        ("dragoman train --resu", ["--resume"]),
+        ("dragoman train --size t", ["tiny"]),
+        ("dragoman train --recipe paper", ["paper-base", "paper-big"]),
+        ("dragoman translate model --precision b", ["bfloat16"]),
+        ("dragoman train pai", []),  # left to the shell: files
+    ],
+)
+def test_the_shell_completes_commands_options_and_their_values(words, completions, dragoman, monkeypatch):
+    for name, value in (("", "complete_bash"), ("COMP_WORDS", words), ("COMP_CWORD", str(len(words.split()) - 1))):
+        monkeypatch.setenv(name or "_DRAGOMAN_COMPLETE", value)
+    code, out, _ = dragoman()
+    assert (code, out.split()) == (0, completions)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_with_the_script_that_is_installed(dragoman, monkeypatch, tmp_path):
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+    code, script, _ = dragoman("--show-completion")
+    assert code == 0
+    # What bash does at the Tab key: it looks up the function, sets the words, and calls it.
+    session = """
+        source completion.bash
+        [[ $(complete -p dragoman) =~ -F\\ ([^ ]+) ]]
+        try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); ${BASH_REMATCH[1]} dragoman; echo "${COMPREPLY[@]}"; }
+        try dragoman eval; try dragoman data ch; try dragoman evaluate model --ens; try dragoman train --size sm
+    """
+    (tmp_path / "completion.bash").write_text(script)
+    (tmp_path / "dragoman").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dragoman "$@"\n')
+    (tmp_path / "dragoman").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", session], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.split("\n")[:-1] == ["evaluate", "check", "--ensemble", "small"], done.stderr
+
+
+def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
+    class Scored:
+        def to_dict(self) -> dict[str, float]:
+            return {"bleu": 97.0}
+
+    asked = []
+    monkeypatch.setattr("dragoman.runs.demo.run_demo", lambda path, display: asked.append((path, display.quiet)) or Scored())
+    code, out, _ = dragoman("demo", "--json", "--quiet", "-o", tmp_path / "new")
+    assert (code, json.loads(out)) == (0, {"bleu": 97.0})
+    assert asked == [(tmp_path / "new", True)]
+
+
+def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
+    source = tmp_path / "many.txt"
+    source.write_text("I see a cat.\n" * 5000, encoding="utf-8")
+    command = f'"{sys.executable}" -m dragoman translate "{model}" -i "{source}" --beam-size 1 | head -n 1'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "threads", "everybody"),
+    [(signal.SIGINT, 1, False), (signal.SIGINT, 2, True), (signal.SIGTERM, 2, True)],
+)
+def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
+    pairs, tmp_path, monkeypatch, number: int, threads: int, everybody: bool
+):
+    """With two threads there is another process, which may get the signal, too."""
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+
+    def command(*arguments: object) -> list[str]:
+        return list(map(str, [sys.executable, "-m", "dragoman", "train", *arguments, "training.max_steps=60"]))
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    metrics = stopped / "run" / "metrics.jsonl"
+    # Validating so seldom leaves steps between two checkpoints for the signal to fall on.
+    more = ["training.validate_every=50", "model.dropout=0.1", f"training.max_tokens={1024 * threads}"]
+    settings = [pairs, *SMALL, *more]
+    subprocess.run(command(*settings, "-o", whole), check=True, capture_output=True)
+    process = subprocess.Popen(command(*settings, "-o", stopped), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    others: list[int] = []
+    while (not metrics.exists() or len(others) < threads - 1) and time.monotonic() < deadline:
+        time.sleep(0.02)
+        others = list(_descendants(process.pid))
+    for each in [process.pid, *others] if everybody else [process.pid]:
+        os.kill(each, number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, err
+    assert f"dragoman train --resume {stopped}" in err
+    resumed = subprocess.run(command("--resume", stopped), check=True, capture_output=True, text=True)
+    assert "\x1b" not in resumed.stdout + resumed.stderr
+    digests = [hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest() for run in (whole, stopped)]
+    assert digests[0] == digests[1]
+    again = subprocess.run([*command()[:-1], "--resume", stopped], capture_output=True, text=True)
+    assert (again.returncode, "is finished, after 60 steps" in again.stderr) == (2, True)

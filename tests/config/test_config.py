@@ -1,0 +1,283 @@
+"""The run's config: recipes, overrides, and a sentence for every mistake."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import dragoman.recipes
+from dragoman.config import RunConfig, TrainingConfig, read_recipe, recipe_names, resolve
+from dragoman.errors import DataError, UsageError, did_you_mean
+
+RECIPES = Path(dragoman.recipes.__file__).parent
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
+
+def test_nothing_given_is_all_defaults():
+    assert resolve({}, []) == RunConfig()
+
+
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("seed=3", 3),
+        ("size=small", "small"),
+        ("training.learning_rate=1e-3", 0.001),
+        ("training.learning_rate=2", 2.0),
+        ("training.betas=[0.8, 0.9]", (0.8, 0.9)),
+        ("training.max_steps=", None),
+        ("training.max_minutes=2.5", 2.5),
+        ("training.precision=bfloat16", "bfloat16"),
+        ("tokenizer.shared=false", False),
+        ("data.source=a=b.tsv", "a=b.tsv"),
+        ("data.valid=[x.en, x.de]", ["x.en", "x.de"]),
+        ("data.held_out=0.25", (0.25, 0.25)),
+        ("data.held_out=[0.2, 13]", (0.2, 13)),
+        ("data.source='2020'", "2020"),
+        ("data.languages=[en, no]", ("en", "no")),  # YAML 1.1 takes `no` for false
+        ("model.dropout=0.3", 0.3),
+        ("model.norm_eps=1.0e-6", 1e-6),
+        ("model.norm_order=post", "post"),
+    ],
+)
+def test_an_override_reaches_its_key_with_its_type(override: str, value: Any):
+    config = resolve({}, [override])
+    *sections, leaf = override.partition("=")[0].split(".")
+    for section in sections:
+        config = getattr(config, section)
+    found = config[leaf] if isinstance(config, dict) else getattr(config, leaf)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_number_without_a_point_before_its_exponent_is_a_number_everywhere(tmp_path: Path):
+    """YAML 1.1 takes 1e-6 for a text, which nobody means."""
+    assert resolve({}, ["model.norm_eps=1e-6"]).model["norm_eps"] == 1e-6
+    (tmp_path / "r.yaml").write_text("model:\n  norm_eps: 1e-6\n", encoding="utf-8")
+    assert resolve(read_recipe(str(tmp_path / "r.yaml")), []).model["norm_eps"] == 1e-6
+
+
+def test_a_later_override_wins_and_the_recipe_is_left_alone():
+    recipe = {"seed": 2, "training": {"warmup": 5, "eps": 1e-8}, "model": {"dropout": 0.2}}
+    config = resolve(recipe, ["training.warmup=7", "training.warmup=11", "model.norm=rms"])
+    assert (config.seed, config.training.warmup, config.training.eps) == (2, 11, 1e-8)
+    assert config.model == {"dropout": 0.2, "norm": "rms"}
+    assert recipe == {"seed": 2, "training": {"warmup": 5, "eps": 1e-8}, "model": {"dropout": 0.2}}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.warmpu=3", r"no setting `training.warmpu` \(did you mean 'training.warmup'\?\)"),
+        ("training.warmup=-3", "`training.warmup` is -3: .*greater than or equal to 1"),
+        ("training.warmup=2.5", "`training.warmup` is 2.5: "),
+        ("training.warmup=soon", "`training.warmup` is 'soon': "),
+        ("training.learning_rate=.inf", "`training.learning_rate` is inf: "),
+        ("training.label_smoothing=1", "`training.label_smoothing` is 1: .*less than 1"),
+        ("training.optimizer=lion", "`training.optimizer` is 'lion': .*'rmsprop' or 'sgd'"),
+        ("training.schedule=cosine", r"`training`: The schedule cosine .*training\.max_steps or training\.max_epochs"),
+        ("training.ema=1", "`training.ema` is 1: .*less than 1"),
+        ("training.r_drop=-1", "`training.r_drop` is -1: "),
+        ("training.betas=[0.9]", "`training.betas"),
+        ("training.betas=[0.9,1.5]", "`training.betas"),
+        ("training.max_minutes=.nan", "`training.max_minutes` is nan: "),
+        ("training=3", "`training` is 3, but it is a section"),
+        ("training.warmup.now=3", "`training.warmup"),
+        ("size=huge", "`size` is 'huge': .*'tiny', 'small', 'base' or 'big'"),
+        ("decoding.beam_size=0", "`decoding.beam_size` is 0: "),
+        ("model.dropout=2", "`model`.* `dropout` is 2; it must be"),
+        ("model.dropuot=0.2", "dropuot.*did you mean '(model.)?dropout'"),
+        ("model.d_model=30", "`d_model` is 30, not a multiple of `num_heads` 4"),
+        ("model.source_vocab_size=7", "set tokenizer.vocab_size instead"),
+        ("=3", "no setting"),
+    ],
+)
+def test_a_mistake_becomes_one_sentence_that_names_it(override: str, message: str):
+    with pytest.raises(UsageError, match=message) as caught:
+        resolve({}, [override])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["schedule=linear", "max_minutes=5"], "schedule linear .*max_epochs"),
+        (["schedule=cosine", "max_steps=500"], "max_steps is 500, .*warmup of 1000"),
+        (["schedule=plateau", "plateau_patience=12"], "plateau_patience is 12, .*patience = 12"),
+    ],
+)
+def test_a_schedule_that_cannot_come_to_its_end_is_refused(overrides: list[str], message: str):
+    with pytest.raises(UsageError, match=message) as caught:
+        resolve({}, [f"training.{override}" for override in overrides])
+    assert "\n" not in str(caught.value)
+
+
+def test_schedules_that_end_with_the_run_take_steps_or_epochs():
+    assert resolve({}, ["training.schedule=cosine", "training.max_steps=1000"]).training.max_steps == 1000
+    assert resolve({}, ["training.schedule=linear", "training.max_epochs=3"]).training.max_epochs == 3
+
+
+def test_r_drop_without_any_dropout_is_refused():
+    with pytest.raises(UsageError, match=r"`dropout` is 0, but training\.r_drop"):
+        resolve({}, ["training.r_drop=5", "model.dropout=0"])
+    assert resolve({}, ["training.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"]).training.r_drop == 5
+
+
+@pytest.mark.parametrize("value", ["0", "1.5", "-3", "true", "many", "[0.1]", "[0.1, 0.2, 0.3]", "[0.5, .nan]"])
+def test_a_size_to_hold_out_is_a_number_of_sentences_or_a_share(value: str):
+    with pytest.raises(UsageError, match=r"`data.held_out`: .* neither a whole number from 1 nor a share"):
+        resolve({}, [f"data.held_out={value}"])
+
+
+def test_shares_leave_something_to_train_on():
+    with pytest.raises(UsageError, match="leave nothing to train on"):
+        resolve({}, ["data.held_out=[0.5, 0.5]"])
+    assert resolve({}, ["data.held_out=[0.5, 500]"]).data.held_out == (0.5, 500)
+
+
+@pytest.mark.parametrize("override", ["training.max_steps", "data.held_out", "training"])
+def test_an_override_without_a_value_is_refused(override: str):
+    with pytest.raises(UsageError, match=re.escape(override)):
+        resolve({}, [override])
+
+
+def test_keys_below_a_value_are_refused():
+    with pytest.raises(UsageError, match="`seed` holds a value, not keys"):
+        resolve({"seed": 3}, ["seed.x=1"])
+
+
+def test_a_section_whose_keys_are_all_left_out_is_empty(tmp_path: Path):
+    file = tmp_path / "r.yaml"
+    file.write_text("training:\n  # warmup: 5\nmodel:\n", encoding="utf-8")
+    assert resolve(read_recipe(str(file)), []) == RunConfig()
+    assert resolve(read_recipe(str(file)), ["training.warmup=5"]).training.warmup == 5
+
+
+@pytest.mark.parametrize(
+    ("size", "override"),
+    [("tiny", "d_model=510"), ("base", "d_model=516"), ("big", "num_heads=12")],
+)
+def test_a_model_that_cannot_be_built_is_refused_before_any_data_is_read(size: str, override: str):
+    with pytest.raises(UsageError, match="multiple of `num_heads`"):
+        resolve({"size": size}, [f"model.{override}"])
+
+
+def test_a_model_is_judged_by_its_own_size_and_not_by_another():
+    config = resolve({}, ["size=big", "model.num_heads=256"])
+    assert config.transformer(11, 11).num_heads == 256
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_architecture_follows_from_size_choices_and_vocabularies(shared: bool):
+    config = resolve({}, ["size=small", "model.dropout=0.3", f"tokenizer.shared={shared}"])
+    architecture = config.transformer(997, 997)
+    assert (architecture.d_model, architecture.d_ff, architecture.dropout) == (256, 1024, 0.3)
+    assert architecture.share_embeddings == shared
+    assert architecture.target_vocab_size == 997
+    own = resolve({}, ["model.share_embeddings=false"])
+    assert not own.transformer(997, 997).share_embeddings
+
+
+def test_two_vocabularies_cannot_share_a_table():
+    """Not even two of the same size, whose numbers mean different tokens."""
+    with pytest.raises(UsageError, match=r"tokenizer\.shared=false two vocabularies"):
+        resolve({}, ["tokenizer.shared=false", "model.share_embeddings=true"])
+    assert not resolve({}, ["tokenizer.shared=false"]).transformer(997, 997).share_embeddings
+
+
+def test_a_config_survives_its_yaml(tmp_path: Path):
+    config = resolve(
+        read_recipe("paper-big"),
+        [
+            "data.source=données.tsv",
+            "data.valid=[a, b]",
+            "training.max_minutes=2.5",
+            "model.norm_eps=0.000001",
+        ],
+    )
+    file = tmp_path / "config.yaml"
+    file.write_text(config.to_yaml(), encoding="utf-8")
+    assert resolve(read_recipe(str(file)), []) == config
+    assert yaml.safe_load(RunConfig().to_yaml())["training"].keys() == TrainingConfig.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_packaged_recipe_describes_a_run_that_can_be_built(name: str):
+    recipe = read_recipe(name)
+    config = resolve(recipe, [])
+    config.transformer(37_000, 37_000)
+    for section, values in recipe.items():
+        if isinstance(values, dict) and section != "model":
+            assert values.keys() <= getattr(config, section).model_fields_set
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_key_of_a_packaged_recipe_has_a_comment(name: str):
+    lines = (RECIPES / f"{name}.yaml").read_text(encoding="utf-8").split("\n")
+    assert lines[0].startswith("# ")
+    bare = [line for line in lines if re.match(r" *\w+: +[^#\s]", line) and not re.search(" # .", line)]
+    assert bare == []
+
+
+def test_the_paper_recipes_hold_the_numbers_of_the_paper():
+    base = resolve(read_recipe("paper-base"), [])
+    training, decoding = base.training, base.decoding
+    assert (training.betas, training.eps, training.warmup) == ((0.9, 0.98), 1e-9, 4000)
+    assert (training.label_smoothing, training.max_steps, decoding.beam_size) == (0.1, 100_000, 4)
+    assert training.learning_rate == pytest.approx((512 * 4000) ** -0.5, rel=0.01)
+    assert 22_000 < training.max_tokens * training.accumulate < 28_000
+    assert base.transformer(37_000, 37_000).norm_order == "post"
+    big = resolve(read_recipe("paper-big"), [])
+    assert (big.training.max_steps, big.model["dropout"], big.training.average) == (
+        300_000,
+        0.3,
+        20,
+    )
+
+
+def test_an_unknown_recipe_suggests_the_nearest():
+    with pytest.raises(UsageError, match=r"no recipe 'tinny' \(did you mean 'tiny'\?\); choose base, "):
+        read_recipe("tinny")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [2\nc: 3\n", "line 3 is not YAML"),
+        ("a: 1\nb: \x07\n", "is not YAML"),
+        ("- seed\n- 3\n", "not a list"),
+        ("seed\n", "not a str"),
+    ],
+)
+def test_a_recipe_that_is_none_is_refused_with_its_name(tmp_path: Path, text: str, message: str):
+    file = tmp_path / "bad.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=f"{re.escape(str(file))}.*{message}") as caught:
+        read_recipe(str(file))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_recipe_is_all_defaults(tmp_path: Path):
+    (tmp_path / "empty.yaml").write_text("# nothing\n", encoding="utf-8")
+    assert read_recipe(str(tmp_path / "empty.yaml")) == {}
+
+
+def test_a_recipe_can_run_no_code(tmp_path: Path):
+    file = tmp_path / "evil.yaml"
+    file.write_text(f"seed: !!python/object/apply:os.mkdir ['{tmp_path / 'made'}']\n", encoding="utf-8")
+    with pytest.raises(DataError):
+        read_recipe(str(file))
+    assert not (tmp_path / "made").exists()
+
+
+def test_only_what_is_spelled_alike_is_suggested():
+    assert did_you_mean("warmpu", ["warmup", "seed"]) == " (did you mean 'warmup'?)"
+    assert did_you_mean("xyz", ["warmup", "seed"]) == ""
+
+
+@pytest.mark.parametrize("section", ["data", "tokenizer", "training", "decoding"])
+def test_every_setting_is_documented(section: str):
+    kind = RunConfig.model_fields[section].annotation
+    assert [name for name, field in kind.model_fields.items() if not field.description] == []

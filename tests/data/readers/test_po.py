@@ -1,0 +1,111 @@
+"""Catalogues of gettext: which messages are pairs, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dragoman.data.bitext import Bitext
+from tests.data.readers.files import PACK, languages, refusal, write
+
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+HEADER = '# A catalogue\nmsgid ""\nmsgstr ""\n"Project-Id-Version: x 1\\n"\n"Language: {}\\n"\n\n'
+CATALOGUE = (
+    HEADER.format("fr")
+    + r"""
+#. A comment of the programmer
+#: menu.c:13
+#, c-format
+msgctxt "menu"
+msgid "Open \"%s\"\n"
+msgstr ""
+"Ouvrir "
+"\"%s\"\n"
+
+#, fuzzy, c-format
+#| msgid "Shut"
+msgid "Close"
+msgstr "Fermer"
+msgid "Save"
+msgstr ""
+
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] "%d fichier"
+msgstr[1] "%d fichiers"
+
+msgctxt ""
+msgid "C:\\temp\tx"
+msgstr "C:\\temp\ty"
+
+#~ msgid "Old"
+#~ msgstr "Vieux"
+"""
+)
+PAIRS = [
+    ('Open "%s"', 'Ouvrir "%s"'),
+    ("%d file", "%d fichier"),
+    ("%d files", "%d fichiers"),
+    ("C:\\temp\tx", "C:\\temp\ty"),
+]
+
+
+@pytest.mark.parametrize("suffix", ["", *PACK])
+def test_translated_messages_are_pairs(tmp_path: Path, suffix: str):
+    cleaned = Bitext.open(write(tmp_path / f"a.po{suffix}", CATALOGUE)).cleaned()
+    assert list(cleaned) == PAIRS
+    assert cleaned.report.dropped == {"fuzzy translation": 1, "not translated yet": 1, "obsolete message": 1}
+    assert languages(cleaned) == (None, "fr")
+
+
+def test_wanted_languages_that_begin_with_that_of_the_translations_turn_the_sides(tmp_path: Path):
+    file = write(tmp_path / "a.po", CATALOGUE)
+    assert list(Bitext.open(file, languages=("fr", "en")).cleaned()) == [pair[::-1] for pair in PAIRS]
+    assert list(Bitext.open(file, languages=("en", "fr")).cleaned()) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("forms", "pairs"),
+    [
+        (["fichier"], [("files", "fichier")]),
+        (["jeden", "dva", "pet"], [("file", "jeden"), ("files", "pet")]),
+        (["", "dva"], [("files", "dva")]),
+    ],
+)
+def test_the_first_and_the_last_plural_form_are_pairs(tmp_path: Path, forms: list[str], pairs: list):
+    content = 'msgid "file"\nmsgid_plural "files"\n' + "".join(f'msgstr[{n}] "{t}"\n' for n, t in enumerate(forms))
+    assert list(Bitext.open(write(tmp_path / "a.po", content))) == pairs
+
+
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), min_size=1)
+
+
+@given(pairs=st.lists(st.tuples(text, text), min_size=1), width=st.integers(1, 11))
+@same_folder
+def test_what_is_written_as_a_catalogue_is_read_again(tmp_path: Path, pairs: list[tuple[str, str]], width: int):
+    def quoted(side: str) -> str:
+        parts = (side[place : place + width] for place in range(0, len(side), width))
+        return "\n".join(
+            '"' + part.replace("\\", r"\\").replace('"', r"\"").replace("\t", r"\t") + '"' for part in parts
+        )
+
+    content = "".join(f"msgid {quoted(s)}\nmsgstr {quoted(t)}\n" for s, t in pairs)
+    assert list(Bitext.open(write(tmp_path / "a.po", content))) == pairs
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('msgid "a"\nmsgstr "b"\nnonsense\n', "a.po, line 3 does not belong there"),
+        ('msgid "a"\nmsgstr "b" c\n', "a.po, line 2 does not"),
+        ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', "a.po, line 3 does not"),
+        ('msgid "a"\nmsgstr "b\\"\n', "a.po, line 2 does not"),
+        ('"a"\n', "a.po, line 1 does not"),
+        ('msgid "a"\nmsgstr "b"\n\nmsgid "c"\n', "a.po, line 4 ends inside a message"),
+        (b'msgid "a"\nmsgstr "caf\xe9"\n', "a.po, line 2 is not valid UTF-8"),
+        ('msgid "a"\nmsgstr ""\n', "a.po holds no sentence pairs"),
+    ],
+)
+def test_what_is_no_catalogue_is_refused_by_its_line(tmp_path: Path, content: str | bytes, words: str):
+    assert words in refusal(write(tmp_path / "a.po", content))

@@ -1,0 +1,257 @@
+"""Scores that can be derived by hand, and token statistics against the whole logits tensor."""
+
+import json
+import logging
+import math
+
+import pytest
+import torch
+
+from dragoman.data.batching import Batch
+from dragoman.data.tokenizers.placeholders import SLOTS
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.decoding import ensemble
+from dragoman.errors import DataError
+from dragoman.evaluation.evaluate import evaluate
+from dragoman.evaluation.likelihood import reference_batches, token_statistics
+from dragoman.evaluation.metrics import score, scores_by_source
+from dragoman.model import Transformer, TransformerConfig
+
+SOURCE_VOCAB, TARGET_VOCAB = 31, 43
+PAIRS = [
+    ("the cat sleeps", "le chat dort"),
+    ("a", "un chien noir et un chat"),
+    ("the black dog sees the cat", "le chien"),
+    ("the dog", "le chien"),
+    ("a black cat and a dog", "un chat noir"),
+]
+
+
+def tiny_model(**choices) -> Transformer:
+    sizes = {"source_vocab_size": SOURCE_VOCAB, "target_vocab_size": TARGET_VOCAB}
+    widths = {"d_model": 22, "d_ff": 17, "num_heads": 2, "num_encoder_layers": 1}
+    torch.manual_seed(5)
+    return Transformer(TransformerConfig(**(sizes | widths | {"num_decoder_layers": 1} | choices))).eval()
+
+
+def random_batch(rows: int, source_length: int, target_length: int, *, seed: int) -> Batch:
+    """Random tokens, each row of another length."""
+    random = torch.Generator().manual_seed(seed)
+    source = torch.randint(4, SOURCE_VOCAB, (rows, source_length), generator=random)
+    target = torch.randint(4, TARGET_VOCAB, (rows, target_length + 1), generator=random)
+    target[:, 0] = BOS_ID
+    for row in range(rows):
+        source[row, source_length - row :] = PAD_ID
+        target[row, target_length - row + 1 :] = PAD_ID
+    return Batch(source, target[:, :-1], target[:, 1:].clone())
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
+
+
+def test_the_same_text_scores_best():
+    texts = ["Le chat noir dort, n'est-ce pas ?", "Il pleut sur la ville de Nantes."]
+    best = score(texts, texts)
+    assert (best.bleu, best.chrf, best.ter) == pytest.approx((100, 100, 0))
+
+
+def test_a_missing_last_word_costs_what_the_definitions_say():
+    cut = score(["a b c d"], ["a b c d e"])
+    # All n-grams are right, so only the brevity penalty of 4 words for 5 is left.
+    assert cut.bleu == pytest.approx(100 * math.exp(1 - 5 / 4))
+    # Precision 1; recall of the characters 4/5, 3/4, 2/3, 1/2, of words 4/5, of word pairs 3/4.
+    recall = (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2 + 4 / 5 + 3 / 4) / 6
+    assert cut.chrf == pytest.approx(100 * 5 * recall / (4 + recall))
+    assert cut.ter == pytest.approx(100 * 1 / 5)
+
+
+def test_a_moved_word_is_one_edit_of_ter():
+    assert score(["b c d e a"], ["a b c d e"]).ter == pytest.approx(100 * 1 / 5)
+
+
+def test_case_counts_in_bleu():
+    assert score(["LE CHAT NOIR DORT ICI"], ["le chat noir dort ici"]).bleu == 0
+
+
+def test_signatures_tell_tokenizer_case_and_word_order():
+    signatures = score(["a"], ["a"]).signatures
+    assert {"tok:13a", "case:mixed"} <= set(signatures["bleu"].split("|"))
+    assert "nw:2" in signatures["chrf"].split("|")
+    assert "tok:tercom" in signatures["ter"].split("|")
+
+
+def test_ter_can_be_left_out():
+    quick = score(["a"], ["a"], with_ter=False)
+    assert quick.ter is None
+    assert quick.signatures.keys() == {"bleu", "chrf"}
+
+
+def test_a_hundred_detached_full_stops_print_no_warning(caplog):
+    with caplog.at_level(logging.WARNING):
+        score(["a b ."] * 101, ["a c ."] * 101, with_ter=False)
+    assert not caplog.records
+
+
+def test_a_translation_without_a_reference_is_refused():
+    with pytest.raises(ValueError, match="3 translations, but 2 references"):
+        score(["a", "b", "c"], ["a", "b"])
+
+
+def test_nothing_to_score_is_an_error_for_the_user():
+    with pytest.raises(DataError, match="no sentence"):
+        score([], [])
+    with pytest.raises(DataError, match="no token"):
+        token_statistics([tiny_model()], [])
+
+
+@pytest.mark.parametrize("choices", [{}, {"tie_projection": False, "projection_bias": True}])
+def test_token_statistics_equal_those_of_the_whole_logits(choices):
+    model = tiny_model(**choices)
+    batches = [random_batch(3, 7, 11, seed=1), random_batch(2, 5, 13, seed=2)]
+    losses, hits = [], []
+    for batch in batches:
+        with torch.no_grad():
+            log_probs = model(batch.source_ids, batch.target_ids).double().log_softmax(-1)
+        for row, column in (batch.labels != PAD_ID).nonzero().tolist():
+            if column % 3 == 0:  # chance alone would hardly ever let the model be right
+                batch.labels[row, column] = log_probs[row, column].argmax()
+            label = int(batch.labels[row, column])
+            losses.append(-float(log_probs[row, column, label]))
+            hits.append(int(log_probs[row, column].argmax()) == label)
+    statistics = token_statistics([model], batches)
+    assert statistics.num_tokens == len(losses) == (11 + 10 + 9) + (13 + 12)
+    assert statistics.perplexity == pytest.approx(math.exp(sum(losses) / len(losses)), rel=1e-5)
+    assert 0.3 < sum(hits) / len(hits) < 0.6
+    assert statistics.token_accuracy == pytest.approx(sum(hits) / len(hits))
+
+
+def test_several_models_are_judged_by_the_mean_of_their_probabilities():
+    models = [tiny_model().requires_grad_(False) for _ in range(3)]
+    for number, model in enumerate(models):
+        torch.manual_seed(number)
+        for weight in model.parameters():
+            weight.normal_(std=0.5)
+    batch = random_batch(3, 7, 11, seed=5)
+    mean = sum(model.eval()(batch.source_ids, batch.target_ids).double().softmax(-1) for model in models) / 3
+    places = (batch.labels != PAD_ID).nonzero(as_tuple=True)
+    labels = batch.labels[places]
+    expected = [float(p) for p in mean[places].gather(1, labels[:, None])]
+    found = token_statistics(models, [batch])
+    assert found.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)), rel=1e-5)
+    assert found.token_accuracy == pytest.approx(float((mean[places].argmax(-1) == labels).double().mean()))
+    alone = [token_statistics([model], [batch]).perplexity for model in models]
+    assert all(abs(found.perplexity - other) > 0.1 for other in alone)
+
+
+def test_a_model_that_knows_nothing_has_the_perplexity_of_the_vocabulary():
+    model = tiny_model(tie_projection=False)
+    torch.nn.init.zeros_(model.projection.weight)
+    statistics = token_statistics([model], [random_batch(3, 5, 7, seed=3)])
+    assert statistics.perplexity == pytest.approx(TARGET_VOCAB)
+
+
+def test_a_model_that_is_sure_and_right_has_perplexity_one(tokenizer):
+    model = tiny_model(
+        source_vocab_size=tokenizer.vocab_size,
+        target_vocab_size=tokenizer.vocab_size,
+        projection_bias=True,
+    )
+    torch.nn.init.zeros_(model.projection.bias)
+    model.projection.bias.data[EOS_ID] = 1000
+    statistics = token_statistics([model], reference_batches([("a", "")] * 3, tokenizer, tokenizer))
+    assert (statistics.perplexity, statistics.token_accuracy) == pytest.approx((1, 1))
+    assert statistics.num_tokens == 3
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_slices_bound_the_logits_and_change_no_result(monkeypatch, rows):
+    model, batch = tiny_model(), random_batch(3, 7, 11, seed=4)
+    whole = token_statistics([model], [batch])
+    sizes = []
+    model.projection.register_forward_hook(lambda module, given, out: sizes.append(len(out)))
+    monkeypatch.setattr(ensemble, "_SLICE_ELEMENTS", rows * TARGET_VOCAB)
+    sliced = token_statistics([model], [batch])
+    assert sum(sizes) == whole.num_tokens
+    assert max(sizes) <= rows
+    assert sliced.perplexity == pytest.approx(whole.perplexity, rel=1e-6)
+    assert sliced.token_accuracy == whole.token_accuracy
+
+
+def test_dropout_is_off_in_statistics_and_on_again_after_them():
+    model, batch = tiny_model(dropout=0.5), random_batch(3, 7, 11, seed=6)
+    expected = token_statistics([model], [batch])
+    model.train()
+    assert token_statistics([model], [batch]) == expected
+    assert model.training
+
+    def broken():
+        yield batch
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        token_statistics([model], broken())
+    assert model.training
+
+
+def test_every_pair_is_in_one_batch_with_its_ends(tokenizer):
+    def tokens(ids: torch.Tensor) -> list[int]:
+        return [id_ for id_ in ids.tolist() if id_ != PAD_ID]
+
+    found = []
+    for batch in reference_batches(PAIRS, tokenizer, tokenizer, max_tokens=13):
+        assert len(batch.labels) == 1 or max(batch.labels.numel(), batch.source_ids.numel()) <= 13
+        for source, given, label in zip(batch.source_ids, batch.target_ids, batch.labels, strict=True):
+            assert tokens(given)[: len(tokens(label))] == [BOS_ID, *tokens(label)[:-1]]
+            assert tokens(source)[-1] == tokens(label)[-1] == EOS_ID
+            found.append((tokenizer.decode(tokens(source)), tokenizer.decode(tokens(label))))
+    assert sorted(found) == sorted(PAIRS)
+
+
+def test_placeholders_of_references_are_slots_as_in_training():
+    slotted = Tokenizer.train(["%s of {n}"], vocab_size=307, symbols=SLOTS)
+    (batch,) = reference_batches([("%s of {n}", "{n} : %s %d")], slotted, slotted)
+    first, second = (slotted.encode(slot) for slot in SLOTS[:2])
+    assert batch.source_ids.tolist() == [[*first, *slotted.encode(" of "), *second, EOS_ID]]
+    assert batch.labels.tolist() == [[*second, *slotted.encode(" : "), *first, *slotted.encode(" %d"), EOS_ID]]
+
+
+def test_statistics_do_not_depend_on_how_pairs_are_batched(tokenizer):
+    size = tokenizer.vocab_size
+    model = tiny_model(source_vocab_size=size, target_vocab_size=size)
+    together, apart = (
+        token_statistics([model], reference_batches(PAIRS, tokenizer, tokenizer, max_tokens=tokens))
+        for tokens in (1009, 1)
+    )
+    assert together.perplexity == pytest.approx(apart.perplexity, rel=1e-5)
+    assert together.num_tokens == apart.num_tokens
+    assert together.num_tokens == sum(len(tokenizer.encode(text)) + 1 for _, text in PAIRS)
+
+
+def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
+    references = [f"one sentence of number {n} and no other" for n in range(11)]
+    texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
+    apart = scores_by_source(texts, references, [7, 2, 3])
+    assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
+    assert apart["trained_on"]["bleu"] == pytest.approx(100)
+    assert apart["new"]["bleu"] < 1
+    assert scores_by_source(texts, references, range(11)).keys() == {"trained_on"}
+
+
+def test_an_evaluation_scores_what_was_translated(tokenizer):
+    references = dict(PAIRS)
+    model = tiny_model(source_vocab_size=tokenizer.vocab_size, target_vocab_size=tokenizer.vocab_size)
+    result = evaluate(
+        PAIRS,
+        lambda sources: [references[source] for source in sources],
+        models=[model],
+        batches=reference_batches(PAIRS, tokenizer, tokenizer),
+    )
+    assert result.scores.bleu == pytest.approx(100)
+    assert result.translations == [target for _, target in PAIRS]
+    values = json.loads(json.dumps(result.to_dict()))
+    assert values["bleu"] == result.scores.bleu
+    assert values["perplexity"] == result.tokens.perplexity
+    assert values["sentences"] == len(PAIRS)
+    assert values["sentences_per_second"] == pytest.approx(len(PAIRS) / values["seconds"])

@@ -1,0 +1,174 @@
+"""A run as a whole: what it chooses, what it leaves behind, what the grammar's demo reaches."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from dragoman.config import RunConfig
+from dragoman.data.bitext import Bitext, CleanedBitext
+from dragoman.errors import Interrupted, UsageError
+from dragoman.runs import train as run
+from dragoman.runs.plan import configure
+from dragoman.storage.metrics_log import MetricsFile, read_metrics
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.terminal import Display
+from dragoman.training.trainer import Trainer
+
+SMALL = [
+    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
+    "training.max_steps=14", "training.warmup=3", "data.held_out=5",
+]  # fmt: skip
+
+
+def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBitext]:
+    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *settings])
+    config.data.valid = config.data.test = [f"builtin:grammar:{held_out}:test"]
+    return config, bitext
+
+
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(UsageError, match="no run"):
+        run.resume_run(tmp_path, [], display=Display(quiet=True))
+
+
+def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path) as metrics:
+        for step in range(1, 41):
+            metrics.write("step", {"step": step})
+        metrics.write("validation", {"step": 40})
+    with path.open("a") as file:
+        file.write('{"event": "step", "st')  # a crash in the middle of a line
+    assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30, 40, 40]
+    with MetricsFile(path) as metrics:
+        metrics.forget_after(25)
+        metrics.write("step", {"step": 30})
+    assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
+
+
+def test_a_line_that_a_full_disk_cut_inside_a_character_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"event": "end", "step": 1}\n' + '{"event": "validation", "text": "й'.encode()[:-1])
+    assert read_metrics(path) == [{"event": "end", "step": 1}]
+
+
+def test_an_average_outlives_a_resume_of_its_step_and_no_other(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path) as metrics:
+        metrics.write("validation", {"step": 8})
+        metrics.write("average", {"step": 8, "steps": [4, 8], "better": True})
+        metrics.write("end", {"step": 8})
+        metrics.forget_after(8)
+        assert [event["event"] for event in read_metrics(path)] == ["validation", "average"]
+        metrics.forget_after(4)
+    assert read_metrics(path) == []
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch, capsys):
+    write = MetricsFile.write
+
+    def full(file, event, values):
+        if 3 < values["step"] < 12:
+            raise OSError(28, "No space left on device")
+        write(file, event, values)
+
+    monkeypatch.setattr(MetricsFile, "write", full)
+    config, bitext = small_run("training.log_every=1")
+    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    events = read_metrics(RunDirectory(tmp_path / "model").metrics)
+    assert [e["step"] for e in events if e["event"] == "step"] == [1, 2, 3, 12, 13, 14]
+    assert capsys.readouterr().err.count("No space left on device") == 1
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
+    config, bitext = small_run()
+    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    kept = RunDirectory(tmp_path / "model").config.read_bytes()
+    too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
+    for settings in (["training.optimizer=sgd", "training.max_steps=15"], too_short):
+        with pytest.raises(UsageError):
+            run.resume_run(tmp_path / "model", settings, display=Display(quiet=True))
+        assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
+    run.resume_run(tmp_path / "model", ["training.max_steps=15"], display=Display(quiet=True))
+    assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path):
+    settings = ["model.positions=learned", "model.max_positions=17", "data.max_length=16"]
+    config, bitext = small_run(*settings, held_out=101)
+    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    directory = RunDirectory(tmp_path / "model")
+    dropped = json.loads((directory.data / "about.json").read_bytes())["dropped"]
+    (left_out,) = [n for reason, n in dropped.items() if "model.max_positions = 17" in reason]
+    assert left_out + len(directory.pairs("valid")) + len(directory.pairs("test")) == 202
+
+
+def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path, every=3) as metrics:
+        for step in range(1, 11):
+            metrics.write("step", {"step": step})
+    assert [event["step"] for event in read_metrics(path)] == [1, 3, 6, 9]
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_path, monkeypatch, capsys):
+    compute = Trainer._loss
+
+    def spoiled(trainer, batch, **options):
+        loss, count = compute(trainer, batch, **options)
+        progress = trainer.progress
+        bad = trainer.model.training and progress.step in (9, 10, 11) and not progress.roll_backs
+        return (loss * math.nan if bad else loss), count
+
+    monkeypatch.setattr(Trainer, "_loss", spoiled)
+    config, bitext = small_run("training.tensorboard=true")
+    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    directory = RunDirectory(tmp_path / "model")
+    events = read_metrics(directory.metrics)
+    assert [e["step"] for e in events if e["event"] == "step"] == [1, 10]
+    assert [(e["step"], e["bad_step"]) for e in events if e["event"] == "roll_back"] == [(7, 11)]
+    assert [e["step"] for e in events if e["event"] == "validation"] == [7, 14]
+    assert [e["step"] for e in events if e["event"] == "warning"] == [7]  # those of steps 9 to 11 are undone
+    said = " ".join(capsys.readouterr().err.split())
+    for text in ("Step 9 was skipped", "Going back to step 7", "3 steps skipped"):
+        assert text in said
+    assert list(directory.tensorboard.iterdir())
+    assert json.loads(directory.evaluation.read_bytes())["sentences"] == 7
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(tmp_path, capsys, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_fit", stop)
+    pairs = [f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:120")]
+    parts = {"train": pairs[:80], "valid": pairs[80:100], "test": pairs[97:]}
+    for name, lines in parts.items():
+        (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    settings = [f"data.{name}=[{tmp_path / name}.tsv]" for name in ("valid", "test")]
+    settings += ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "tokenizer.vocab_size=300"]
+    config, bitext = configure([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
+    with pytest.raises(Interrupted):
+        run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    few, leak = capsys.readouterr().err.split("\n")[:-1]
+    assert few.startswith("Warning: 80 pairs to train on are few pairs")
+    assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
+
+
+@pytest.mark.slow
+def test_the_demo_translates_combinations_it_never_saw(tmp_path):
+    dragoman, model = [sys.executable, "-m", "dragoman"], str(tmp_path / "demo")
+    subprocess.run([*dragoman, "demo", "--output", model, "--quiet"], check=True)
+    command = [*dragoman, "evaluate", model, "builtin:grammar:500:test", "--json"]
+    figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert figures["bleu"] >= 90

@@ -1,0 +1,75 @@
+"""A model directory is judged by its files alone: what ends too early, is missing or is of another version."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.errors import DataError
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.validate import check_files
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    tokenizer = Tokenizer.train((s for s, _ in Bitext.open("builtin:grammar:50")), vocab_size=300)
+    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
+    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, **sizes)
+    ModelDirectory(Transformer(config), tokenizer, tokenizer).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_whole_model_is_fine(model):
+    check_files(model)
+
+
+def test_weights_that_end_anywhere_too_early_or_late_are_seen(model):
+    weights = model / "model.safetensors"
+    whole = weights.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for length in (0, 5, 8, 100, header - 1, header, header + 7, len(whole) - 1):
+        weights.write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"model\.safetensors is (cut short|damaged).*copy the model again"):
+            check_files(model)
+    weights.write_bytes(whole + b"x")
+    with pytest.raises(DataError, match=f"{len(whole) + 1:,} bytes instead of {len(whole):,}"):
+        check_files(model)
+
+
+@pytest.mark.parametrize(
+    "header", [b"[]", b"{", b'{"a": 1}', b'{"a": {"data_offsets": [0]}}', b"\xff\xfe", b"[" * 9999]
+)
+def test_a_header_that_is_none_is_seen(model, header):
+    (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(DataError, match="damaged"):
+        check_files(model)
+
+
+def test_missing_files_are_named(model):
+    (model / "tokenizer.json").rename(model / "other.json")
+    with pytest.raises(DataError, match=r"tokenizer\.json is missing"):
+        check_files(model)
+    (model / "other.json").rename(model / "tokenizer.json")
+    (model / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"model\.safetensors cannot be read: No such file"):
+        check_files(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": 2}, "format 2, but this version"),
+        ({"model": {"d_modle": 8}}, "d_modle"),
+        ({"model": None}, "does not describe a model"),
+        ({"source_tokenizer": "../tokenizer.json"}, "not a file in the same folder"),
+        ({"target_language": 7}, "not a language"),
+    ],
+)
+def test_a_config_of_others_is_refused(model, change, words):
+    file = model / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(DataError, match=words):
+        check_files(model)

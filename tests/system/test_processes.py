@@ -1,0 +1,66 @@
+"""Worker processes: the same results in the same order, and a clear word when one dies."""
+
+import os
+import signal
+
+import pytest
+import torch
+
+from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.decoding.translator import Translator
+from dragoman.errors import ResourceError
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.system.processes import Workers
+
+SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:53")] + ["", "Yes."]
+
+
+@pytest.fixture
+def parts():
+    """A random model and its tokenizer, whose translations are at least long and different."""
+    tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
+    size = tokenizer.vocab_size
+    config = TransformerConfig.preset(
+        "tiny", source_vocab_size=size, target_vocab_size=size, d_model=24, num_heads=3, d_ff=31
+    )
+    torch.manual_seed(7)
+    return Transformer(config), tokenizer, tokenizer
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_workers_translate_as_one_process_does(parts, beam_size):
+    options = {"beam_size": beam_size, "max_tokens": 97}  # small batches: every worker gets several
+    alone = Translator(*parts).translate(SENTENCES, **options)
+    with Translator(*parts, workers=2) as translator:
+        together = translator.translate(SENTENCES, **options)
+    assert [t.tokens for t in together] == [t.tokens for t in alone]
+    assert [t.log_prob for t in together] == pytest.approx([t.log_prob for t in alone], abs=1e-4)
+
+
+def test_results_come_in_the_order_of_the_jobs():
+    workers = Workers(lambda number: (number, os.getpid()), 2, remedy="")
+    found = list(workers.map((number,) for number in range(31)))
+    workers.close()
+    assert [number for number, _ in found] == list(range(31))
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+def test_a_worker_computes_on_one_thread():
+    workers = Workers(lambda _: torch.get_num_threads(), 2, remedy="")
+    assert set(workers.map((i,) for i in range(5))) == {1}
+    workers.close()
+
+
+def test_an_error_in_a_worker_reaches_the_caller():
+    workers = Workers(lambda number: 1 / number, 2, remedy="")
+    with pytest.raises(ZeroDivisionError):
+        list(workers.map([(1,), (0,)]))
+    workers.close()
+
+
+def test_a_killed_worker_is_no_endless_wait():
+    workers = Workers(lambda _: os.kill(os.getpid(), signal.SIGKILL), 2, remedy="use one")
+    with pytest.raises(ResourceError, match="for want of memory; use one"):
+        list(workers.map([(1,), (2,)]))
+    workers.close()

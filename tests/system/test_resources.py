@@ -1,0 +1,119 @@
+"""Cores and memory as Linux tells them, from folders that stand for /proc and /sys/fs/cgroup."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.system import resources
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A function that writes the files of a system: path -> text."""
+    monkeypatch.setattr(resources, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(resources, "CGROUPS", tmp_path / "cgroup")
+
+    def write(files: dict[str, str]) -> None:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 7),
+        ({"proc/self/cgroup": "0::/job\n", "cgroup/job/cpu.max": "max 100000\n"}, 7),
+        ({"proc/self/cgroup": "0::/job\n", "cgroup/job/cpu.max": "350000 100000\n"}, 3),
+        ({"proc/self/cgroup": "0::/a/b\n", "cgroup/a/cpu.max": "200000 100000\n", "cgroup/a/b/cpu.max": "max 1\n"}, 2),
+        ({"proc/self/cgroup": "0::/host/path\n", "cgroup/cpu.max": "500000 100000\n"}, 5),  # as a container sees it
+        ({"proc/self/cgroup": "0::/job\n", "cgroup/job/cpu.max": "50000 100000\n"}, 1),
+        (
+            {
+                "proc/self/cgroup": "3:cpuset:/\n1:cpu,cpuacct:/job\n",
+                "cgroup/cpu/job/cpu.cfs_quota_us": "400000\n",
+                "cgroup/cpu/job/cpu.cfs_period_us": "100000\n",
+            },
+            4,
+        ),
+        (
+            {
+                "proc/self/cgroup": "1:cpu:/\n",
+                "cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+                "cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            },
+            7,
+        ),
+    ],
+)
+def test_cores_follow_the_quota_of_a_container(files, cores, system, monkeypatch):
+    system(files)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)), raising=False)
+    assert resources.cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("files", "available"),
+    [
+        ({}, None),
+        ({"proc/meminfo": "MemTotal: 24000 kB\nMemAvailable:   17 kB\n"}, 17 * 1024),
+        (
+            {
+                "proc/meminfo": "MemAvailable: 17 kB\n",
+                "proc/self/cgroup": "0::/job\n",
+                "cgroup/job/memory.max": "9000\n",
+                "cgroup/job/memory.current": "5000\n",
+                "cgroup/job/memory.stat": "anon 3000\ninactive_file 700\n",
+            },
+            4700,  # 9000 - 5000 + 700 of cached files
+        ),
+        (
+            {
+                "proc/meminfo": "MemAvailable: 17 kB\n",
+                "proc/self/cgroup": "4:memory:/job\n",
+                "cgroup/memory/job/memory.limit_in_bytes": "6000\n",
+                "cgroup/memory/job/memory.usage_in_bytes": "7000\n",
+                "cgroup/memory/job/memory.stat": "inactive_file 1\ntotal_inactive_file 400\n",
+            },
+            0,
+        ),
+    ],
+)
+def test_available_memory_is_the_least_that_machine_and_container_have(files, available, system):
+    system(files)
+    assert resources.memory_available() == available
+
+
+FAMILY = """
+import os
+from dragoman.system.resources import memory_in_use
+
+ballast = bytearray(80_000_000)
+ballast[::4096] = b"x" * len(ballast[::4096])  # touched, so that it is there
+alone = memory_in_use()
+(reader, writer), (is_ready, ready) = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(writer)
+    more = bytearray(30_000_000)
+    more[::4096] = b"x" * len(more[::4096])
+    os.write(ready, b"x")
+    os.read(reader, 1)  # until the parent has measured, and ends
+    os._exit(0)
+os.read(is_ready, 1)
+print(alone, memory_in_use())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_in_use_is_that_of_all_processes_and_counts_shared_pages_once():
+    out = subprocess.run([sys.executable, "-c", FAMILY], capture_output=True, text=True, check=True).stdout
+    alone, together = map(int, out.split())
+    assert 80e6 < alone < 200e6
+    # The child shares the first 80 MB and has 30 MB of its own.
+    assert 20e6 < together - alone < 60e6
