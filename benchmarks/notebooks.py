@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.config import RunConfig, load_config, read_recipe
 from dragoman.data.batching import Batch
 from dragoman.data.tokenizers.algorithms import blank
 from dragoman.decoding.translator import Translator
@@ -106,7 +106,7 @@ def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forwar
 def compare_random(arguments: argparse.Namespace) -> None:
     """A line for each epoch."""
     options = {"feed_forward": not arguments.without_feed_forward}
-    config = resolve(read_recipe("notebook-postnorm"), arguments.settings)
+    config = load_config(read_recipe("notebook-postnorm"), arguments.settings)
     pairs = random_ids(arguments.seed)
     torch.manual_seed(arguments.seed)
     known = REPAIRED if options["feed_forward"] else PRINTED
@@ -126,7 +126,7 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
     standardise = blank("word", "lowercase").normalizer.normalize_str
     for path in arguments.runs:
         directory, loaded = RunDirectory(path), ModelDirectory.load(path)
-        config = resolve(read_recipe(str(directory.config)), [])
+        config = load_config(read_recipe(str(directory.config)), [])
         sources, references = zip(*directory.pairs("test"), strict=True)
         tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
         with Translator(loaded.model, *tokenizers, precision="auto", workers=available_workers()) as translator:

@@ -40,13 +40,13 @@ def prepare(arguments: list[str]) -> None:
     """Prepare one file or two into a folder that is deleted afterwards."""
     from dragoman.data.preparation import PreparedData
     from dragoman.data.preparation import prepare as prepare_corpus
-    from dragoman.runs.plan import configure
+    from dragoman.runs.plan import plan_run
 
     settings = [argument for argument in arguments if "=" in argument]
     paths = [argument for argument in arguments if argument not in settings]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        config, bitext = configure(paths, recipe=None, settings=settings)
+        config, bitext = plan_run(paths, recipe=None, settings=settings)
         counted = time.perf_counter()
         prepare_corpus(bitext, config, Path(folder))
         seconds, processor = time.perf_counter() - started, time.process_time()

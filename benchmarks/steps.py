@@ -14,7 +14,7 @@ from dragoman.config import RunConfig
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
-from dragoman.training.trainer import Outside, Trainer
+from dragoman.training.trainer import Trainer, TrainerCallbacks
 from peers.models import Peer, peers
 from table import OURS, Contestant, rate
 
@@ -61,8 +61,8 @@ def our_trainer(corpus: Corpus, precision: str, device: str = "cpu") -> Iterator
     model = Transformer(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size)).to(device)
     with tempfile.TemporaryDirectory() as folder:
         nowhere = Checkpoints(Path(folder), warn=print)
-        outside = Outside(lambda _: {"bleu": 0.0}, lambda _: None, lambda *_: None, nowhere, nowhere)
-        trainer = Trainer(model, corpus.data.train, corpus.data.valid, config=config, seed=1, outside=outside)
+        callbacks = TrainerCallbacks(lambda _: {"bleu": 0.0}, lambda _: None, lambda *_: None, nowhere, nowhere)
+        trainer = Trainer(model, corpus.data.train, corpus.data.valid, config=config, seed=1, callbacks=callbacks)
         try:
             yield trainer
         finally:

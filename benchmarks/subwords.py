@@ -12,7 +12,7 @@ import time
 from itertools import chain
 from pathlib import Path
 
-from dragoman.config import resolve
+from dragoman.config import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import UNK_ID, Tokenizer
@@ -37,7 +37,7 @@ def row(kind: str, pairs: list[tuple[str, str]], vocab_size: int) -> tuple[list[
 
 def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) -> list[str]:
     """One epoch of sampling."""
-    config = resolve({}, [f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"])
+    config = load_config({}, [f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"])
     with tempfile.TemporaryDirectory() as folder:
         numbers = WordNumbers(tokenizer), WordNumbers(tokenizer)
         sides = [each.encode_batch(texts) for each, texts in zip(numbers, zip(*pairs, strict=True), strict=True)]

@@ -35,7 +35,7 @@ def plant(root: Path, path: str, text: str) -> None:
         "model/attention.py": "",
         "storage/checkpoints.py": "from dragoman import __version__\nfrom .errors import DataError\n",
         "data/bitext.py": "from dragoman.config import Run\nfrom ..errors import DataError\n",
-        "config/run.py": "from pydantic import BaseModel\nimport dragoman.system\nfrom dragoman.model.layers import Layer\n",
+        "config/run.py": "import dragoman.system\nfrom dragoman.model.layers import Layer\n",
         "system/__init__.py": "",
         "training/trainer.py": "model.eval()\nfrom dragoman.data.bitext import Bitext\n",
         "decoding/search.py": "import heapq, torch\nfrom dragoman.errors import UsageError\n",

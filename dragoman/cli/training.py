@@ -89,18 +89,18 @@ def train(
     if resume:
         if paths or output or valid or test or size or recipe:
             raise UsageError("--resume takes data, size and folder from the run; leave them out, or start a new run.")
-        from dragoman.runs.plan import reconfigure
+        from dragoman.runs.plan import plan_resume
 
-        directory, _ = resume, reconfigure(resume, settings)
+        directory, _ = resume, plan_resume(resume, settings)
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
-        from dragoman.runs.plan import configure
+        from dragoman.runs.plan import plan_run
         from dragoman.storage.run_directory import RunDirectory
 
         if output:
             RunDirectory(output).refuse_if_used()
-        config, bitext = configure(paths, recipe=recipe or size, settings=settings)
+        config, bitext = plan_run(paths, recipe=recipe or size, settings=settings)
         directory = output or Path("runs", bitext.name)
         RunDirectory(directory).refuse_if_used()
     from dragoman.runs.train import resume_run, start_run

@@ -88,7 +88,7 @@ def translate(
         **{"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed},
         **{"prefix": prefix, "max_copies": max_copies, "alignments": alignments},
     }
-    DecodingConfig.checked(wanted)
+    DecodingConfig.validate(wanted)
     from dragoman.cli.live import live_lines
     from dragoman.data.readers.text_io import open_input, open_output, read_lines
     from dragoman.decoding.glossary import read_glossary, read_terms
@@ -98,7 +98,7 @@ def translate(
 
     wanted["glossary"] = read_glossary(glossary) if glossary else {}
     wanted["forbid"] = read_terms(forbid) if forbid else []
-    config = DecodingConfig.checked(wanted)
+    config = DecodingConfig.validate(wanted)
     count = 1 if text else workers or available_workers()
     # Translations that scroll by show the progress themselves.
     visible = output_file is None and sys.stdout.isatty()

@@ -3,7 +3,7 @@
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.recipes import read_recipe, recipe_names
-from dragoman.config.run import RunConfig, resolve
+from dragoman.config.run import RunConfig, load_config
 from dragoman.config.training import TrainingConfig
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "RunConfig",
     "TokenizerConfig",
     "TrainingConfig",
+    "load_config",
     "read_recipe",
     "recipe_names",
-    "resolve",
 ]

@@ -89,7 +89,7 @@ class RunConfig(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
+def load_config(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
     """The run that a recipe and `section.key=value` overrides describe, all defaults filled in.
 
     Raises `UsageError` that names the key, the value and the remedy.
@@ -110,7 +110,7 @@ def resolve(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
             branch[leaf] = parse_yaml(value)
         except yaml.YAMLError:
             branch[leaf] = value
-    return RunConfig.checked(tree)
+    return RunConfig.validate(tree)
 
 
 def _copied(tree: dict[str, Any]) -> dict[str, Any]:

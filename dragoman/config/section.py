@@ -13,7 +13,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @classmethod
-    def checked(cls, settings: dict[str, Any]) -> Self:
+    def validate(cls, settings: dict[str, Any]) -> Self:
         """The section with these settings; raises `UsageError` that names the key, the value and the remedy."""
         try:
             return cls.model_validate(settings)

@@ -131,7 +131,7 @@ def padded(
     return torch.from_numpy(out)
 
 
-def cut(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """Indices of sentences, longest first, in groups of at most `max_tokens` tokens with padding, or of one."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
@@ -139,5 +139,3 @@ def cut(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
         size = max(1, max_tokens // lengths[order[start]])
         yield order[start : start + size]
         start += size
-
-

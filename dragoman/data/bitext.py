@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
 from dragoman.data.readers.registry import Source, find
-from dragoman.data.readers.types import Asked, Languages, Numbered, Pair, Skipped
+from dragoman.data.readers.types import Languages, Numbered, Pair, ReaderOptions, Skipped
 from dragoman.data.text import normalised, sentence_hash, share
 from dragoman.errors import DataError
 
@@ -58,7 +58,7 @@ class Bitext:
         mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
-        bitext = OpenedBitext(find(str(source_path), target, Asked(languages, replace_bad_bytes)))
+        bitext = OpenedBitext(find(str(source_path), target, ReaderOptions(languages, replace_bad_bytes)))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
@@ -165,23 +165,3 @@ def copies(pair: Pair, weight: float) -> int:
     """
     whole = int(weight)
     return whole + (share(pair, "copies") < weight - whole) if whole != weight else whole
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-

@@ -33,8 +33,6 @@ class CleaningReport:
         return self.read - self.dropped.total()
 
 
-
-
 def reason_to_drop(source: str, target: str, rules: CleaningConfig | None) -> str | None:
     """Why a normalised pair is not learnt from, or None; without `rules`, only an empty side is a reason."""
     if not source or not target:

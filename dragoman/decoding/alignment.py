@@ -90,7 +90,7 @@ def words(tokenizer: Tokenizer, ids: list[int], values: Sequence[str] = ()) -> l
     """
     found: list[list[int]] = []
     inside, before = False, []
-    for place, said in enumerate(tokenizer.said(ids)):
+    for place, said in enumerate(tokenizer.token_bytes(ids)):
         # A token may end inside a character, which is no slot then.
         runs = _RUNS.findall(unmask(said.decode(errors="surrogateescape"), values))
         for run in runs:

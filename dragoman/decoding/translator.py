@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.data.batching import cut
+from dragoman.data.batching import batches_by_length
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import mask, mask_pair, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -240,17 +240,21 @@ class Translator:
 
     def _map_pairs(self, operation: str, pairs: list[tuple]) -> list[Any]:
         """`pairs` begin with the tokens of both sides."""
-        return self._map(operation, pairs, list(cut([max(map(len, pair[:2])) + 1 for pair in pairs], PAIR_TOKENS)))
+        return self._map(
+            operation, pairs, list(batches_by_length([max(map(len, pair[:2])) + 1 for pair in pairs], PAIR_TOKENS))
+        )
 
     def _shared_out(self, lengths: list[int], budget: int) -> Iterator[list[int]]:
         """Indices of sentences in batches of at most `budget` tokens, equally many for each worker, of equal size."""
 
         def batches(tokens: int) -> int:
-            return sum(1 for _ in cut(lengths, tokens))
+            return sum(1 for _ in batches_by_length(lengths, tokens))
 
         workers = self.workers.count if self.workers is not None else 1
         number = -(-batches(budget) // workers) * workers
-        return cut(lengths, bisect_left(range(budget), True, key=lambda tokens: batches(tokens) <= number))
+        return batches_by_length(
+            lengths, bisect_left(range(budget), True, key=lambda tokens: batches(tokens) <= number)
+        )
 
     def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
         """What an operation of `BatchWork` gives for each item, computed batch by batch."""
@@ -267,7 +271,7 @@ class Translator:
 def configured(config: DecodingConfig | None, options: dict[str, Any]) -> DecodingConfig:
     """The config with these fields instead of its own, checked."""
     if config is None or options:
-        return DecodingConfig.checked((config.model_dump() if config else {}) | options)
+        return DecodingConfig.validate((config.model_dump() if config else {}) | options)
     return config
 
 

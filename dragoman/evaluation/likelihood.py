@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dragoman.data.batching import Batch, cut, padded
+from dragoman.data.batching import Batch, batches_by_length, padded
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import MaskedPairs
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -71,7 +71,9 @@ def reference_batches(
         pairs = list(MaskedPairs(pairs, source_tokenizer.symbols))
     sources = source_tokenizer.encode_batch(normalised(source) for source, _ in pairs)
     targets = target_tokenizer.encode_batch(normalised(target) for _, target in pairs)
-    for rows in cut([max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens):
+    for rows in batches_by_length(
+        [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens
+    ):
         source = padded([sources[i] for i in rows], PAD_ID, end=EOS_ID)
         target = padded([targets[i] for i in rows], PAD_ID, begin=BOS_ID, end=EOS_ID)
         # A short row is given its end of sentence too; what follows it is padding, not counted.

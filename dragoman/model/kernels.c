@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Counted up whenever a function changes what it takes: kernels.py leaves a library of another number alone. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 /* Where the loader can choose: once for every set of instructions, the best that the processor has is taken. */
 #if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -380,7 +380,7 @@ INLINE void soften_all(const void *scores, const uint8_t *mask, void *weights, v
 }
 
 /* softmax(scores / sqrt(width)), and what dropout, if any, leaves of it; the mask may be NULL, too. */
-FOR_EACH_CPU void soften(const void *scores, const uint8_t *mask, void *weights, void *kept, const Shape *shape,
+FOR_EACH_CPU void masked_softmax_dropout(const void *scores, const uint8_t *mask, void *weights, void *kept, const Shape *shape,
                          const MaskStrides *at, const Dropout *dropout, int half) {
     if (half)
         soften_all(scores, mask, weights, kept, *shape, at, dropout, 1);
@@ -418,7 +418,7 @@ INLINE void soften_all_back(const void *weights, const uint8_t *mask, const void
 }
 
 /* The gradient with respect to the scores, from that of what was kept. */
-FOR_EACH_CPU void soften_back(const void *weights, const uint8_t *mask, const void *gradient, void *out,
+FOR_EACH_CPU void masked_softmax_dropout_backward(const void *weights, const uint8_t *mask, const void *gradient, void *out,
                               const Shape *shape, const MaskStrides *at, const Dropout *dropout, int half) {
     if (half)
         soften_all_back(weights, mask, gradient, out, *shape, at, dropout, 1);

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 2
+INTERFACE = 3
 """Of the library; one of another number was compiled from other sources."""
 LANES = 16
 """Numbers that the library takes at a time, so that heads are as wide or a multiple of it."""
@@ -141,7 +141,7 @@ class _Weights(torch.autograd.Function):
         ctx.shape = (ctypes.c_int64 * 5)(*scores.shape, width)
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
-        _library.soften(
+        _library.masked_softmax_dropout(
             scores.data_ptr(), _place(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
             ctx.shape, ctx.strides, draws, scores.dtype == torch.bfloat16,
         )  # fmt: skip
@@ -152,7 +152,7 @@ class _Weights(torch.autograd.Function):
     def backward(ctx, gradient):
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
-        _library.soften_back(
+        _library.masked_softmax_dropout_backward(
             weights.data_ptr(), _place(mask), gradient.data_ptr(), found.data_ptr(),
             ctx.shape, ctx.strides, ctx.draws, weights.dtype == torch.bfloat16,
         )  # fmt: skip
@@ -198,10 +198,16 @@ def _load() -> ctypes.CDLL | None:
     library.attention.argtypes = [*[pointer] * 7, flag]
     library.log_softmax.argtypes = [pointer, pointer, size, size, flag]
     library.drop.argtypes = [pointer, pointer, size, draws, flag]
-    library.soften.argtypes = [*[pointer] * 6, draws, flag]
-    library.soften_back.argtypes = [*[pointer] * 6, draws, flag]
+    library.masked_softmax_dropout.argtypes = [*[pointer] * 6, draws, flag]
+    library.masked_softmax_dropout_backward.argtypes = [*[pointer] * 6, draws, flag]
     library.exponentiate.argtypes = [pointer, pointer, pointer, size, size, ctypes.c_float, flag]
-    for function in (library.log_softmax, library.drop, library.soften, library.soften_back, library.exponentiate):
+    for function in (
+        library.log_softmax,
+        library.drop,
+        library.masked_softmax_dropout,
+        library.masked_softmax_dropout_backward,
+        library.exponentiate,
+    ):
         function.restype = None
     return library
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.config import RunConfig, load_config, read_recipe
 from dragoman.config.data import without_folders
 from dragoman.errors import DataError
 from dragoman.report.summary import duration, last_step
@@ -41,7 +41,7 @@ class ComparedRun:
         """Read the run in the model directory `path`; raises `DataError` if there is none."""
         directory = RunDirectory(path)
         try:
-            config = resolve(read_recipe(str(directory.config.resolve(strict=True))), [])
+            config = load_config(read_recipe(str(directory.config.resolve(strict=True))), [])
             pairs = json.loads((directory.data / "about.json").read_bytes())["train_pairs"]
             test_set = hashlib.sha256((directory.data / "test.json").read_bytes()).hexdigest()
             tested = directory.evaluation.is_file()

@@ -153,7 +153,7 @@ def inspect_translation(
     bos, eos, tokenizer = model.model.config.bos_id, model.model.config.eos_id, model.target_tokenizer
     text, target = _clean(text, "text"), target if target is None else _clean(target, "target")
     source_ids, given_ids = _token_ids(model, text, target)
-    config = DecodingConfig.checked({"beam_size": beam_size, "length_penalty": length_penalty})
+    config = DecodingConfig.validate({"beam_size": beam_size, "length_penalty": length_penalty})
     search = _search(model, source_ids[:-1], config)
     best = search.hypotheses[0]
     # A translation that was cut at the length limit has no end to look at.

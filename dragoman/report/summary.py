@@ -60,7 +60,7 @@ class RunSummary:
         tree = self.config.model_dump(mode="json")
         tree["data"] = without_folders(tree["data"])
         tree["tokenizer"]["pairs"] = without_folders(tree["tokenizer"]["pairs"])
-        return RunConfig.checked(tree).to_yaml()
+        return RunConfig.validate(tree).to_yaml()
 
     @property
     def test_pairs(self) -> str:

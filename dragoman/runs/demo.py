@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.table import Table
 
 from dragoman.evaluation.evaluate import Evaluation
-from dragoman.runs.plan import configure
+from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display, command, results_table
@@ -20,7 +20,7 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
         "A translator from English to French, trained on sentences that a small grammar makes up.\n"
         "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
     )
-    config, bitext = configure(["builtin:grammar"], recipe="demo", settings=[])
+    config, bitext = plan_run(["builtin:grammar"], recipe="demo", settings=[])
     evaluation = start_run(bitext, config, directory, display=display)
     display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     return evaluation

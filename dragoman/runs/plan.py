@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dragoman.config import DataConfig, RunConfig, read_recipe, resolve
+from dragoman.config import DataConfig, RunConfig, load_config, read_recipe
 from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
 from dragoman.data.splitting import default_held_out, held_out_sizes
 from dragoman.data.synthetic.builtin import settings_for
@@ -41,7 +41,7 @@ def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[s
     return data
 
 
-def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
+def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
     """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
     wanted = _resolved(recipe or "tiny", settings)
@@ -53,7 +53,7 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
         Bitext.open(*wanted.tokenizer.pairs, languages=bitext.languages)
     num_pairs = sum(1 for _ in bitext)
     recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
-    config = resolve(read_recipe(recipe), [*settings_for(data.source), *settings])
+    config = load_config(read_recipe(recipe), [*settings_for(data.source), *settings])
     config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
     if not (config.data.valid and config.data.test):
@@ -61,7 +61,7 @@ def configure(paths: list[str], *, recipe: str | None, settings: list[str]) -> t
     return config, bitext
 
 
-def reconfigure(path: Path, settings: list[str]) -> RunConfig:
+def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
     directory = RunDirectory(path)
     if not directory.config.is_file():
@@ -87,10 +87,10 @@ def _resolved(recipe: str, settings: list[str]) -> RunConfig:
     """The recipe with the settings; a mistake in the recipe itself names it."""
     tree = read_recipe(recipe)
     try:
-        resolve(tree, [])
+        load_config(tree, [])
     except UsageError as error:
         raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
-    return resolve(tree, settings)
+    return load_config(tree, settings)
 
 
 def _require_libraries(config: RunConfig) -> None:

@@ -19,7 +19,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.metrics import score
 from dragoman.model import Transformer
 from dragoman.runs.finish import conclude
-from dragoman.runs.plan import reconfigure
+from dragoman.runs.plan import plan_resume
 from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
@@ -32,7 +32,7 @@ from dragoman.terminal.remaining import Limits
 from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
-from dragoman.training.trainer import INTERRUPTED, Outside, Trainer
+from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 
 SHOWN_SAMPLES = 3
 
@@ -53,7 +53,7 @@ def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: 
 
 def resume_run(path: Path, settings: list[str], *, display: Display) -> Evaluation:
     """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
-    config, directory = reconfigure(path, settings), RunDirectory(path)
+    config, directory = plan_resume(path, settings), RunDirectory(path)
     with directory.locked():
         return _train(directory, config, display)
 
@@ -95,7 +95,7 @@ def _fit(
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         stop = opened.enter_context(StopSignal(view.stopping))
 
-        outside = Outside(
+        callbacks = TrainerCallbacks(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
             report=Reports(files, view, display),
@@ -103,9 +103,9 @@ def _fit(
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=stop,
         )
-        trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, outside=outside)
+        trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
         opened.callback(trainer.replicas.close)
-        if checkpoint := outside.checkpoints.load_latest():
+        if checkpoint := callbacks.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
         # Only now are the settings of a resumed run known to fit it.
         write_file(directory.config, config.to_yaml().encode())

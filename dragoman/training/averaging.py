@@ -51,5 +51,3 @@ class MovingAverage:
     def _swap(self, model: nn.Module) -> None:
         for name, weight in model.named_parameters():
             weight.data, self.weights[name] = self.weights[name], weight.data
-
-

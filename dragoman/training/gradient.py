@@ -54,7 +54,7 @@ def batch_loss(
     return r_drop(states[counted], batch.labels[counted], alpha=alpha, **options) / 2, counted.sum()
 
 
-def share_of_loss(model: Transformer, batch: Batch, *, step_tokens: int, **options: float) -> tuple[float, int]:
+def loss_and_backward(model: Transformer, batch: Batch, *, step_tokens: int, **options: float) -> tuple[float, int]:
     """The loss of a batch and its number of target tokens, as `batch_loss` gives them, as numbers.
 
     Of a step with `step_tokens` target tokens in all, the weights have the gradient afterwards; with 0 they do not.

@@ -45,7 +45,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return wide if x.size(1) <= x.size(2) else wide.mT
 
 
-class Joined(torch.optim.Optimizer):
+class CombinedOptimizer(torch.optim.Optimizer):
     """Several optimizers as one, each over weights of its own."""
 
     def __init__(self, *parts: torch.optim.Optimizer):

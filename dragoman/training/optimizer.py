@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
-from dragoman.training.muon import Joined, Muon
+from dragoman.training.muon import CombinedOptimizer, Muon
 
 MOMENTS = {
     "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
@@ -44,7 +44,7 @@ def build_optimizer(
         of_muon = set(map(id, matrices))
         others = [group | {"params": [p for p in group["params"] if id(p) not in of_muon]} for group in groups]
         rest = torch.optim.AdamW(others, lr=0.0, betas=betas, eps=eps, fused=True)
-        return Joined(Muon(matrices, weight_decay=weight_decay), rest)
+        return CombinedOptimizer(Muon(matrices, weight_decay=weight_decay), rest)
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
     return optimizer(groups, lr=0.0, betas=betas, eps=eps, fused=True)
 

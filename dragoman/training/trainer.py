@@ -23,7 +23,7 @@ from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
 from dragoman.training.averaging import MovingAverage, average_weights
-from dragoman.training.gradient import GradientSum, random_seed, share_of_loss, sum_gradients
+from dragoman.training.gradient import GradientSum, loss_and_backward, random_seed, sum_gradients
 from dragoman.training.optimizer import build_optimizer, learning_rate, load_moments, moments
 from dragoman.training.progress import Progress, last_step, steps_in, why_finished
 from dragoman.training.replicas import Replicas
@@ -35,7 +35,7 @@ INTERRUPTED = "interrupted"
 
 
 @dataclass
-class Outside:
+class TrainerCallbacks:
     """What the trainer is handed by its caller."""
 
     evaluate: Callable[[Transformer], Metrics]
@@ -63,10 +63,10 @@ class Trainer:
         *,
         config: TrainingConfig,
         seed: int,
-        outside: Outside,
+        callbacks: TrainerCallbacks,
     ):
         self.model, self.batches, self.valid = model, batches, valid
-        self.config, self.seed, self.outside = config, seed, outside
+        self.config, self.seed, self.callbacks = config, seed, callbacks
         self.device = next(model.parameters()).device
         self.precision = choose_precision(config.precision, self.device)
         self.replicas = Replicas(model, self.precision, max_tokens=config.max_tokens, warn=self._warn)
@@ -89,19 +89,19 @@ class Trainer:
                 self._validate_and_save()
                 continue
             if metrics := self.train_step():
-                self.outside.report("step", metrics)
+                self.callbacks.report("step", metrics)
                 if progress.step % self.validate_every == 0:
                     self._validate_and_save()
             elif progress.bad_steps >= BAD_STEPS:
                 self._roll_back()
-            if self.outside.stop_requested():
+            if self.callbacks.stop_requested():
                 # Bad weights are never saved: the steps since the last checkpoint will be taken again.
                 if self._saved_step != progress.step and all(bool(w.isfinite().all()) for w in self.model.parameters()):
                     self._save()
                 break
-        if self.config.average > 1 and not self.outside.stop_requested():
+        if self.config.average > 1 and not self.callbacks.stop_requested():
             self._try_average()
-        if not self.outside.stop_requested():
+        if not self.callbacks.stop_requested():
             return reason
         return INTERRUPTED if self._saved_step == progress.step else f"{INTERRUPTED}, not saved"
 
@@ -142,7 +142,7 @@ class Trainer:
         self.model.eval()
         sums = [self._loss(batch.to(self.device)) for batch in self.valid.in_order()]
         loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
-        return {"valid_loss": loss, **self.outside.evaluate(self.model)}
+        return {"valid_loss": loss, **self.callbacks.evaluate(self.model)}
 
     def state_dict(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
@@ -152,7 +152,7 @@ class Trainer:
     def load_state_dict(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Go back to a checkpoint; raises `UsageError` if it is of another optimizer."""
         load_moments(self.optimizer, tensors["optimizer"], name=self.config.optimizer)
-        copy_weights(tensors["model"], self.model, origin=self.outside.checkpoints.folder)
+        copy_weights(tensors["model"], self.model, origin=self.callbacks.checkpoints.folder)
         if self.ema:
             self.ema.load(tensors.get("ema", tensors["model"]))
         self.progress.load_state_dict(state)
@@ -186,7 +186,7 @@ class Trainer:
 
         Of a step with `step_tokens` target tokens in all, the gradient is added to that of the model.
         """
-        compute = partial(share_of_loss, step_tokens=step_tokens, pad_id=self.batches.pad_id, **options)
+        compute = partial(loss_and_backward, step_tokens=step_tokens, pad_id=self.batches.pad_id, **options)
         losses, counts = zip(*self.replicas.map(compute, batch, seed=seed), strict=True)
         return sum(losses), sum(counts)
 
@@ -206,7 +206,7 @@ class Trainer:
             better = sound and self._keep_if_better(metrics)
             if sound and config.average > 1:
                 weights = {"model": dict(self.model.named_parameters())}
-                self._write(self.outside.snapshots, config.average, weights, {})
+                self._write(self.callbacks.snapshots, config.average, weights, {})
         if not sound:
             self._roll_back()
             return
@@ -217,7 +217,7 @@ class Trainer:
             progress.rate_factor *= config.plateau_factor
         progress.validated_step = progress.step
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
-        self.outside.report("validation", {"step": progress.step, "better": better, **metrics})
+        self.callbacks.report("validation", {"step": progress.step, "better": better, **metrics})
         self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
         looked = progress.learning.look(progress.step, metrics["valid_loss"], config=config, target=self.batches.target)
         self._warn(*looked)
@@ -228,7 +228,7 @@ class Trainer:
         better = scores[monitor] > self.progress.best_scores.get(monitor, -math.inf)
         if better:
             with self._going_on("The best model was not written"):
-                self.outside.keep_best(self.model)
+                self.callbacks.keep_best(self.model)
                 self.progress.best_scores, self.progress.best_step = scores, self.progress.step
         return better
 
@@ -238,14 +238,14 @@ class Trainer:
 
     def _roll_back(self) -> None:
         """Go back to the last validation, or to the start, and on with a smaller learning rate."""
-        progress, checkpoints, bad_step = self.progress, self.outside.checkpoints, self.progress.step
+        progress, checkpoints, bad_step = self.progress, self.callbacks.checkpoints, self.progress.step
         lasting = after_roll_back(progress, self.config)
         # An interruption may have saved a later step.
         checkpoints.prune({step for step in checkpoints.steps() if step <= progress.validated_step})
         start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
         tensors, state = checkpoints.load_latest() or start
         self.load_state_dict(tensors, state | lasting)
-        self.outside.report(
+        self.callbacks.report(
             "roll_back", {"step": progress.step, "bad_step": bad_step, "rate_factor": progress.rate_factor}
         )
         where = f"step {progress.step:,}" if progress.step else "the start"
@@ -253,10 +253,10 @@ class Trainer:
 
     def _warn(self, *texts: str) -> None:
         for text in texts:
-            self.outside.report("warning", {"step": self.progress.step, "text": text})
+            self.callbacks.report("warning", {"step": self.progress.step, "text": text})
 
     def _save(self) -> None:
-        if self._write(self.outside.checkpoints, 2, *self.state_dict()):
+        if self._write(self.callbacks.checkpoints, 2, *self.state_dict()):
             self._saved_step = self.progress.step
 
     def _write(self, to: Checkpoints, keep: int, tensors: dict[str, dict[str, Tensor]], state: Metrics) -> bool:
@@ -271,7 +271,7 @@ class Trainer:
 
     def _try_average(self) -> None:
         """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
-        snapshots = self.outside.snapshots
+        snapshots = self.callbacks.snapshots
         steps = snapshots.steps()
         if len(steps) < 2 or self.progress.averaged_step == self.progress.step:
             return
@@ -281,7 +281,7 @@ class Trainer:
             copy_weights(weights, self.model, origin=snapshots.folder)
             metrics = self.validate()
             better = self._keep_if_better(metrics)
-            self.outside.report("average", {"step": self.progress.step, "steps": steps, "better": better, **metrics})
+            self.callbacks.report("average", {"step": self.progress.step, "steps": steps, "better": better, **metrics})
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step
@@ -293,4 +293,4 @@ class Trainer:
         try:
             yield
         except (OSError, DataError, ResourceError) as error:
-            self.outside.checkpoints.warn(f"{what}: {error}")
+            self.callbacks.checkpoints.warn(f"{what}: {error}")

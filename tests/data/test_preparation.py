@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.config import DataConfig, RunConfig, resolve
+from dragoman.config import DataConfig, RunConfig, load_config
 from dragoman.data import preparation
 from dragoman.data.bitext import Bitext, copies, open_corpora
 from dragoman.data.preparation import PreparedData, prepare
@@ -25,7 +25,7 @@ def tsv(path: Path, pairs: list[Pair]) -> str:
 
 
 def config(*settings: str) -> RunConfig:
-    return resolve({}, ["tokenizer.vocab_size=400", "data.held_out=13", *settings])
+    return load_config({}, ["tokenizer.vocab_size=400", "data.held_out=13", *settings])
 
 
 def prepared(folder: Path, run: RunConfig) -> PreparedData:

@@ -87,7 +87,7 @@ def test_words_are_those_of_the_text_that_people_see(text: str, kind: str) -> No
     tokenizer = Tokenizer.train([*TEXTS, text], vocab_size=331, kind=kind, symbols=["<2de>", *SLOTS])
     masked, values = mask(text, ["<2de>"])
     ids = tokenizer.encode(masked)
-    said = [unmask(piece.decode(), values) for piece in tokenizer.said(ids)]
+    said = [unmask(piece.decode(), values) for piece in tokenizer.token_bytes(ids)]
     assert "".join(said).strip() == text
     found = words(tokenizer, ids, values)
     assert len(found) == len(text.split())

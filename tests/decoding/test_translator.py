@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dragoman.data.batching import cut
+from dragoman.data.batching import batches_by_length
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.batch import Sentence
@@ -290,7 +290,7 @@ def test_workers_get_equally_many_batches_of_equal_size(untaught: Translator, wo
     sizes = [len(batch) * max(lengths[index] for index in batch) for batch in batches]
     assert max(sizes) <= budget
     assert len(batches) % workers == 0
-    assert len(batches) - len(list(cut(lengths, budget))) < workers
+    assert len(batches) - len(list(batches_by_length(lengths, budget))) < workers
     assert min(sizes) > 0.4 * max(sizes)
 
 

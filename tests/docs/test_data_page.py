@@ -12,7 +12,7 @@ from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.readers import huggingface
 from dragoman.data.readers.registry import FORMATS
-from dragoman.runs.plan import configure
+from dragoman.runs.plan import plan_run
 
 PAGE = (Path(__file__).parents[2] / "docs/data.md").read_text(encoding="utf-8")
 
@@ -56,7 +56,7 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
         taken = [i for i, word in enumerate(words) if word.startswith("--") or (i and words[i - 1].startswith("--"))]
         rest = [word for i, word in enumerate(words) if i not in taken]
         settings, paths = [word for word in rest if "=" in word], [word for word in rest if "=" not in word]
-        _, bitext = configure(paths, recipe=options.get("--recipe"), settings=settings)
+        _, bitext = plan_run(paths, recipe=options.get("--recipe"), settings=settings)
         assert bitext.report.kept == (120 if "--recipe" in options else 40), command
         if "[fr,en]" in command:
             assert next(iter(bitext)) == pairs[0][::-1]

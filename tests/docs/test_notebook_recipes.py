@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import RunConfig, read_recipe, resolve
+from dragoman.config import RunConfig, load_config, read_recipe
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.text import folded
 from dragoman.interop.styles import STYLES
 from dragoman.runs import train as run
-from dragoman.runs.plan import configure
+from dragoman.runs.plan import plan_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
@@ -24,7 +24,7 @@ SMALL = [
 
 
 def recipe(style: str, *settings: str) -> RunConfig:
-    return resolve(read_recipe(RECIPES[style]), list(settings))
+    return load_config(read_recipe(RECIPES[style]), list(settings))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -50,11 +50,11 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
     source = "builtin:random:5" if style == "postnorm" else "builtin:grammar:120"
-    config, bitext = configure([source], recipe=RECIPES[style], settings=SMALL)
+    config, bitext = plan_run([source], recipe=RECIPES[style], settings=SMALL)
     evaluation = run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     assert math.isfinite(evaluation.tokens.perplexity)
     directory = RunDirectory(tmp_path / "model")
-    saved = resolve(read_recipe(str(directory.config)), [])
+    saved = load_config(read_recipe(str(directory.config)), [])
     assert saved.decoding.beam_size == 1
     events = read_metrics(directory.metrics)
     assert [event["step"] for event in events if event["event"] == "validation"][-1] == 5
@@ -67,7 +67,7 @@ def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
 def test_the_keras_recipe_shares_out_70_20_10(tmp_path: Path, by: str):
     lines = [f"Sentence {n}!\tPhrase {n}, {v}.\n" for n in range(110) for v in range(1 + n % 3)]
     (tmp_path / "fra.txt").write_text("".join(lines), encoding="utf-8")
-    config, bitext = configure(
+    config, bitext = plan_run(
         [str(tmp_path / "fra.txt")], recipe="notebook-keras", settings=[*SMALL, f"data.split={by}"]
     )
     prepare(bitext, config, tmp_path)
@@ -84,7 +84,7 @@ def test_the_keras_recipe_shares_out_70_20_10(tmp_path: Path, by: str):
 def test_the_random_pairs_are_learned_as_the_notebook_learns_them(tmp_path: Path):
     """Notebook B's own code with its decoder repaired: 8.683, 7.971 after ten epochs, 7.643 after fourteen."""
     settings = ["training.max_epochs=14", "training.precision=float32"]
-    config, bitext = configure([], recipe="notebook-postnorm", settings=settings)
+    config, bitext = plan_run([], recipe="notebook-postnorm", settings=settings)
     run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     losses = {event["step"]: event["loss"] for event in read_metrics(directory.metrics) if event["event"] == "step"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dragoman.config import resolve
+from dragoman.config import load_config
 from dragoman.model import TransformerConfig
 from dragoman.report import RunSummary, WordAttention
 
@@ -36,7 +36,7 @@ def validation(step: int, **values) -> dict:
 
 
 def summary(**values) -> RunSummary:
-    config = resolve({}, ["data.source=/home/secret/pairs.tsv", "decoding.beam_size=7"])
+    config = load_config({}, ["data.source=/home/secret/pairs.tsv", "decoding.beam_size=7"])
     fixed = {
         "source_language": "en",
         "target_language": "fr",

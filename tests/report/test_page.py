@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import resolve
+from dragoman.config import load_config
 from dragoman.report import RunSummary, WordAttention, model_card, write_report
 from dragoman.report.page import SHOWN_VALIDATIONS
 from tests.report.runs import EVALUATION, attention_of, full_run, steps, summary, validation
@@ -77,7 +77,7 @@ def test_texts_are_escaped_wherever_they_come_from(tmp_path):
             source_language=EVIL,
             target_language=EVIL,
             machine=EVIL,
-            config=resolve({}, [f"data.source={EVIL}"]),
+            config=load_config({}, [f"data.source={EVIL}"]),
             metrics=[*steps(3), validation(3, samples=[evil])],
             samples=[evil],
             evaluation=EVALUATION | {"signatures": {"bleu": EVIL}},
@@ -121,7 +121,7 @@ def test_what_the_run_warned_of_is_on_its_page(tmp_path):
 )
 def test_folders_of_the_data_stay_private(tmp_path, data):
     settings = [*(f"data.{setting}" for setting in data), "tokenizer.pairs=[/home/secret/words.tsv]"]
-    run = replace(full_run(), config=resolve({}, settings))
+    run = replace(full_run(), config=load_config({}, settings))
     _, html = page(tmp_path, run)
     card = model_card(run)
     assert "pairs.tsv" in html

@@ -11,7 +11,7 @@ from dragoman.config import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.errors import Interrupted, UsageError
 from dragoman.runs import train as run
-from dragoman.runs.plan import configure
+from dragoman.runs.plan import plan_run
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
@@ -26,7 +26,7 @@ SMALL = [
 
 
 def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBitext]:
-    config, bitext = configure(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *settings])
+    config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *settings])
     config.data.valid = config.data.test = [f"builtin:grammar:{held_out}:test"]
     return config, bitext
 
@@ -157,7 +157,7 @@ def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(t
         (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
     settings = [f"data.{name}=[{tmp_path / name}.tsv]" for name in ("valid", "test")]
     settings += ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "tokenizer.vocab_size=300"]
-    config, bitext = configure([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
+    config, bitext = plan_run([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
     with pytest.raises(Interrupted):
         run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
     few, leak = capsys.readouterr().err.split("\n")[:-1]

@@ -42,7 +42,9 @@ def test_each_finding_is_fine_or_says_what_to_type(check: Check, fix: str | None
 
 
 def test_a_full_disk_and_a_folder_of_others_are_seen(monkeypatch, tmp_path):
-    monkeypatch.setattr(diagnostics.shutil, "disk_usage", lambda _: diagnostics.shutil._ntuple_diskusage(10**12, 0, 10**9))
+    monkeypatch.setattr(
+        diagnostics.shutil, "disk_usage", lambda _: diagnostics.shutil._ntuple_diskusage(10**12, 0, 10**9)
+    )
     assert "make room" in diagnostics.check_disk(tmp_path).fix
     monkeypatch.setattr(diagnostics.os, "access", lambda *_: False)
     assert "--output" in diagnostics.check_disk(tmp_path).fix
@@ -91,7 +93,10 @@ def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(monk
     assert extra.fix is None
     assert extra.found == "not installed (h5py); if you want it: make install ARGS=keras"
     versions["rich"], versions["numpy"], versions["typer"], versions["h5py"] = "15.0.0", "2.10.1", "0.16", "3.1"
-    assert [check.found for check in (*diagnostics.check_packages(), *diagnostics.check_extras())] == ["all there", "installed"]
+    assert [check.found for check in (*diagnostics.check_packages(), *diagnostics.check_extras())] == [
+        "all there",
+        "installed",
+    ]
 
 
 def test_the_command_prints_a_line_a_check_and_exits_with_4_if_one_is_wrong(dragoman, monkeypatch):

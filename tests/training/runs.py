@@ -14,7 +14,7 @@ from dragoman.data.batching import TokenBatches
 from dragoman.data.token_store import TokenStore
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
-from dragoman.training.trainer import Outside, Trainer
+from dragoman.training.trainer import Trainer, TrainerCallbacks
 
 VOCAB, SPECIAL_IDS = 23, (0, 2, 3)
 Weights = dict[str, Tensor]
@@ -39,7 +39,7 @@ class Watcher:
         self.kept: list[Weights] = []
         self.warnings: list[str] = []
         self.stop_after = math.inf
-        self.outside = Outside(
+        self.callbacks = TrainerCallbacks(
             evaluate=self._evaluate,
             keep_best=lambda model: self.kept.append(weights_of(model)),
             report=lambda event, values: self.events.append((event, values)),
@@ -130,14 +130,14 @@ class Runs:
             self.valid,
             config=settings(**choices),
             seed=89,
-            outside=watcher.outside,
+            callbacks=watcher.callbacks,
         )
         return trainer, watcher
 
     def resumed(self, name: str = "run", **options: Any) -> tuple[Trainer, Watcher]:
         """A new trainer that goes on from the last checkpoint of another."""
         trainer, watcher = self.trainer(name, **options)
-        checkpoint = watcher.outside.checkpoints.load_latest()
+        checkpoint = watcher.callbacks.checkpoints.load_latest()
         assert checkpoint is not None
         trainer.load_state_dict(*checkpoint)
         return trainer, watcher

@@ -33,14 +33,14 @@ def weighted_sum(history: list[Weights], decay: float) -> Weights:
 def test_what_is_validated_and_kept_is_the_average_over_all_steps(runs: Runs, decay: float):
     trainer, watcher = runs.trainer(max_steps=13, ema=decay, learning_rate=0.03, average=2)
     history = [weights_of(trainer.model)]
-    events = watcher.outside.report
+    events = watcher.callbacks.report
 
     def report(event: str, values: dict) -> None:
         if event == "step":
             history.append(weights_of(trainer.model))
         events(event, values)
 
-    watcher.outside.report = report
+    watcher.callbacks.report = report
     trainer.train()
     validated = [4, 8, 12, 13]
     assert [v["step"] for v in watcher.of("validation")] == validated
@@ -50,7 +50,7 @@ def test_what_is_validated_and_kept_is_the_average_over_all_steps(runs: Runs, de
             assert not torch.allclose(found[name], history[step][name], rtol=1e-4)
     assert any(equal(watcher.kept[-1], each) for each in watcher.evaluated)
     assert equal(weights_of(trainer.model), history[-1])  # the run itself goes on from its own weights
-    snapshot = watcher.outside.snapshots.load(13)[0]["model"]
+    snapshot = watcher.callbacks.snapshots.load(13)[0]["model"]
     assert equal(snapshot, watcher.evaluated[3])
 
 

@@ -14,7 +14,7 @@ from dragoman.data.batching import Batch
 from dragoman.errors import ResourceError
 from dragoman.model import Transformer
 from dragoman.training import trainer as trainer_module
-from dragoman.training.gradient import out_of_memory, share_of_loss
+from dragoman.training.gradient import loss_and_backward, out_of_memory
 from dragoman.training.replicas import SHARE
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, computing_model, equal, random_pairs, small_model, weights_of
@@ -84,13 +84,13 @@ def scarce(model: Transformer, part: Batch, *, parent: int, **options: float) ->
     """Only in another process there is no memory for more than two pairs."""
     if os.getpid() != parent and len(part.labels) > 2:
         no_memory_on_a_cpu()
-    return share_of_loss(model, part, **options)
+    return loss_and_backward(model, part, **options)
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs, monkeypatch: pytest.MonkeyPatch):
     _, expected = step_with_gradients(trainer_of(runs, WHOLE, max_tokens=SHARE))  # here alone
-    monkeypatch.setattr(trainer_module, "share_of_loss", partial(scarce, parent=os.getpid()))
+    monkeypatch.setattr(trainer_module, "loss_and_backward", partial(scarce, parent=os.getpid()))
     trainer = trainer_of(runs, WHOLE, max_tokens=2 * SHARE)
     _, gradients = step_with_gradients(trainer)
     trainer.replicas.close()

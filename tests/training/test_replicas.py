@@ -15,13 +15,13 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.training.gradient import batch_loss, share_of_loss
+from dragoman.training.gradient import batch_loss, loss_and_backward
 from dragoman.training.replicas import SHARE, Replicas
 from tests.model.variants import VARIANTS, build
 
 Gradients = dict[str, Tensor]
-LEARN = partial(share_of_loss, step_tokens=1, pad_id=0, smoothing=0.1)
-LOOK = partial(share_of_loss, step_tokens=0, pad_id=0)
+LEARN = partial(loss_and_backward, step_tokens=1, pad_id=0, smoothing=0.1)
+LOOK = partial(loss_and_backward, step_tokens=0, pad_id=0)
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

@@ -119,7 +119,7 @@ def assert_resumed_with_the_same_bits(runs: Runs, choices: dict[str, Any]) -> li
 def test_a_checkpoint_from_before_these_options_is_resumed(runs: Runs):
     first, watcher = runs.trainer(max_steps=4)
     first.train()
-    tensors, state = watcher.outside.checkpoints.load_latest()
+    tensors, state = watcher.callbacks.checkpoints.load_latest()
     for name in ("rate_factor", "bad_steps", "skipped_steps", "roll_backs", "too_large", "left_out", "learning"):
         del state[name]
     second, _ = runs.trainer("second", max_steps=8, ema=0.9)
@@ -194,7 +194,7 @@ def test_the_last_validation_outlives_interruptions(runs: Runs):
         trainer, watcher = runs.trainer(max_steps=13) if stop == 5 else runs.resumed(max_steps=13)
         watcher.stop_after = stop
         trainer.train()
-    assert watcher.outside.checkpoints.steps() == [4, 6, 7]
+    assert watcher.callbacks.checkpoints.steps() == [4, 6, 7]
 
 
 def test_the_optimizer_is_resumed_with_its_moments(runs: Runs):
@@ -213,8 +213,8 @@ def test_an_interruption_saves_and_does_not_validate(runs: Runs):
     watcher.stop_after = 2
     assert trainer.train() == "interrupted"
     assert watcher.of("validation") == []
-    assert watcher.outside.checkpoints.steps() == [2]
-    tensors, state = watcher.outside.checkpoints.load_latest()
+    assert watcher.callbacks.checkpoints.steps() == [2]
+    tensors, state = watcher.callbacks.checkpoints.load_latest()
     assert equal(tensors["model"], weights_of(trainer.model))
     assert state["step"] == 2
 
@@ -223,9 +223,9 @@ def test_a_stop_that_comes_while_the_trainer_looks_loses_nothing(runs: Runs):
     """A signal may arrive between any two lines."""
     trainer, watcher = runs.trainer(max_steps=13)
     answers = iter([False, True])
-    watcher.outside.stop_requested = lambda: next(answers, True)
+    watcher.callbacks.stop_requested = lambda: next(answers, True)
     assert trainer.train() == "interrupted"
-    assert watcher.outside.checkpoints.steps()[-1:] == [trainer.progress.step]
+    assert watcher.callbacks.checkpoints.steps()[-1:] == [trainer.progress.step]
 
 
 def test_a_run_interrupted_in_its_last_step_is_finished_when_resumed(runs: Runs):
@@ -305,7 +305,7 @@ def test_a_checkpoint_that_cannot_be_written_warns_and_training_goes_on(runs: Ru
     (warning,) = watcher.warnings
     assert str(error) in warning
     assert "step 8" in warning
-    assert watcher.outside.checkpoints.steps() == [12, 13]
+    assert watcher.callbacks.checkpoints.steps() == [12, 13]
 
 
 def test_while_none_can_be_written_the_checkpoint_before_stays(runs: Runs, monkeypatch):
@@ -319,7 +319,7 @@ def test_while_none_can_be_written_the_checkpoint_before_stays(runs: Runs, monke
     second, watcher = runs.resumed(max_steps=13, average=3)
     assert second.train() == "13 steps"
     assert len(watcher.warnings) == 2 * 3  # a checkpoint and a snapshot each at 8, 12 and 13
-    tensors, state = watcher.outside.checkpoints.load_latest()
+    tensors, state = watcher.callbacks.checkpoints.load_latest()
     assert state["step"] == 4
     assert equal(tensors["model"], weights_of(first.model))
 
@@ -360,26 +360,26 @@ def test_checkpoints_hold_what_is_needed_and_weights_once(runs: Runs):
 def test_a_checkpoint_behind_damaged_ones_is_kept(runs: Runs):
     first, watcher = runs.trainer(max_steps=12)
     first.train()
-    checkpoints = watcher.outside.checkpoints
+    checkpoints = watcher.callbacks.checkpoints
     for step in checkpoints.steps():
         (checkpoints.folder / f"step_{step:08d}" / "state.json").write_text("x")
     second, watcher = runs.trainer(max_steps=12)
     watcher.stop_after = 3
     assert second.train() == "interrupted"
-    assert watcher.outside.checkpoints.steps() == [3]
+    assert watcher.callbacks.checkpoints.steps() == [3]
 
 
 def test_an_interruption_that_could_not_be_saved_says_so(runs: Runs, monkeypatch):
     trainer, watcher = runs.trainer(max_steps=13)
     watcher.stop_after = 6
     trainer.validate_every = 4
-    save = watcher.outside.checkpoints.save
+    save = watcher.callbacks.checkpoints.save
 
     def full(step: int, *parts: Any) -> None:
         if step == 6:
             raise ResourceError("The disk is full.")
         save(step, *parts)
 
-    monkeypatch.setattr(watcher.outside.checkpoints, "save", full)
+    monkeypatch.setattr(watcher.callbacks.checkpoints, "save", full)
     assert trainer.train() == "interrupted, not saved"
-    assert watcher.outside.checkpoints.steps() == [4]
+    assert watcher.callbacks.checkpoints.steps() == [4]

@@ -73,14 +73,14 @@ def test_after_three_in_a_row_the_run_goes_back_and_on_at_half_the_rate(runs: Ru
     trainer, watcher = runs.trainer(max_steps=9, warmup=1, schedule="constant", learning_rate=0.004)
     spoil(trainer, at(6, 7, 8))
     saved = []
-    report = watcher.outside.report
+    report = watcher.callbacks.report
 
     def look(event: str, values: dict[str, Any]) -> None:
         if event in ("validation", "roll_back"):
             saved.append(weights_of(trainer.model))
         report(event, values)
 
-    watcher.outside.report = look
+    watcher.callbacks.report = look
     assert trainer.train() == "9 steps"
     (roll_back,) = watcher.of("roll_back")
     assert roll_back == {"step": 4, "bad_step": 8, "rate_factor": 0.5}
@@ -123,8 +123,8 @@ def test_a_run_that_only_goes_back_gives_up_and_leaves_whole_checkpoints(runs: R
         trainer.train()
     assert "\n" not in str(caught.value)
     assert [each["rate_factor"] for each in watcher.of("roll_back")] == [0.5, 0.25, 0.125]
-    assert watcher.outside.checkpoints.steps() == [4]
-    tensors, _ = watcher.outside.checkpoints.load_latest()
+    assert watcher.callbacks.checkpoints.steps() == [4]
+    tensors, _ = watcher.callbacks.checkpoints.load_latest()
     assert all(weight.isfinite().all() for weight in tensors["model"].values())
 
 
@@ -138,7 +138,7 @@ def test_a_better_validation_makes_up_for_going_back(runs: Runs, scores: tuple[i
 
 def test_weights_that_are_no_numbers_are_never_kept_or_saved(runs: Runs):
     trainer, watcher = runs.trainer(max_steps=12, bleu=lambda model: float(trainer.progress.step))
-    report = watcher.outside.report
+    report = watcher.callbacks.report
 
     def break_weights(event: str, values: dict[str, Any]) -> None:
         report(event, values)
@@ -146,7 +146,7 @@ def test_weights_that_are_no_numbers_are_never_kept_or_saved(runs: Runs):
             with torch.no_grad():
                 next(trainer.model.parameters()).fill_(math.nan)
 
-    watcher.outside.report = break_weights
+    watcher.callbacks.report = break_weights
     assert trainer.train() == "12 steps"
     assert [each["step"] for each in watcher.of("roll_back")] == [4]
     assert [each["step"] for each in watcher.of("validation")] == [4, 8, 12]
@@ -157,7 +157,7 @@ def test_a_checkpoint_of_an_interruption_is_not_what_a_run_goes_back_to(runs: Ru
     first, watcher = runs.trainer(max_steps=9)
     watcher.stop_after = 6
     first.train()
-    assert watcher.outside.checkpoints.steps() == [4, 6]
+    assert watcher.callbacks.checkpoints.steps() == [4, 6]
     second, watcher = runs.resumed(max_steps=9)
     spoil(second, at(7, 8, 9))
     assert second.train() == "9 steps"
@@ -180,7 +180,7 @@ def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, s
     assert whole.progress.skipped_steps == 3
     first, watcher = trainer("run")
     asked = iter(range(1, 99))
-    watcher.outside.stop_requested = lambda: next(asked) >= stop
+    watcher.callbacks.stop_requested = lambda: next(asked) >= stop
     assert first.train() == "interrupted"
     second, _ = trainer("run", resumed=True)
     assert second.train() == "10 steps"

@@ -247,7 +247,7 @@ def test_max_steps_ends_with_one_validation(runs: Runs, steps: int, validated: l
     assert trainer.train() == f"{steps} steps"
     assert [v["step"] for v in watcher.of("step")] == list(range(1, steps + 1))
     assert [v["step"] for v in watcher.of("validation")] == validated
-    assert watcher.outside.checkpoints.steps() == validated[-2:]
+    assert watcher.callbacks.checkpoints.steps() == validated[-2:]
 
 
 @pytest.mark.parametrize("better", [True, False])
@@ -302,6 +302,6 @@ def test_a_run_that_goes_on_after_its_average_knows_the_score_to_beat(runs: Runs
     trainer.train()
     own = weights_of(trainer.model)
     assert equal(own, watcher.evaluated[1])
-    tensors, state = watcher.outside.checkpoints.load_latest()
+    tensors, state = watcher.callbacks.checkpoints.load_latest()
     assert state["best_scores"]["bleu"] == 9
     assert equal(own, tensors["model"])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dragoman.data.readers.fields import find_sides
-from dragoman.data.readers.types import Asked, Numbered, Reading
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
 from dragoman.system.optional import load
 
@@ -13,7 +13,7 @@ ROWS = 1_000
 """Rows that are decoded at a time."""
 
 
-def open_dataset(name: str, asked: Asked) -> Reading:
+def open_dataset(name: str, options: ReaderOptions) -> PairReader:
     """How to read a data set, which is fetched first if it is not on this machine yet."""
     dataset_name, config, split, *more = [*name.removeprefix(HUB).split(":"), "", ""]
     if not dataset_name or any(more):
@@ -28,7 +28,7 @@ def open_dataset(name: str, asked: Asked) -> Reading:
         raise DataError(f"{name} (split {split}) cannot be loaded: {reason}; check the name or the network.") from None
     if not len(dataset):
         raise DataError(f"{name} (split {split}) has no rows; choose another split.")
-    sides = find_sides(dataset[0], asked.languages, name)
+    sides = find_sides(dataset[0], options.languages, name)
 
     def read() -> Iterator[Numbered]:
         for number, row in enumerate(_rows(dataset), start=1):
@@ -37,7 +37,7 @@ def open_dataset(name: str, asked: Asked) -> Reading:
                 raise DataError(f"{name}, row {number} has no text in `{sides.source}` and `{sides.target}`.")
             yield number, pair
 
-    return Reading(read, sides.languages or (None, None), unit="row")
+    return PairReader(read, sides.languages or (None, None), unit="row")
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Any]]:

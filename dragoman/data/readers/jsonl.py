@@ -7,19 +7,19 @@ from typing import Any
 
 from dragoman.data.readers.fields import find_sides
 from dragoman.data.readers.text_io import read_file
-from dragoman.data.readers.types import Asked, Numbered, Reading
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
 
 
-def open_jsonl(path: Path, asked: Asked) -> Reading:
+def open_jsonl(path: Path, options: ReaderOptions) -> PairReader:
     """How to read a file of JSON lines; the first one decides which fields are the sides."""
-    first = next(_records(path, asked.replace_bad_bytes), None)
+    first = next(_records(path, options.replace_bad_bytes), None)
     if first is None:
         raise DataError(f"{path} has blank lines only; give a file with a JSON object on each line.")
-    sides = find_sides(first[1], asked.languages, f"{path}, line {first[0]}")
+    sides = find_sides(first[1], options.languages, f"{path}, line {first[0]}")
 
     def read() -> Iterator[Numbered]:
-        for number, record in _records(path, asked.replace_bad_bytes):
+        for number, record in _records(path, options.replace_bad_bytes):
             pair = sides.pair(record)
             if pair is None:
                 raise DataError(
@@ -28,7 +28,7 @@ def open_jsonl(path: Path, asked: Asked) -> Reading:
                 )
             yield number, pair
 
-    return Reading(read, sides.languages or (None, None))
+    return PairReader(read, sides.languages or (None, None))
 
 
 def _records(path: Path, replace: bool) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.data.readers.language_codes import same_language
 from dragoman.data.readers.text_io import one_line, read_file
-from dragoman.data.readers.types import Asked, Entry, Languages, Numbered, Reading, Skipped
+from dragoman.data.readers.types import Entry, Languages, Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.errors import DataError
 
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')
@@ -43,10 +43,10 @@ class _Message:
             yield (one_line(source), one_line(target)) if target else Skipped("not translated yet")
 
 
-def open_po(path: Path, asked: Asked) -> Reading:
-    """How to read a catalogue; if the source asked for is the language of the translations, its sides are swapped."""
-    wanted = asked.languages
-    first = next(_messages(path, asked.replace_bad_bytes), _Message())
+def open_po(path: Path, options: ReaderOptions) -> PairReader:
+    """How to read a catalogue; if the source options for is the language of the translations, its sides are swapped."""
+    wanted = options.languages
+    first = next(_messages(path, options.replace_bad_bytes), _Message())
     header = first.texts.get("msgstr", "") if _is_header(first) else ""
     metadata = dict(re.findall(r"^([\w-]+): *(\S+) *$", header, re.MULTILINE))
     languages: Languages = metadata.get("X-Source-Language"), metadata.get("Language")
@@ -55,12 +55,12 @@ def open_po(path: Path, asked: Asked) -> Reading:
     swap = swap and not same_language(known, wanted[1])
 
     def read() -> Iterator[Numbered]:
-        for message in _messages(path, asked.replace_bad_bytes):
+        for message in _messages(path, options.replace_bad_bytes):
             if not _is_header(message):
                 for entry in message.entries():
                     yield message.line, entry[::-1] if swap and not isinstance(entry, Skipped) else entry
 
-    return Reading(read, wanted or languages)
+    return PairReader(read, wanted or languages)
 
 
 def _is_header(message: _Message) -> bool:

@@ -16,12 +16,12 @@ from dragoman.data.readers.po import open_po
 from dragoman.data.readers.text_io import unpacked_name
 from dragoman.data.readers.tmx import open_tmx
 from dragoman.data.readers.tsv import read_tsv, read_two_files
-from dragoman.data.readers.types import Asked, Languages, Numbered, Reading
+from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
 from dragoman.data.synthetic.builtin import BUILTIN, open_builtin
 from dragoman.errors import DataError
 
-FORMATS: dict[str, Callable[[Path, Asked], Reading]] = {
+FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".jsonl": open_jsonl,
     ".ndjson": open_jsonl,
     ".tmx": open_tmx,
@@ -36,11 +36,11 @@ class Source(NamedTuple):
     """A corpus that was found: its short name, how to read it, and what the user calls it."""
 
     name: str
-    reading: Reading
+    reading: PairReader
     files: tuple[str, ...]
 
 
-def find(source: str, target: str | None, asked: Asked) -> Source:
+def find(source: str, target: str | None, options: ReaderOptions) -> Source:
     """What `source`, and for two files `target`, stand for. Raises `DataError` if there is no such thing."""
     if target is not None and (source.startswith((BUILTIN, HUB)) or _suffix(source) in FORMATS):
         raise DataError(f"{source} has both languages already; leave out {target}.")
@@ -48,24 +48,24 @@ def find(source: str, target: str | None, asked: Asked) -> Source:
         return Source(*open_builtin(source), (source,))
     if source.startswith(HUB):
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
-        return Source(name, open_dataset(source, asked), (source,))
-    found = _one_file(Path(source), asked) if target is None else _two_files(Path(source), Path(target), asked)
+        return Source(name, open_dataset(source, options), (source,))
+    found = _one_file(Path(source), options) if target is None else _two_files(Path(source), Path(target), options)
     states = {path: _state(path) for path in (Path(source), Path(target or source))}
     return found._replace(reading=found.reading._replace(read=partial(_unchanged, found.reading.read, states)))
 
 
-def _one_file(path: Path, asked: Asked) -> Source:
+def _one_file(path: Path, options: ReaderOptions) -> Source:
     _check_is_file(path)
     name = unpacked_name(path)
     if open_format := FORMATS.get(_suffix(str(path))):
-        return Source(Path(name).stem, open_format(path, asked), (str(path),))
+        return Source(Path(name).stem, open_format(path, options), (str(path),))
     pair = re.search("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])", name)
     guessed = (pair[1], pair[2]) if pair is not None and len(pair[1]) == len(pair[2]) else (None, None)
-    reading = Reading(partial(read_tsv, path, asked.replace_bad_bytes), asked.languages or guessed)
+    reading = PairReader(partial(read_tsv, path, options.replace_bad_bytes), options.languages or guessed)
     return Source(Path(name).stem, reading, (str(path),))
 
 
-def _two_files(source: Path, target: Path, asked: Asked) -> Source:
+def _two_files(source: Path, target: Path, options: ReaderOptions) -> Source:
     _check_is_file(source)
     _check_is_file(target)
     if source.samefile(target):
@@ -78,7 +78,9 @@ def _two_files(source: Path, target: Path, asked: Asked) -> Source:
     if len(different) == 1 and all(map(code.fullmatch, different[0])):
         guessed = different[0]
     name = ".".join(common) or parts[0][0]
-    reading = Reading(partial(read_two_files, source, target, asked.replace_bad_bytes), asked.languages or guessed)
+    reading = PairReader(
+        partial(read_two_files, source, target, options.replace_bad_bytes), options.languages or guessed
+    )
     return Source(name, reading, (str(source), str(target)))
 
 

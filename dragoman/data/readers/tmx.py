@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.sax.xmlreader import AttributesImpl
 
 from dragoman.data.readers.language_codes import choose_languages, same_language
-from dragoman.data.readers.types import Asked, Numbered, Reading, Skipped
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.readers.xml import Segments, parse
 
 Variants = list[tuple[str, str]]
@@ -15,19 +15,19 @@ LOOKED_AT = 1_000
 """Units that tell which languages a file has."""
 
 
-def open_tmx(path: Path, asked: Asked) -> Reading:
-    """How to read a TMX file; if no languages are asked for, its first units must have two languages.
+def open_tmx(path: Path, options: ReaderOptions) -> PairReader:
+    """How to read a TMX file; if no languages are options for, its first units must have two languages.
 
     The source is then what the header calls so.
     """
-    header, wanted = _Units(), asked.languages
+    header, wanted = _Units(), options.languages
     units = parse(path, header)
     codes = (code for _, variants in (units if wanted else islice(units, LOOKED_AT)) for code, _ in variants)
     if wanted is None:
         codes = sorted(codes, key=lambda code: not same_language(code, header.source_language))
     found = choose_languages(codes, wanted, str(path))
     languages = wanted or found
-    return Reading(lambda: _read(path, languages), languages)
+    return PairReader(lambda: _read(path, languages), languages)
 
 
 def _read(path: Path, languages: tuple[str, str]) -> Iterator[Numbered]:

@@ -20,7 +20,7 @@ Numbered = tuple[int, Entry]
 """An entry after the line on which it begins."""
 
 
-class Asked(NamedTuple):
+class ReaderOptions(NamedTuple):
     """What the user wants of a file beside its pairs."""
 
     languages: tuple[str, str] | None = None
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     """Read what is not UTF-8 as U+FFFD, instead of refusing the file."""
 
 
-class Reading(NamedTuple):
+class PairReader(NamedTuple):
     """How to read the pairs of a file, once for each pass, and the languages of their sides where they are known."""
 
     read: Callable[[], Iterator[Numbered]]

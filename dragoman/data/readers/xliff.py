@@ -8,7 +8,7 @@ from xml.sax.xmlreader import AttributesImpl
 
 from dragoman.data.readers.language_codes import choose_languages, same_language
 from dragoman.data.readers.tmx import LOOKED_AT
-from dragoman.data.readers.types import Asked, Languages, Numbered, Reading, Skipped
+from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.readers.xml import Segments, parse
 
 UNITS = {"trans-unit", "segment"}  # of 1.2 and of 2.0
@@ -23,16 +23,16 @@ class _Unit(NamedTuple):
     """None: not translated yet."""
 
 
-def open_xliff(path: Path, asked: Asked) -> Reading:
-    """How to read an XLIFF file; its sides are swapped if its languages are asked for in the other order."""
-    units, wanted = parse(path, _Units()), asked.languages
+def open_xliff(path: Path, options: ReaderOptions) -> PairReader:
+    """How to read an XLIFF file; its sides are swapped if its languages are options for in the other order."""
+    units, wanted = parse(path, _Units()), options.languages
     first = next(units, None)
     found: Languages = first.languages if first else (None, None)
     if None not in found:
         others = (code for unit in (units if wanted else islice(units, LOOKED_AT)) for code in unit.languages if code)
         found = choose_languages(chain(found, others), wanted, str(path))
     languages = wanted or found
-    return Reading(lambda: _read(path, languages), languages)
+    return PairReader(lambda: _read(path, languages), languages)
 
 
 def _read(path: Path, languages: Languages) -> Iterator[Numbered]:

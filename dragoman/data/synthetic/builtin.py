@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from dragoman.data.readers.types import Numbered, Pair, Reading
+from dragoman.data.readers.types import Numbered, Pair, PairReader
 from dragoman.errors import DataError
 
 BUILTIN = "builtin:"
@@ -29,10 +29,10 @@ SETTINGS: dict[str, dict[str, list[str]]] = {
 _NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]{0,6}))?(?::(train|valid|test))?")
 
 
-def open_builtin(source: str) -> tuple[str, Reading]:
+def open_builtin(source: str) -> tuple[str, PairReader]:
     """The short name and the pairs of `builtin:grammar` or `builtin:random`, each with `[:COUNT][:PART]`."""
     if source == VOCABULARY:
-        return "random", Reading(lambda: enumerate(zip(WORDS, WORDS, strict=True), start=1), unit="pair")
+        return "random", PairReader(lambda: enumerate(zip(WORDS, WORDS, strict=True), start=1), unit="pair")
     match = _NAME.fullmatch(source)
     if match is None:
         raise DataError(
@@ -42,7 +42,7 @@ def open_builtin(source: str) -> tuple[str, Reading]:
         )
     name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
     languages = ("en", "fr") if name == "grammar" else (None, None)
-    return name, Reading(partial(_numbered, name, count, part), languages, unit="pair")
+    return name, PairReader(partial(_numbered, name, count, part), languages, unit="pair")
 
 
 def settings_for(source: str | None) -> list[str]:

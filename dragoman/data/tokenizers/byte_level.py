@@ -19,12 +19,12 @@ CONTINUATIONS = frozenset(letter for letter, byte in BYTES.items() if 0x80 <= by
 """The letters of the bytes that go on with a character in UTF-8."""
 
 
-def in_letters(text: str) -> str:
+def byte_level_encode(text: str) -> str:
     """A text as tokens spell it, a letter for each of its bytes."""
     return "".join(_LETTERS[byte] for byte in text.encode())
 
 
-def to_bytes(token: str) -> bytes:
+def byte_level_decode(token: str) -> bytes:
     """The bytes that a token spells."""
     return bytes(BYTES[letter] for letter in token)
 

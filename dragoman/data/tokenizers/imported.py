@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import models, processors
 
 from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, SPECIAL_TOKENS, UNK_ID, blank
-from dragoman.data.tokenizers.byte_level import in_letters
+from dragoman.data.tokenizers.byte_level import byte_level_encode
 
 Part = Mapping[str, Any] | None
 """A normalizer or pre-tokenizer in the JSON of the `tokenizers` library."""
@@ -26,7 +26,7 @@ _PLAIN_BPE = {"dropout": None, "byte_fallback": False, "continuing_subword_prefi
 def words(content: Sequence[str], *, normalizer: Part, pre_tokenizer: Part) -> tokenizers.Tokenizer:
     """Knows the words `content`, numbered after the special tokens. A word joins no other: decoding parts by spaces."""
     vocab = {token: id_ for id_, token in enumerate(SPECIAL_TOKENS)}
-    vocab |= {in_letters(f" {word}"): id_ for id_, word in enumerate(content, len(vocab))}
+    vocab |= {byte_level_encode(f" {word}"): id_ for id_, word in enumerate(content, len(vocab))}
     cut = {"type": "Sequence", "pretokenizers": [*_single(pre_tokenizer), _IN_LETTERS]}
     model = {"type": "WordLevel", "vocab": vocab, "unk_token": SPECIAL_TOKENS[UNK_ID]}
     backend = _assembled(blank("word", "none"), {"normalizer": normalizer, "pre_tokenizer": cut, "model": model})
@@ -43,7 +43,7 @@ def pieces(content: Sequence[str], model: Mapping[str, Any], **parts: Part) -> t
     vocab = {token: id_ for id_, token in enumerate([*SPECIAL_TOKENS, *content])}
     unknown = SPECIAL_TOKENS[UNK_ID] if model.get("unk_token") else None
     parts |= {"model": {**model, "vocab": vocab, "unk_token": unknown}}
-    if not _in_letters(parts):
+    if not _is_byte_level(parts):
         parts["decoder"] = None
     backend = _assembled(blank("bpe"), parts)
     backend.add_special_tokens(list(SPECIAL_TOKENS))
@@ -98,7 +98,7 @@ def identify(backend: tokenizers.Tokenizer) -> str | None:
         # Nothing else may spell words, or a text might hold a special token.
         spelled = cut[-1:] == [_IN_LETTERS] and all(part["type"] != "ByteLevel" for part in cut[:-1])
         return kind if spelled and content["decoder"] == decoders[kind] else None
-    return kind if content["decoder"] == (decoders[kind] if _in_letters(content) else None) else None
+    return kind if content["decoder"] == (decoders[kind] if _is_byte_level(content) else None) else None
 
 
 def _assembled(backend: tokenizers.Tokenizer, parts: Mapping[str, Any]) -> tokenizers.Tokenizer:
@@ -113,5 +113,5 @@ def _single(part: Part) -> list[Mapping[str, Any]]:
     return [part] if parts is None else [single for each in parts for single in _single(each)]
 
 
-def _in_letters(content: Mapping[str, Any]) -> bool:
+def _is_byte_level(content: Mapping[str, Any]) -> bool:
     return any(part["type"] == "ByteLevel" for part in _single(content["pre_tokenizer"])[-1:])

@@ -24,7 +24,7 @@ from dragoman.data.tokenizers.algorithms import (
     UNK_ID,
     min_vocab_size,
 )
-from dragoman.data.tokenizers.byte_level import BYTES, readable, to_bytes
+from dragoman.data.tokenizers.byte_level import BYTES, byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.errors import DataError, UsageError
 
@@ -66,7 +66,7 @@ class Tokenizer:
         """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
 
         Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
-        `standardisation` says, see `dragoman.data.tokenizers.algorithms`, and knows those that occur `min_frequency` times or more.
+        `standardisation` says, see `algorithms`, and knows those that occur `min_frequency` times or more.
         """
         smallest = min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
@@ -169,14 +169,14 @@ class Tokenizer:
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
         whole = dict(enumerate(SPECIAL_TOKENS)) | symbols
-        return [whole.get(id_) or readable(self._said(id_)) for id_ in range(self.vocab_size)]
+        return [whole.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
 
-    def _said(self, id_: int) -> bytes:
+    def _bytes_of(self, id_: int) -> bytes:
         """What a token that is neither special nor a symbol adds to a text."""
         token = self._backend.id_to_token(id_)
-        return to_bytes(token) if self._spelled_in_bytes else f" {token}".encode()
+        return byte_level_decode(token) if self._spelled_in_bytes else f" {token}".encode()
 
-    def said(self, ids: Iterable[int]) -> list[bytes]:
+    def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """What each token adds to the text that `decode` gives."""
         found: list[bytes] = []
         apart = self.kind == "word" or not self._spelled_in_bytes
@@ -185,7 +185,7 @@ class Tokenizer:
         for id_ in ids:
             whole = self._symbols.get(id_) or (self.decode([id_]) if id_ <= EOS_ID else None)
             if whole is None:
-                said = self._said(id_)
+                said = self._bytes_of(id_)
                 found.append(said.removeprefix(b" ") if begins else said)
                 begins = False
             elif whole:
@@ -204,7 +204,7 @@ class Tokenizer:
         joins = False
         for position, id_ in enumerate(ids):
             alone = id_ <= EOS_ID or id_ in self._symbols
-            if joins and not alone and not self._said(id_)[:1].isspace():
+            if joins and not alone and not self._bytes_of(id_)[:1].isspace():
                 groups[-1].append(position)
             else:
                 groups.append([position])

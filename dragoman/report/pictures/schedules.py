@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.config import TrainingConfig, resolve
+from dragoman.config import TrainingConfig, load_config
 from dragoman.errors import UsageError
 from dragoman.report.pictures.style import (
     add_grid,
@@ -85,7 +85,7 @@ def read_curve(text: str, *, steps: int) -> TrainingConfig:
             raise UsageError(f"`{part}` in `{text}` is no setting of a schedule; give KEY=VALUE of {', '.join(KEYS)}.")
         settings[key.strip()] = value
     d_model = settings.pop("d_model", None)
-    config = resolve({}, [f"training.{key}={value}" for key, value in settings.items()]).training
+    config = load_config({}, [f"training.{key}={value}" for key, value in settings.items()]).training
     if d_model is None:
         return config
     if "learning_rate" in settings or not d_model.isdecimal() or not int(d_model):

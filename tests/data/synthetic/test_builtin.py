@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import resolve
+from dragoman.config import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.synthetic.builtin import RANDOM_LENGTH, WORDS, random_pairs, settings_for
 from dragoman.data.tokenizers.tokenizer import UNK_ID
-from dragoman.runs.plan import configure
+from dragoman.runs.plan import plan_run
 from tests.data.readers.files import refusal
 
 
@@ -48,7 +48,7 @@ def test_other_names_are_refused(source: str):
 
 def test_the_vocabulary_has_every_word_though_few_are_trained_on(tmp_path: Path):
     settings = ["tokenizer.kind=word", "tokenizer.vocab_size=5000", "tokenizer.shared=false"]
-    config, bitext = configure(["builtin:random:7"], recipe="tiny", settings=settings)
+    config, bitext = plan_run(["builtin:random:7"], recipe="tiny", settings=settings)
     prepare(bitext, config, tmp_path)
     data = PreparedData.open(tmp_path, config)
     for tokenizer in (data.source_tokenizer, data.target_tokenizer):
@@ -60,8 +60,8 @@ def test_the_vocabulary_has_every_word_though_few_are_trained_on(tmp_path: Path)
 
 def test_what_the_user_sets_wins_over_what_comes_with_the_data():
     assert settings_for("pairs.tsv") == settings_for("builtin:unknown") == settings_for(None) == []
-    given = resolve({}, settings_for("builtin:random:5"))
+    given = load_config({}, settings_for("builtin:random:5"))
     assert given.data.valid == ["builtin:random:8:valid"]
     assert given.tokenizer.pairs == ["builtin:random:words"]
-    config, _ = configure(["builtin:random"], recipe="tiny", settings=["data.test=[builtin:random:3:test]"])
+    config, _ = plan_run(["builtin:random"], recipe="tiny", settings=["data.test=[builtin:random:3:test]"])
     assert config.data.test == ["builtin:random:3:test"]

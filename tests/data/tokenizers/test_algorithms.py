@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.config import TokenizerConfig, resolve
+from dragoman.config import TokenizerConfig, load_config
 from dragoman.data.tokenizers.algorithms import KINDS, STANDARDISATIONS
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, MIN_VOCAB_SIZE, SPECIAL_TOKENS, UNK_ID, Tokenizer
@@ -214,13 +214,13 @@ def test_symbols_must_fit_into_the_vocabulary() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(setting: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        resolve({}, [setting])
+        load_config({}, [setting])
     with pytest.raises(UsageError, match="`dropout` is for kind = bpe, not for char"):
-        resolve({}, ["tokenizer.kind=char", "tokenizer.dropout=0.1"])
+        load_config({}, ["tokenizer.kind=char", "tokenizer.dropout=0.1"])
 
 
 def test_symbols_are_normalised_as_texts_are() -> None:
-    assert resolve({}, ["tokenizer.symbols=['<e\u0301>']"]).tokenizer.symbols == ["<\u00e9>"]
+    assert load_config({}, ["tokenizer.symbols=['<e\u0301>']"]).tokenizer.symbols == ["<\u00e9>"]
 
 
 # ---- files -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.config import resolve
+from dragoman.config import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs, mask, mask_pair, restored, unmask
@@ -123,7 +123,7 @@ def test_training_pairs_are_masked_and_held_out_pairs_are_kept_raw(tmp_path: Pat
     lines = [f"{word} {{name}} of %d <2de>\t%d {word} {{name}} %s <2de>\n" for word in map(str, range(41))]
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     settings = ["vocab_size=307", "placeholders=true", "symbols=['<2de>']"]
-    config = resolve({"data": {"held_out": 5}}, [f"tokenizer.{each}" for each in settings])
+    config = load_config({"data": {"held_out": 5}}, [f"tokenizer.{each}" for each in settings])
     prepare(Bitext.open(str(tmp_path / "pairs.tsv")).cleaned(), config, tmp_path)
     data = PreparedData.open(tmp_path, config)
     tokenizer = data.source_tokenizer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.config import RunConfig, TokenizerConfig, resolve
+from dragoman.config import RunConfig, TokenizerConfig, load_config
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
@@ -196,14 +196,14 @@ def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
     tokenizer = trained("bpe")
     numbers, paths = (WordNumbers(tokenizer),) * 2, [tmp_path / "train-source", tmp_path / "train-target"]
     write_numbered(paths, ((each, each) for each in numbers[0].encode_batch(TEXTS)), numbers)
-    config = resolve({}, ["tokenizer.dropout=0.4"])
+    config = load_config({}, ["tokenizer.dropout=0.4"])
     source, target = (store.epoch(0) for store in training_stores(tmp_path, (tokenizer, tokenizer), config))
     assert source[0].tolist() != target[0].tolist()
     assert tokenizer.decode_batch([source[0].tolist(), target[0].tolist()]) == TEXTS[:1] * 2
 
 
 def prepared(folder: Path, *settings: str) -> tuple[PreparedData, RunConfig]:
-    config = resolve({}, ["tokenizer.vocab_size=401", "data.held_out=23", "training.max_tokens=512", *settings])
+    config = load_config({}, ["tokenizer.vocab_size=401", "data.held_out=23", "training.max_tokens=512", *settings])
     folder.mkdir()
     prepare(Bitext.open("builtin:grammar:601").cleaned(), config, folder)
     return PreparedData.open(folder, config), config
