@@ -22,7 +22,7 @@ from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
-from dragoman.model.prepacked_weights import packed
+from dragoman.model.prepacked_weights import prepack
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.system.processes import Workers
@@ -60,7 +60,7 @@ class Translator:
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
         models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in (model, *ensemble)]
-        models = [packed(m.eval()) for m in models]
+        models = [prepack(m.eval()) for m in models]
         self.model = models[0]
         self._work = BatchWork(models, source_tokenizer, target_tokenizer)
         self.workers = None

@@ -21,6 +21,8 @@ LONGEST = 512
 
 Queries = Float[Tensor, "rows heads queries width"]
 Keys = Float[Tensor, "rows heads keys width"]
+Mask = Bool[Tensor, "..."]
+"""Anything that broadcasts to (rows, heads, queries, keys)."""
 
 
 def compiled() -> bool:
@@ -38,10 +40,10 @@ def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     )
 
 
-def attention(query: Queries, key: Keys, value: Keys, mask: Bool[Tensor, "..."] | None = None) -> Queries:
-    """softmax(Q K^T / sqrt(d_k)) V, wherever in memory places and heads stand.
+def attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None) -> Queries:
+    """softmax(Q K^T / sqrt(d_k)) V for tensors of any strides.
 
-    The result has its heads side by side, place by place. Raises `MemoryError`.
+    In memory, the heads of each position of the result are side by side. Raises `MemoryError`.
     """
     query, key, value = (x if x.stride(3) == 1 else x.contiguous() for x in (query, key, value))
     rows, heads, queries, width = query.shape
@@ -52,7 +54,7 @@ def attention(query: Queries, key: Keys, value: Keys, mask: Bool[Tensor, "..."] 
         steps += mask.stride()
     failed = _library.attention(
         *(x.data_ptr() for x in (query, key, value)),
-        _place(mask),
+        _pointer(mask),
         out.data_ptr(),
         (ctypes.c_int64 * 5)(rows, heads, queries, key.size(2), width),
         (ctypes.c_int64 * 16)(*steps),
@@ -112,26 +114,26 @@ def _drop(x: Tensor, draws: Draws) -> Tensor:
     return kept
 
 
-def can_weigh(query: Queries, key: Keys) -> bool:
-    """Whether `weights` takes the scores of these; where several threads would share the work, the formula is left."""
+def can_soften(query: Queries, key: Keys) -> bool:
+    """Whether `masked_softmax_dropout` takes the scores of these; it has one thread, so not where several share."""
     return _takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1
 
 
-def weights(
+def masked_softmax_dropout(
     scores: Float[Tensor, "rows heads queries keys"],
-    mask: Bool[Tensor, "..."] | None,
+    mask: Mask | None,
     *,
     width: int,
     rate: float,
     generator: torch.Generator | None,
 ) -> Float[Tensor, "rows heads queries keys"]:
-    """What dropout leaves of softmax(scores / sqrt(width)), with a gradient."""
+    """Dropout of softmax(scores / sqrt(width)), differentiable."""
     if mask is not None:
         mask = mask.bool().expand(scores.shape)
-    return _Weights.apply(scores, mask, width, Draws.of(rate, generator) if rate else None)
+    return _MaskedSoftmaxDropout.apply(scores, mask, width, Draws.of(rate, generator) if rate else None)
 
 
-class _Weights(torch.autograd.Function):
+class _MaskedSoftmaxDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores, mask, width, draws):
         scores = scores.contiguous()
@@ -142,7 +144,7 @@ class _Weights(torch.autograd.Function):
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
         _library.masked_softmax_dropout(
-            scores.data_ptr(), _place(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
+            scores.data_ptr(), _pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
             ctx.shape, ctx.strides, draws, scores.dtype == torch.bfloat16,
         )  # fmt: skip
         return kept
@@ -153,7 +155,7 @@ class _Weights(torch.autograd.Function):
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
         _library.masked_softmax_dropout_backward(
-            weights.data_ptr(), _place(mask), gradient.data_ptr(), found.data_ptr(),
+            weights.data_ptr(), _pointer(mask), gradient.data_ptr(), found.data_ptr(),
             ctx.shape, ctx.strides, ctx.draws, weights.dtype == torch.bfloat16,
         )  # fmt: skip
         return found, None, None, None
@@ -179,7 +181,7 @@ def exponentiate(
     return terms
 
 
-def _place(x: Tensor | None) -> int | None:
+def _pointer(x: Tensor | None) -> int | None:
     return None if x is None else x.data_ptr()
 
 

@@ -7,14 +7,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.attention import CrossAttention, MultiHeadAttention
 from dragoman.model.transformer import Transformer
 
 SMALLEST = 2**18
 """Weights of a matrix in float32 that gain by it; in half precision all do."""
 
 
-def packed(model: Transformer) -> Transformer:
+def prepack(model: Transformer) -> Transformer:
     """A copy for inference on a CPU, which has the weights of `model` twice: shared with it, and in the quicker order.
 
     It does not see later changes of them. On a device, a build of PyTorch without oneDNN or a processor for whose
@@ -25,27 +25,27 @@ def packed(model: Transformer) -> Transformer:
         return model
     twin = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
     joined = set()
-    for name, module in twin.named_modules():
+    for module in twin.modules():
         if isinstance(module, MultiHeadAttention):
-            # A memory gives keys and values only; its queries come from elsewhere.
-            first = [] if name.endswith("cross_attention") else [module.query]
+            # Queries of cross-attention come from the target, keys and values from the memory.
+            first = [] if isinstance(module, CrossAttention) else [module.query]
             together = [*first, module.key, module.value]
             weight = torch.cat([each.weight for each in together])
             if _worth_it(weight):
-                product = _packed(weight, torch.cat([each.bias for each in together]))
+                product = _prepacked(weight, torch.cat([each.bias for each in together]))
                 module.project = partial(_projections, product)
                 joined.update(together)
         elif isinstance(module, nn.Linear) and module not in joined and _worth_it(module.weight):
-            module.forward = _packed(module.weight, module.bias)
+            module.forward = _prepacked(module.weight, module.bias)
     return twin
 
 
 def _projections(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-    """As `in_one_product`, of projections that were joined before."""
+    """As `fast_paths.project`, of projections that were joined before."""
     return product(x).chunk(len(projections), dim=-1)
 
 
-def _packed(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:
+def _prepacked(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:
     """The linear map with these, as a function."""
     in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
     bias = None if bias is None else bias.detach()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.model import kernels
-from dragoman.model.attention import attention, causal_mask, fastest_attention
+from dragoman.model.attention import attend, attention, causal_mask
 from dragoman.model.dropout import Dropout
 from tools import build_kernels
 
@@ -176,7 +176,7 @@ def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: f
         ours, exactly = scores.clone().requires_grad_(), scores.double().requires_grad_()
         hidden = torch.zeros((), dtype=torch.bool) if mask is None else ~mask
         formula = (exactly / math.sqrt(24)).masked_fill(hidden, -1e30).softmax(-1) * scale
-        found = kernels.weights(ours, mask, width=24, rate=rate, generator=None)
+        found = kernels.masked_softmax_dropout(ours, mask, width=24, rate=rate, generator=None)
         close = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6 + torch.finfo(dtype).eps / 8}
         torch.testing.assert_close(found.double(), formula, **close)
         found.backward(gradient)
@@ -210,7 +210,7 @@ def test_training_writes_nothing_beside_its_rows():
 def test_gradients_never_come_from_the_kernel():
     query, key, value = (torch.randn(2, 3, 4, 16, requires_grad=True) for _ in range(3))
     assert not kernels.can_attend(query, key, value)
-    fastest_attention(query, key, value, dropout=NO_DROPOUT).sum().backward()
+    attend(query, key, value, dropout=NO_DROPOUT).sum().backward()
     assert all(x.grad is not None for x in (query, key, value))
     for only in range(3):
         alone = [x.detach().requires_grad_(place == only) for place, x in enumerate((query, key, value))]
@@ -226,7 +226,7 @@ def test_what_the_kernel_does_not_know_the_formula_does(width: int, keys: int, d
     torch.manual_seed(3)
     query, key, value = (heads(2, n, width=width, dtype=dtype, layout="heads last") for n in (4, keys, keys))
     assert not kernels.can_attend(query, key, value)
-    found = fastest_attention(query, key, value, dropout=NO_DROPOUT)
+    found = attend(query, key, value, dropout=NO_DROPOUT)
     torch.testing.assert_close(found.double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5)
 
 
@@ -234,11 +234,11 @@ def test_without_the_library_results_are_the_same(monkeypatch):
     torch.manual_seed(4)
     query, key, value = (heads(2, n, width=32, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
     logits, found = torch.randn(5, 33), [torch.empty(5, 33), torch.empty(5, 33)]
-    with_it = fastest_attention(query, key, value, dropout=NO_DROPOUT)
+    with_it = attend(query, key, value, dropout=NO_DROPOUT)
     kernels.log_softmax(logits, found[0])
     monkeypatch.setattr(kernels, "_library", None)
     assert not kernels.compiled()
-    torch.testing.assert_close(fastest_attention(query, key, value, dropout=NO_DROPOUT), with_it)
+    torch.testing.assert_close(attend(query, key, value, dropout=NO_DROPOUT), with_it)
     kernels.log_softmax(logits, found[1])
     torch.testing.assert_close(*found)
 
@@ -315,4 +315,7 @@ def test_a_mask_of_integers_is_that_of_booleans():
     torch.testing.assert_close(kernels.attention(query, key, value, mask.int()), expected)
     scores = torch.randn(2, 3, 4, 9)
     options = {"width": 16, "rate": 0.0, "generator": None}
-    torch.testing.assert_close(kernels.weights(scores, mask.int(), **options), kernels.weights(scores, mask, **options))
+    torch.testing.assert_close(
+        kernels.masked_softmax_dropout(scores, mask.int(), **options),
+        kernels.masked_softmax_dropout(scores, mask, **options),
+    )
