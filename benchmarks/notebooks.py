@@ -128,8 +128,7 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
         directory, loaded = RunDirectory(path), ModelDirectory.load(path)
         config = load_config(read_recipe(str(directory.config)), [])
         sources, references = zip(*directory.pairs("test"), strict=True)
-        tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
-        with Translator(loaded.model, *tokenizers, precision="auto", workers=available_workers()) as translator:
+        with Translator(loaded, precision="auto", workers=available_workers()) as translator:
             texts = [translation.text for translation in translator.translate(sources, config.decoding)]
         plain = score(texts, references, with_ter=False).bleu
         bare = score([*map(standardise, texts)], [*map(standardise, references)], with_ter=False).bleu

@@ -26,13 +26,12 @@ def evaluate_pairs(
     Translates in `precision` and compares with the references; perplexity and accuracy are those in float32.
     """
     loaded = load_ensemble([model, *ensemble])
-    tokenizers = loaded[0].source_tokenizer, loaded[0].target_tokenizer
-    with Translator.of(loaded, precision=precision, workers=workers) as translator:
+    with Translator(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers) as translator:
 
         def translate(sources: list[str]) -> list[str]:
             return [translation.text for translation in translator.translate(sources, search)]
 
-        models, batches = [each.model for each in loaded], reference_batches(pairs, *tokenizers)
+        models, batches = [each.model for each in loaded], reference_batches(pairs, *loaded[0].tokenizers)
         return evaluate(pairs, translate, models=models, batches=batches)
 
 

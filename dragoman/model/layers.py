@@ -7,10 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import AttentionMaps, CrossAttention, Mask, SelfAttention, States
-from dragoman.model.cache import LayerCache
+from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, Mask, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout
 
 
 class Norm(nn.Module):

@@ -41,7 +41,7 @@ def prepack(model: Transformer) -> Transformer:
 
 
 def _projections(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-    """As `fast_paths.project`, of projections that were joined before."""
+    """As `kernels.project`, of projections that were joined before."""
     return product(x).chunk(len(projections), dim=-1)
 
 

@@ -6,10 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import AttentionMaps, causal_mask
-from dragoman.model.cache import DecoderCache
+from dragoman.model.attention import AttentionMaps, DecoderCache, causal_mask
 from dragoman.model.config import TransformerConfig
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout
 from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
 
 SourceMask = Bool[Tensor, "batch src_len"]

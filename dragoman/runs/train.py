@@ -138,7 +138,9 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
 
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
     """BLEU and chrF of greedy translations of the first validation pairs, and some of them to look at."""
-    translator = Translator(model, data.source_tokenizer, data.target_tokenizer, precision=config.training.precision)
+    translator = Translator(
+        ModelDirectory(model, data.source_tokenizer, data.target_tokenizer), precision=config.training.precision
+    )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     texts = [t.text for t in translator.translate(sources, beam_size=1)]
     shown = [round(i * (len(sources) - 1) / SHOWN_SAMPLES) for i in range(min(SHOWN_SAMPLES, len(sources)))]

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from dragoman.model.attention import (
     AttentionMaps,
     CrossAttention,
+    KeyValueCache,
+    MemoryCache,
     SelfAttention,
     attend,
     attention,
     attention_weights,
     causal_mask,
 )
-from dragoman.model.cache import KeyValueCache, MemoryCache
-from dragoman.model.dropout import Dropout
-from dragoman.model.fast_paths import fused_attention
+from dragoman.model.kernels import Dropout, fused_attention
 from tests.model import twins
 from tests.model.variants import build, sentences, small_config
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dragoman.model import kernels
 from dragoman.model.attention import attend, attention, causal_mask
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout
 from tools import build_kernels
 
 NO_DROPOUT = Dropout(0.0)
@@ -47,7 +47,7 @@ def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: i
     query, key, value = (heads(3, n, **options) for n in (queries, keys, keys))
     mask = torch.rand(3, 1, 1, keys) > 0.4
     for hidden in (None, mask, mask.expand(3, 3, queries, keys).contiguous(), mask[0, 0].expand(queries, keys)):
-        found = kernels.attention(query, key, value, hidden)
+        found = kernels.single_pass_attention(query, key, value, hidden)
         assert found.dtype == dtype
         torch.testing.assert_close(
             found.double(), exact(query, key, value, hidden), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
@@ -59,9 +59,9 @@ def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: i
 def test_causal_queries_see_exactly_nothing_of_the_future():
     torch.manual_seed(1)
     query, key, value = (heads(2, 9, width=32, dtype=torch.float32, layout="heads last") for _ in range(3))
-    before = kernels.attention(query, key, value, causal_mask(9))
+    before = kernels.single_pass_attention(query, key, value, causal_mask(9))
     key[:, :, 5:], value[:, :, 5:] = 7.0, -1e30
-    after = kernels.attention(query, key, value, causal_mask(9))
+    after = kernels.single_pass_attention(query, key, value, causal_mask(9))
     assert torch.equal(before[:, :, :5], after[:, :, :5])
     assert not torch.equal(before[:, :, 5:], after[:, :, 5:])
 
@@ -73,15 +73,15 @@ def test_large_scores_and_no_numbers(queries: int):
     query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (queries, 5, 5))
     query *= 300
     torch.testing.assert_close(
-        kernels.attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
+        kernels.single_pass_attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
     )
     key[1, 2, 3, 4] = torch.nan
-    found = kernels.attention(query, key, value)
+    found = kernels.single_pass_attention(query, key, value)
     assert found[1, 2].isnan().all()
     assert found.isnan().sum() == found[1, 2].numel()
     nothing = torch.zeros(queries, 5, dtype=torch.bool)
     mean = value.mean(2, keepdim=True).expand(2, 3, queries, 16)
-    torch.testing.assert_close(kernels.attention(query, key.nan_to_num(), value, nothing), mean)
+    torch.testing.assert_close(kernels.single_pass_attention(query, key.nan_to_num(), value, nothing), mean)
 
 
 @needs_library
@@ -139,7 +139,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
 def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, shape: tuple[int, ...]):
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     gone = dropped(key, np.arange(x.numel()), rate).view(shape)
-    found = kernels.dropout(x, rate, None)
+    found = kernels.compiled_dropout(x, rate, None)
     exactly = {"rtol": torch.finfo(dtype).eps, "atol": 0}
     torch.testing.assert_close(found, (x.double() / (1 - rate)).masked_fill(gone, 0).to(dtype), **exactly)
     gradient = torch.randn(shape, dtype=dtype)
@@ -151,14 +151,14 @@ def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, s
 def test_another_key_drops_others():
     x = torch.ones(2**20)
     torch.manual_seed(4)
-    first, second = (kernels.dropout(x, 0.5, None) == 0 for _ in range(2))
+    first, second = (kernels.compiled_dropout(x, 0.5, None) == 0 for _ in range(2))
     for shift in (0, 1, 16, 4096):
         alike = (first[shift:] == second[: len(second) - shift]).double().mean()
         assert abs(alike - 0.5) < 6 * 0.5 / 2**10
     generator = torch.Generator().manual_seed(5)
     again = torch.Generator().manual_seed(5)
-    assert torch.equal(kernels.dropout(x, 0.5, generator), kernels.dropout(x, 0.5, again))
-    assert not torch.equal(kernels.dropout(x, 0.5, generator), kernels.dropout(x, 0.5, None))
+    assert torch.equal(kernels.compiled_dropout(x, 0.5, generator), kernels.compiled_dropout(x, 0.5, again))
+    assert not torch.equal(kernels.compiled_dropout(x, 0.5, generator), kernels.compiled_dropout(x, 0.5, None))
 
 
 @needs_library
@@ -262,7 +262,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
 
     monkeypatch.setattr(kernels, "_library", Full)
     with pytest.raises(MemoryError, match="keys and values"):
-        kernels.attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
+        kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 
 
 class TestBuild:
@@ -311,8 +311,8 @@ def test_a_mask_of_integers_is_that_of_booleans():
     torch.manual_seed(6)
     query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
     mask = torch.rand(2, 1, 4, 9) < 0.6
-    expected = kernels.attention(query, key, value, mask)
-    torch.testing.assert_close(kernels.attention(query, key, value, mask.int()), expected)
+    expected = kernels.single_pass_attention(query, key, value, mask)
+    torch.testing.assert_close(kernels.single_pass_attention(query, key, value, mask.int()), expected)
     scores = torch.randn(2, 3, 4, 9)
     options = {"width": 16, "rate": 0.0, "generator": None}
     torch.testing.assert_close(

@@ -72,7 +72,7 @@ def test_probabilities_are_those_of_the_model_given_the_words_before(model, give
 
 def test_without_a_target_it_looks_at_what_translate_gives(model):
     own = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
-    translator = Translator(model.model, model.source_tokenizer, model.target_tokenizer)
+    translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))
     (expected,) = translator.translate([SOURCE], beam_size=3, length_penalty=0.6)
     assert own.target_text == expected.text
     assert not own.given
