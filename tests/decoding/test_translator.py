@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -420,3 +421,29 @@ def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch
     shown = {piece for ids in searched for piece in tokenizer.pieces(ids)}
     assert {"<ph1>", "<ph2>", "<ph3>", "<ph4>", "<2de>"} <= shown
     assert not {"name", "{"} & shown
+
+
+MODES = [
+    {"beam_size": 1, "alignments": True},
+    {"beam_size": 3, "alignments": True},
+    {"beam_size": 2, "n_best": 2, "max_copies": 0},
+    {"beam_size": 4, "n_best": 2, "diversity": 0.7},
+    {"sample": True, "n_best": 2, "seed": 5},
+    {"beam_size": 2, "glossary": {"dog": "chat"}},
+    {"beam_size": 2, "forbid": ["chien", "le"], "alignments": True},
+    {"beam_size": 2, "forbid": ["chat"], "prefix": "Un"},
+]
+
+
+def test_threads_that_share_a_translator_get_what_each_gets_alone(taught: Translator) -> None:
+    """Each mode in a thread of its own, five times, all of them at once."""
+    texts = [source for source, _ in PAIRS[:5]]
+    alone = [taught.translate(texts, **mode) for mode in MODES]
+    pairs = [(text, TARGETS[text]) for text in texts]
+    scores = taught.score(pairs)
+    with ThreadPoolExecutor(len(MODES) + 1) as pool:
+        jobs = [pool.submit(taught.translate, texts, **mode) for _ in range(5) for mode in MODES]
+        scored = [pool.submit(taught.score, pairs) for _ in range(5)]
+        for number, job in enumerate(jobs):
+            assert job.result() == alone[number % len(MODES)]
+    assert all(job.result() == scores for job in scored)
