@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from dragoman.training.loss import LossOptions, batch_loss
 from torch import Tensor, nn
 
 from dragoman.config import RunConfig, load_config, read_recipe
@@ -31,7 +32,6 @@ from dragoman.model.layers import SinusoidalPositions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.processes import available_workers
-from dragoman.training.gradient import batch_loss
 from dragoman.training.optimizer import build_optimizer
 from peers.notebooks import POSTNORM, definitions
 
@@ -79,7 +79,7 @@ def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterat
     # The notebook has no ids that begin and end a sentence: each predicts the next.
     batch = Batch(source, target[:, :-1], target[:, 1:])
     while True:
-        total, count = batch_loss(model, batch, pad_id=0, smoothing=training.label_smoothing)
+        total, count = batch_loss(model, batch, LossOptions(0, training.label_smoothing))
         loss = total / count
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

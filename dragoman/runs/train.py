@@ -104,7 +104,7 @@ def _fit(
             stop_requested=stop,
         )
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
-        opened.callback(trainer.replicas.close)
+        opened.callback(trainer.executor.close)
         if checkpoint := callbacks.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
         # Only now are the settings of a resumed run known to fit it.

@@ -99,7 +99,8 @@ def settings(**choices: Any) -> TrainingConfig:
 
 def computing_model(trainer: Trainer) -> Transformer:
     """The one that computes in this process: the first copy, or the model itself."""
-    return trainer.replicas.copies[0].model if trainer.replicas.copies else trainer.model
+    copies = getattr(trainer.executor, "copies", [])
+    return copies[0].model if copies else trainer.model
 
 
 class Runs:
