@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from dragoman.training.loss import LossOptions, batch_loss
 from torch import Tensor, nn
 
 from dragoman.config import RunConfig, load_config, read_recipe
@@ -32,6 +31,7 @@ from dragoman.model.layers import SinusoidalPositions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.processes import available_workers
+from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer
 from peers.notebooks import POSTNORM, definitions
 

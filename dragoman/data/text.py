@@ -16,8 +16,8 @@ def share(pair: Pair, purpose: str) -> float:
     return int.from_bytes(text_hash("\t".join(pair), purpose.encode())) / 2**64
 
 
-def whole(pair: Pair, by: str) -> str:
-    """What a split leaves together: the source sentence, or the line."""
+def split_key(pair: Pair, by: str) -> str:
+    """The text by which pairs are held out: the source sentence, or with "line" the whole pair."""
     return folded(pair[0]) if by == "sentence" else "\t".join(pair)
 
 

@@ -19,7 +19,6 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.metrics import score
 from dragoman.model import Transformer
 from dragoman.runs.finish import conclude
-from dragoman.runs.plan import plan_resume
 from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
@@ -34,7 +33,7 @@ from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 
-SHOWN_SAMPLES = 3
+SAMPLES = 3
 
 
 def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
@@ -51,9 +50,9 @@ def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: 
         return _train(directory, config, display)
 
 
-def resume_run(path: Path, settings: list[str], *, display: Display) -> Evaluation:
-    """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
-    config, directory = plan_resume(path, settings), RunDirectory(path)
+def resume_run(path: Path, config: RunConfig, *, display: Display) -> Evaluation:
+    """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
+    directory = RunDirectory(path)
     with directory.locked():
         return _train(directory, config, display)
 
@@ -86,7 +85,7 @@ def _fit(
 ) -> tuple[Progress, str, int | None]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signal if it was one."""
     languages = data.about.source_language, data.about.target_language
-    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
+    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
         every = config.training.log_every
@@ -143,7 +142,7 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     texts = [t.text for t in translator.translate(sources, beam_size=1)]
-    shown = [round(i * (len(sources) - 1) / SHOWN_SAMPLES) for i in range(min(SHOWN_SAMPLES, len(sources)))]
+    shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     scores = score(texts, references, with_ter=False)
     return {"bleu": scores.bleu, "chrf": scores.chrf, "samples": samples}

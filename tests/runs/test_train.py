@@ -11,7 +11,7 @@ from dragoman.config import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.errors import Interrupted, UsageError
 from dragoman.runs import train as run
-from dragoman.runs.plan import plan_run
+from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
@@ -33,7 +33,7 @@ def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBite
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UsageError, match="no run"):
-        run.resume_run(tmp_path, [], display=Display(quiet=True))
+        run.resume_run(tmp_path, plan_resume(tmp_path, []), display=Display(quiet=True))
 
 
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
@@ -94,9 +94,11 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
     for settings in (["training.optimizer=sgd", "training.max_steps=15"], too_short):
         with pytest.raises(UsageError):
-            run.resume_run(tmp_path / "model", settings, display=Display(quiet=True))
+            run.resume_run(tmp_path / "model", plan_resume(tmp_path / "model", settings), display=Display(quiet=True))
         assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
-    run.resume_run(tmp_path / "model", ["training.max_steps=15"], display=Display(quiet=True))
+    run.resume_run(
+        tmp_path / "model", plan_resume(tmp_path / "model", ["training.max_steps=15"]), display=Display(quiet=True)
+    )
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
 
 

@@ -126,7 +126,7 @@ def test_without_dropout_both_passes_agree_and_the_loss_is_that_of_one():
 def test_the_two_passes_differ_in_their_dropout():
     model, batch = small_model(dropout=0.4).train(), a_batch()
     losses = []
-    for r_drop in (1e-9, 1.0):
+    for alpha in (1e-9, 1.0):
         torch.manual_seed(random_seed(1, 2, 3))
-        losses.append(batch_loss(model, batch, LossOptions(0, r_drop=r_drop))[0].item())
+        losses.append(batch_loss(model, batch, LossOptions(0, r_drop=alpha))[0].item())
     assert losses[1] > losses[0] + 0.01
