@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from dragoman import Transformer, TransformerConfig, Translator
-from dragoman.data.batching import Position, TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.training.loss import LossOptions, batch_loss

@@ -12,12 +12,11 @@ from typing import Self
 from tokenizers import Encoding
 
 from dragoman.config import RunConfig
-from dragoman.data.batching import TokenBatches
+from dragoman.data.batching import Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
-from dragoman.data.token_store import Store, TokenStore
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
 from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer

@@ -1,14 +1,28 @@
 """Normal forms and hashes of sentences: what a model is given, and which sentences count as the same."""
 
 import hashlib
+import re
 import unicodedata
 
 from dragoman.data.readers.types import Pair
+
+_LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalised(text: str) -> str:
     """What a model is trained on and given: NFC, without surrounding whitespace."""
     return unicodedata.normalize("NFC", text.strip())
+
+
+def one_line(text: str) -> str:
+    """Text with each line break, and the spaces around it, as one space: N lines in must stay N lines out."""
+    return _LINE_BREAK.sub(" ", text) if "\n" in text else text
+
+
+def well_formed(text: str) -> str:
+    """Text that can be written: what JSON may hold of half a character becomes U+FFFD."""
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def share(pair: Pair, purpose: str) -> float:

@@ -1,16 +1,16 @@
 """What is computed for one batch of sentences, in this process or in a worker."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.data.batching import padded
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, align
 from dragoman.decoding.constrained import ConstrainedBeams, Term
@@ -125,7 +125,7 @@ class BatchWork:
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = padded([s.source for s in sentences], self.config.pad_id, end=self.config.eos_id)
+        sources = self._padded([*s.source, self.config.eos_id] for s in sentences)
         sources = sources.repeat_interleave(times, dim=0).to(self.device)
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
@@ -147,10 +147,13 @@ class BatchWork:
         return forbidden
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        pad, bos, eos = self.config.pad_id, self.config.bos_id, self.config.eos_id
-        sources = padded([source for source, _ in pairs], pad, end=eos)
-        targets = padded([target for _, target in pairs], pad, begin=bos, end=eos)
+        bos, eos = self.config.bos_id, self.config.eos_id
+        sources = self._padded([*source, eos] for source, _ in pairs)
+        targets = self._padded([bos, *target, eos] for _, target in pairs)
         return sources.to(self.device), targets.to(self.device)
+
+    def _padded(self, rows: Iterable[list[int]]) -> Tensor:
+        return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=self.config.pad_id)
 
     def _check(self, length: int) -> None:
         if length >= self.max_positions:

@@ -3,10 +3,13 @@
 `Dropout`, `fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. kernels.c
 is compiled when the package is built where there is a C compiler; each kernel makes one pass over memory, and without
 it the formulas run.
+
+Budget: more lines than a file may have, since every fast path is here.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -112,6 +115,29 @@ def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
     weight = torch.cat([each.weight for each in projections])
     bias = torch.cat([each.bias for each in projections])
     return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+
+
+def prepacked_linear(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:
+    """The linear layer with these weights, put into the order in which oneDNN multiplies them; see `can_prepack`."""
+    in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    return partial(_linear, in_order, None if bias is None else bias.detach())
+
+
+def project_prepacked(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """As `project`; `product` is the prepacked layer of all `projections` together."""
+    return product(x).chunk(len(projections), dim=-1)
+
+
+def can_prepack(dtype: torch.dtype) -> bool:
+    """Whether this PyTorch and this processor have oneDNN's product of prepacked weights."""
+    operations = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+    if not (torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def compiled() -> bool:

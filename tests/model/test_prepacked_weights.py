@@ -5,11 +5,11 @@ import copy
 import pytest
 import torch
 
-from dragoman.model import Transformer, prepacked_weights
+from dragoman.model import Transformer, kernels, prepacked_weights
 from dragoman.model.prepacked_weights import prepack
 from tests.model.variants import VARIANTS, build, sentences
 
-needs_onednn = pytest.mark.skipif(not prepacked_weights._available(torch.float32), reason="this PyTorch has no oneDNN")
+needs_onednn = pytest.mark.skipif(not kernels.can_prepack(torch.float32), reason="this PyTorch has no oneDNN")
 
 
 def all_logits(model: Transformer) -> torch.Tensor:
@@ -44,8 +44,10 @@ def test_a_packed_model_computes_the_same(choices, dtype: torch.dtype, monkeypat
 @needs_onednn
 def test_every_matrix_is_packed_once_and_small_ones_are_not(monkeypatch):
     shapes = []
-    reorder = prepacked_weights._prepacked
-    monkeypatch.setattr(prepacked_weights, "_prepacked", lambda w, b: shapes.append(tuple(w.shape)) or reorder(w, b))
+    reorder = prepacked_weights.prepacked_linear
+    monkeypatch.setattr(
+        prepacked_weights, "prepacked_linear", lambda w, b: shapes.append(tuple(w.shape)) or reorder(w, b)
+    )
     model = build(**VARIANTS["swiglu"])
     prepack(model)
     assert shapes == []
@@ -72,7 +74,7 @@ def test_later_changes_are_not_seen():
 def test_without_onednn_the_model_itself_is_taken(monkeypatch):
     double = build().double()
     assert prepack(double) is double
-    monkeypatch.setattr(prepacked_weights, "_available", lambda _: False)
+    monkeypatch.setattr(prepacked_weights, "can_prepack", lambda _: False)
     model = build()
     assert prepack(model) is model
 

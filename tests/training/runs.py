@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import TrainingConfig
-from dragoman.data.batching import TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Trainer, TrainerCallbacks

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.data.batching import TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
