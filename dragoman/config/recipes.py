@@ -10,7 +10,7 @@ import yaml
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Takes 1e-6 for a number, as YAML 1.2 does."""
 
 

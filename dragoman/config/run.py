@@ -1,7 +1,7 @@
 """A training run as one typed tree: recipes in YAML, `key=value` on the command line, unknown keys are errors."""
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import yaml
 from pydantic import Field, field_validator, model_validator
@@ -12,13 +12,13 @@ from dragoman.config.recipes import parse_yaml
 from dragoman.config.section import Section
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError, did_you_mean
-from dragoman.model.config import PRESETS, TransformerConfig
+from dragoman.model.config import Size, TransformerConfig
 
 
 class RunConfig(Section):
     """Everything that decides what a run does."""
 
-    size: Literal[tuple(PRESETS)] = "tiny"
+    size: Size = "tiny"
     """Layers and widths, see `dragoman.model.config.PRESETS`."""
     seed: int = Field(1, ge=0, lt=2**63)
     """Decides the split, the first weights, the order of the pairs and dropout."""
@@ -51,9 +51,9 @@ class RunConfig(Section):
             model = TransformerConfig.preset(self.size, **(self.model | sizes))
         except ValueError as error:
             raise ValueError(f"`model`: {error}") from None
-        if self.positions is not None and self.positions <= self.data.max_length:
+        if model.max_length is not None and model.max_length <= self.data.max_length:
             raise ValueError(
-                f"`max_positions` is {self.positions}, too few for sentences of data.max_length = "
+                f"`max_positions` is {model.max_length}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
             )
         if model.share_embeddings and not self.tokenizer.shared:
@@ -72,9 +72,7 @@ class RunConfig(Section):
     @property
     def positions(self) -> int | None:
         """How many tokens a sentence may have, its end included; None: any number."""
-        if self.model.get("positions") != "learned":
-            return None
-        return self.model.get("max_positions", TransformerConfig.max_positions)
+        return self.transformer(1000, 1000).max_length
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
         """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""

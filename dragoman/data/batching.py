@@ -24,7 +24,7 @@ class Sentences(Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """Sentences that may be cut into other tokens in each epoch."""
+    """Sentences that may be split into other tokens in each epoch."""
 
     def __len__(self) -> int: ...
 
@@ -115,7 +115,9 @@ class TokenBatches:
     ):
         """`special_ids` are those of padding, begin and end of sentence."""
         assert len(source) == len(target) > 0
-        self._stores = self.source, self.target = source, target
+        self._stores = source, target
+        self.source: Sentences
+        self.target: Sentences
         self.max_tokens, self.seed = max_tokens, seed
         self.pad_id, self.bos_id, self.eos_id = special_ids
         self._planned: tuple[int, list[np.ndarray]] | None = None

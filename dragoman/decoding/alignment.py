@@ -87,7 +87,8 @@ def words(tokenizer: Tokenizer, ids: list[int], values: Sequence[str] = ()) -> l
     A token that adds several words to the text, as a tag may, is in each.
     """
     found: list[list[int]] = []
-    inside, before = False, []
+    before: list[int] = []
+    inside = False
     for place, said in enumerate(tokenizer.token_bytes(ids)):
         # A token may end inside a character, which is no slot then.
         runs = _RUNS.findall(unmask(said.decode(errors="surrogateescape"), values))

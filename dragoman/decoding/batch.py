@@ -1,6 +1,6 @@
 """What is computed for one batch of sentences, in this process or in a worker."""
 
-import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,13 +49,18 @@ class BatchWork:
         self.models, self.config = models, models[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.device = next(models[0].parameters()).device
-        learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
-        self.max_positions = min(learned, default=math.inf)
+        limits = [model.config.max_length for model in models]
+        self.max_length = min((each for each in limits if each is not None), default=sys.maxsize)
         self._forbidden: tuple[list[str], ForbiddenTerms | None] = ([], None)
 
     def __call__(self, operation: str, *arguments: Any) -> list[Any]:
         """One of the operations below by name, since a job must travel to a worker."""
-        return {"search": self.search, "score": self.score, "align": self.align}[operation](*arguments)
+        operations: dict[str, Callable[..., list[Any]]] = {
+            "search": self.search,
+            "score": self.score,
+            "align": self.align,
+        }
+        return operations[operation](*arguments)
 
     @torch.inference_mode()
     def search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
@@ -76,7 +81,7 @@ class BatchWork:
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
         limits = [2 * len(s.source) + 20 + len(s.prefix) + s.term_tokens for s in sentences]
-        limits = [min(limit, self.max_positions) for limit in limits]
+        limits = [min(limit, self.max_length) for limit in limits]
         copies = config.n_best if config.sample or config.diversity else 1
         stepper = self._stepper(sentences, config, copies)
         return self._strategy(sentences, limits, config)(stepper)
@@ -86,7 +91,7 @@ class BatchWork:
     ) -> Callable[[Stepper], list[list[Hypothesis]]]:
         """The search that the options ask for, to be run over a stepper."""
         ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
-        options = {"max_lengths": limits, "length_penalty": config.length_penalty, **ids}
+        options: dict[str, Any] = {"max_lengths": limits, "length_penalty": config.length_penalty, **ids}
         if config.sample:
             sources = [sentence.source for sentence in sentences]
             return partial(sample_search, sources=sources, config=config, **options)
@@ -120,7 +125,7 @@ class BatchWork:
         source_ids, target_ids = self._tensors([(source, target) for source, target, _ in pairs])
         tokenizers = self.source_tokenizer, self.target_tokenizer
         # The end of a translation that was cut at the last position has none, and is no word.
-        inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_positions)]
+        inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_length)]
         return align(self.models[0], source_ids, inputs, pairs=pairs, tokenizers=tokenizers)
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
@@ -156,9 +161,9 @@ class BatchWork:
         return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=self.config.pad_id)
 
     def _check(self, length: int) -> None:
-        if length >= self.max_positions:
+        if length >= self.max_length:
             raise DataError(
-                f"A sentence has {length} tokens and an end, but this model has {self.max_positions} positions: "
+                f"A sentence has {length} tokens and an end, but this model has {self.max_length} positions: "
                 "split the sentence."
             )
 

@@ -17,6 +17,7 @@ from dragoman.data.tokenizers.placeholders import mask, mask_pair, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.decoding.constrained import Term
 from dragoman.decoding.glossary import ForbiddenTerms, Glossary
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
@@ -177,7 +178,7 @@ class Translator:
 
     def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
         """How probable the model finds the target of each pair of texts, in the order given."""
-        pairs = [tuple(map(normalised, pair)) for pair in pairs]
+        pairs = [(normalised(source), normalised(target)) for source, target in pairs]
         if self.source_tokenizer.placeholders:
             pairs = [mask_pair(*pair, self.source_tokenizer.symbols) for pair in pairs]
         sources = self.source_tokenizer.encode_batch([source for source, _ in pairs])
@@ -203,7 +204,7 @@ class Translator:
 
     def _asked(self, sentences: list[str], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
         begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
-        terms = [[] for _ in sentences]
+        terms: list[list[Term]] = [[] for _ in sentences]
         if config.glossary:
             if config.forbid:
                 _refuse_contradictions(config, self.target_tokenizer)
@@ -256,9 +257,11 @@ class Translator:
     def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
         """What an operation of `BatchWork` gives for each item, computed batch by batch."""
         jobs = [(operation, [items[i] for i in rows], *arguments) for rows in batches]
-        apart = self.workers is not None and len(jobs) > 1
         results: list[Any] = [None] * len(items)
-        found = self.workers.map(jobs) if apart else (self._work(*job) for job in jobs)
+        if self.workers is not None and len(jobs) > 1:
+            found = self.workers.map(jobs)
+        else:
+            found = (self._work(*job) for job in jobs)
         for rows, values in zip(batches, found, strict=True):
             for i, value in zip(rows, values, strict=True):
                 results[i] = value

@@ -1,6 +1,6 @@
 """The Transformer, bottom up: config, dropout, attention, layers, transformer. Needs torch and nothing of ours."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.model.config import TransformerConfig
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["Transformer", "TransformerConfig"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     # On first use: a mistake in a config is answered without waiting for torch.
     if name == "Transformer":
         from dragoman.model.transformer import Transformer

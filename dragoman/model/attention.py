@@ -47,24 +47,24 @@ def causal_mask(length: int, *, past: int = 0, device: torch.device | None = Non
 class KeyValueCache:
     """The keys and values that self-attention has seen, for rows that are decoded step by step."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.length = 0
-        # (capacity, rows, heads, width): a new position is one piece of memory, and so are those up to any position.
-        self._key: Tensor | None = None
-        self._value: Tensor | None = None
+        # Keys and values: (capacity, rows, heads, width), so that a new position is one piece of memory.
+        self._stores: tuple[Tensor, Tensor] | None = None
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
         """Add new positions; return all of them."""
         start, self.length = self.length, self.length + key.size(2)
-        if self._key is None or self.length > self._key.size(0):
+        stores = self._stores
+        if stores is None or self.length > stores[0].size(0):
             # Doubling: appending one position at a time copies each old one about once.
-            capacity = max(16, 2 * self.length)
-            self._key, self._value = (
-                self._with_room(old, new, capacity) for old, new in ((self._key, key), (self._value, value))
-            )
-        self._key[start : self.length] = key.permute(2, 0, 1, 3)
-        self._value[start : self.length] = value.permute(2, 0, 1, 3)
-        return self._key[: self.length].permute(1, 2, 0, 3), self._value[: self.length].permute(1, 2, 0, 3)
+            capacity, (old_keys, old_values) = max(16, 2 * self.length), stores or (None, None)
+            stores = self._with_room(old_keys, key, capacity), self._with_room(old_values, value, capacity)
+        self._stores = stores
+        for store, new in zip(stores, (key, value), strict=True):
+            store[start : self.length] = new.permute(2, 0, 1, 3)
+        keys, values = (store[: self.length].permute(1, 2, 0, 3) for store in stores)
+        return keys, values
 
     @staticmethod
     def _with_room(old: Tensor | None, new: Keys, capacity: int) -> Tensor:
@@ -76,8 +76,9 @@ class KeyValueCache:
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         """Keep these rows, in this order; a row may be kept several times."""
-        if self._key is not None:
-            self._key, self._value = (self._kept(store, rows) for store in (self._key, self._value))
+        if self._stores is not None:
+            keys, values = self._stores
+            self._stores = self._kept(keys, rows), self._kept(values, rows)
 
     def _kept(self, store: Tensor, rows: Tensor) -> Tensor:
         kept = store.new_empty(len(store), len(rows), *store.shape[2:])
@@ -88,7 +89,7 @@ class KeyValueCache:
 class MemoryCache:
     """The keys and values of a memory, which do not change while the target is decoded."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.contents: tuple[Tensor, Tensor] | None = None
 
     def fill(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
@@ -106,7 +107,7 @@ class MemoryCache:
 class LayerCache:
     """The caches of both attentions of one decoder layer."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.self_attention, self.cross_attention = KeyValueCache(), MemoryCache()
 
 

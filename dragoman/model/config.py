@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args, get_origin
 
-PRESETS: dict[str, dict[str, int]] = {
+Size = Literal["tiny", "small", "base", "big"]
+PRESETS: dict[Size, dict[str, int]] = {
     "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4},
     "small": {"d_model": 256, "d_ff": 1024, "num_heads": 4, "num_encoder_layers": 3, "num_decoder_layers": 3},
     "base": {"d_model": 512, "d_ff": 2048, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6},
@@ -92,7 +93,7 @@ class TransformerConfig:
     eos_id: int = 3
     """Ends every sentence, source and target."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             _check_field(field, getattr(self, field.name))
         if self.d_model % self.num_heads:
@@ -134,6 +135,11 @@ class TransformerConfig:
             if name not in values:
                 raise ValueError(f"The model's config lacks '{name}'; the file is incomplete.")
         return cls(**values)
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens that a sequence may have; None: any number."""
+        return self.max_positions if self.positions == "learned" else None
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -167,7 +168,7 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
     if mask is not None:
         mask = mask.bool().expand(rows, heads, queries, key.size(2))
         steps += mask.stride()
-    failed = _library.attention(
+    failed = _kernels().attention(
         *(x.data_ptr() for x in (query, key, value)),
         _pointer(mask),
         out.data_ptr(),
@@ -183,7 +184,7 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
 def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> None:
     """Write log-probabilities in float32 to `out`."""
     if _takes(logits) and logits.is_contiguous() and out.is_contiguous():
-        _library.log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
+        _kernels().log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
     else:
         torch.log_softmax(logits.detach(), -1, dtype=torch.float32, out=out)
 
@@ -209,20 +210,20 @@ def compiled_dropout(
 
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, draws):
+    def forward(ctx: Any, x: Tensor, draws: Draws) -> Tensor:
         ctx.draws = draws
         return _drop(x, draws)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _drop(gradient, ctx.draws), None
 
 
 def _drop(x: Tensor, draws: Draws) -> Tensor:
     x = x.contiguous()
     kept = torch.empty_like(x)
-    _library.drop(x.data_ptr(), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
+    _kernels().drop(x.data_ptr(), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
     return kept
 
 
@@ -247,7 +248,7 @@ def masked_softmax_dropout(
 
 class _MaskedSoftmaxDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, scores, mask, width, draws):
+    def forward(ctx: Any, scores: Tensor, mask: Tensor | None, width: int, draws: Draws | None) -> Tensor:
         scores = scores.contiguous()
         weights = torch.empty_like(scores)
         kept = torch.empty_like(scores) if draws else weights
@@ -255,7 +256,7 @@ class _MaskedSoftmaxDropout(torch.autograd.Function):
         ctx.shape = (ctypes.c_int64 * 5)(*scores.shape, width)
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
-        _library.masked_softmax_dropout(
+        _kernels().masked_softmax_dropout(
             scores.data_ptr(), _pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
             ctx.shape, ctx.strides, draws, scores.dtype == torch.bfloat16,
         )  # fmt: skip
@@ -263,10 +264,10 @@ class _MaskedSoftmaxDropout(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
-        _library.masked_softmax_dropout_backward(
+        _kernels().masked_softmax_dropout_backward(
             weights.data_ptr(), _pointer(mask), gradient.data_ptr(), found.data_ptr(),
             ctx.shape, ctx.strides, ctx.draws, weights.dtype == torch.bfloat16,
         )  # fmt: skip
@@ -287,7 +288,7 @@ def exponentiate(
     row, its logit at the target less the shift, and the sum of what the row has become, in float32.
     """
     terms = torch.empty(len(logits), 3, dtype=torch.float32)
-    _library.exponentiate(
+    _kernels().exponentiate(
         *(x.data_ptr() for x in (logits, targets, terms)), *logits.shape, far, logits.dtype == torch.bfloat16
     )
     return terms
@@ -327,3 +328,8 @@ def _load() -> ctypes.CDLL | None:
 
 
 _library = _load()
+
+
+def _kernels() -> ctypes.CDLL:
+    assert _library is not None, "ask `_takes` first"
+    return _library

@@ -1,15 +1,19 @@
 """The layers (sections 3.1, 3.3 to 3.5): norms, residual connections, feed-forward, embeddings, positions."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, Mask, SelfAttention, States
+from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout
+from dragoman.model.kernels import Dropout, Mask
+
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
+"""What each `TransformerConfig.activation` is called in `torch.nn.functional`."""
 
 
 class Norm(nn.Module):
@@ -17,14 +21,14 @@ class Norm(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.eps, self.rms = config.norm_eps, config.norm == "rms"
+        self.eps = config.norm_eps
         size = config.d_model if config.norm_gain == "feature" else 1
         self.gain = nn.Parameter(torch.ones(size))
-        self.bias = None if self.rms else nn.Parameter(torch.zeros(size))
+        self.bias = None if config.norm == "rms" else nn.Parameter(torch.zeros(size))
 
     def forward(self, x: States) -> States:
         width = x.shape[-1:]
-        if self.rms:
+        if self.bias is None:
             return F.rms_norm(x, width, self.gain.expand(width).to(x.dtype), self.eps)
         return F.layer_norm(x, width, self.gain.expand(width), self.bias.expand(width), self.eps)
 
@@ -38,7 +42,7 @@ class ResidualConnection(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.pre_norm = config.norm_order == "pre"
 
-    def forward(self, x: States, sublayer) -> States:
+    def forward(self, x: States, sublayer: Callable[[States], States]) -> States:
         if self.pre_norm:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
@@ -52,7 +56,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.gate = nn.Linear(config.d_model, config.d_ff) if config.activation == "swiglu" else None
         self.outer = nn.Linear(config.d_ff, config.d_model)
-        self.activation = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}[config.activation]
+        self.activation: Callable[[Tensor], Tensor] = getattr(F, ACTIVATIONS[config.activation])
         self.dropout = Dropout(config.activation_dropout)
 
     def forward(self, x: States) -> States:
@@ -85,6 +89,7 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.d_model, self.interleaved = config.d_model, config.positions == "sinusoidal"
+        self.table: Tensor
         self.register_buffer("table", self._compute(1024), persistent=False)
 
     def forward(self, offset: int, length: int) -> Float[Tensor, "length d_model"]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from dragoman.config import DataConfig, RunConfig, load_config, read_recipe
 from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
@@ -78,7 +79,7 @@ def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfi
     """The recipe with the settings, on the files in `paths`; a mistake in the recipe itself names it."""
     tree = read_recipe(recipe)
     if paths:
-        files = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
+        files: dict[str, Any] = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
         settings = [*settings, *(f"data.{key}={json.dumps(value)}" for key, value in files.items())]
     try:
         config = load_config(tree, settings)

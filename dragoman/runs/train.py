@@ -68,7 +68,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
         progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
         if reason.startswith(INTERRUPTED):
             what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
-            raise Interrupted(signal_number, f"Stopped {what}. {go_on}")
+            raise Interrupted(signal_number or signal.SIGINT, f"Stopped {what}. {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
@@ -89,7 +89,7 @@ def _fit(
     with ExitStack() as opened:
         view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
         every = config.training.log_every
-        files = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
+        files: list[MetricsFile | EventFile] = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
         if config.training.tensorboard:
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         stop = opened.enter_context(StopSignal(view.stopping))
@@ -97,7 +97,7 @@ def _fit(
         callbacks = TrainerCallbacks(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
-            report=Reports(files, view, display),
+            on_event=EventWriter(files, view, display),
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=stop,
@@ -148,8 +148,8 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     return {"bleu": scores.bleu, "chrf": scores.chrf, "samples": samples}
 
 
-class Reports:
-    """Tells everybody what the trainer says."""
+class EventWriter:
+    """Hands the trainer's events to the files, the display and the live table."""
 
     def __init__(self, files: list[MetricsFile | EventFile], view: TrainingView, display: Display):
         self.files, self.view, self.display = files, view, display
@@ -186,7 +186,7 @@ class StopSignal:
         self._previous = {s: signal.signal(s, self._receive) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 

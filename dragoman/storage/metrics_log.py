@@ -16,7 +16,7 @@ class MetricsFile:
         self.file = open(self.path, "a", encoding="utf-8", buffering=1)
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         with suppress(OSError):  # what could not be written, which the writer was told
             self.file.close()
 

@@ -100,8 +100,9 @@ class ModelDirectory:
             check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
         model = Transformer(architecture)
         copy_weights(weights, model, origin=path / WEIGHTS)
-        languages = (config[key] for key in LANGUAGES)
-        return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages, decoding)
+        source_language, target_language = (config[key] for key in LANGUAGES)
+        tokenizers = source_tokenizer, target_tokenizer
+        return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding)
 
 
 def save_weights(path: Path, model: Transformer, checksums: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ It may be deleted when the run is over.
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def unused(path: Path) -> Path:
 def _lock(file: IO[str]) -> bool:
     """Whether this process has the file now: a lock of the system's, which ends with the processes that share it."""
     try:
-        if os.name == "posix":
+        if sys.platform != "win32":
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

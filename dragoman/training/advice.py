@@ -21,7 +21,7 @@ PATIENCE = 3
 
 
 @dataclass
-class Learning:
+class LossMonitor:
     """What has been seen of the losses; a part of the checkpoint."""
 
     loss_sum: float = 0.0
@@ -43,7 +43,7 @@ class Learning:
         self.loss_sum += loss
         self.steps += 1
 
-    def look(self, step: int, valid_loss: float, *, config: TrainingConfig, target: Sentences) -> Iterator[str]:
+    def update(self, step: int, valid_loss: float, *, config: TrainingConfig, target: Sentences) -> Iterator[str]:
         """Take in a validation; yields what there is to advise, each thing once in a run."""
         if self.steps < FEWEST_STEPS:
             return

@@ -86,7 +86,8 @@ class Executor:
         with halves: what a backward pass added before it broke off cannot be taken out. `total_tokens`, the target
         tokens of the step, is lowered by those of pairs that do not fit alone.
         """
-        pending, losses, left_out = self._halves(batches), [], []
+        pending, left_out = self._halves(batches), 0
+        losses: list[float] = []
         while len(losses) < len(pending):
             index = len(losses)
             loss = self._attempt(pending[index], seed(index), total_tokens)
@@ -99,10 +100,11 @@ class Executor:
                 self.too_large = min(_size(batch), self.too_large or _size(batch))
                 pending = self._halves(pending)
             else:
-                left_out.append(pending.pop(index))
+                del pending[index]
+                left_out += 1
                 total_tokens -= self.count(batch.labels)
         source_tokens = sum(self.count(batch.source_ids) for batch in pending)
-        return GradientSum(sum(losses), total_tokens, source_tokens, len(left_out))
+        return GradientSum(sum(losses), total_tokens, source_tokens, left_out)
 
     def loss(self, batch: Batch, *, seed: int | None = None, step_tokens: int = 0) -> tuple[float, int]:
         """The loss of a batch, summed over its target tokens, and their number.

@@ -5,6 +5,7 @@ that fit in the cache, and each slice turns into its gradient at once, so the wh
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -35,7 +36,8 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     With R-Drop the batch passes twice. The result is half of its paper's loss, which adds up two cross-entropies, so
     that it compares with that of a run without.
     """
-    output = {"weight": model.projection.weight, "bias": model.projection.bias, "smoothing": options.smoothing}
+    projection, smoothing = model.projection, options.smoothing
+    output: dict[str, Any] = {"weight": projection.weight, "bias": projection.bias, "smoothing": smoothing}
     if not options.r_drop:
         states = model.projection_dropout(model.states(batch.source_ids, batch.target_ids))
         return cross_entropy(states, batch.labels, **output, pad_id=options.pad_id)
@@ -101,7 +103,14 @@ def r_drop(
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, options):
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        options: tuple[float, float, bool],
+    ) -> Tensor:
         smoothing, alpha, grad_enabled = options
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
@@ -116,7 +125,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, scale):
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         found = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         gradients = [None if gradient is None else (gradient * scale).to(dtype) for gradient, dtype in found]
         return *gradients, None, None

@@ -17,14 +17,14 @@ class Muon(torch.optim.Optimizer):
         super().__init__(matrices, {"lr": 0.0, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            shapes: dict[torch.Size, list[nn.Parameter]] = {}
+            shapes: dict[torch.Size, list[Tensor]] = {}
             for weight in group["params"]:
                 if weight.grad is not None:
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
-                gradients = [weight.grad for weight in weights]
+                gradients = [weight.grad for weight in weights if weight.grad is not None]
                 moments = [self.state[w].setdefault("momentum", torch.zeros_like(w)) for w in weights]
                 torch._foreach_lerp_(moments, gradients, 1 - group["momentum"])
                 steps = torch._foreach_lerp(gradients, moments, group["momentum"])
@@ -54,7 +54,7 @@ class CombinedOptimizer(torch.optim.Optimizer):
         self._share()
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         for part in self.parts:
             part.step()
 

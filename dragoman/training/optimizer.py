@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ def build_optimizer(
     projection, norms and biases have AdamW beside it. The learning rate is set before every step by
     `learning_rate`.
     """
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": weight_decay},
         {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
     ]
@@ -40,7 +41,7 @@ def build_optimizer(
     if name == "sgd":
         return torch.optim.SGD(groups, lr=0.0, momentum=momentum, fused=True)
     if name == "muon":
-        matrices = [each.weight for each in linear_maps(model)]
+        matrices = [cast(nn.Parameter, each.weight) for each in linear_maps(model)]
         of_muon = set(map(id, matrices))
         others = [group | {"params": [p for p in group["params"] if id(p) not in of_muon]} for group in groups]
         rest = torch.optim.AdamW(others, lr=0.0, betas=betas, eps=eps, fused=True)
@@ -98,8 +99,9 @@ def constant(step: int, warmup: int, last_step: int | None) -> float:
     return 1.0
 
 
-def _covered(step: int, warmup: int, last_step: int) -> float:
+def _covered(step: int, warmup: int, last_step: int | None) -> float:
     """The share, from 0 to 1, of the way from the end of the warm-up to the step after the last."""
+    assert last_step is not None, "schedules that end know their last step"
     return min(max(step - warmup, 0) / (last_step + 1 - warmup), 1.0)
 
 

@@ -8,7 +8,7 @@ from dragoman.config import TrainingConfig
 from dragoman.config.training import BETTER, ENDING
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.errors import UsageError
-from dragoman.training.advice import Learning
+from dragoman.training.advice import LossMonitor
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Progress:
     """Tokens, padding included, of the smallest batch that did not fit in memory."""
     left_out: int = 0
     """Pairs that did not fit in memory even alone, counted each time."""
-    learning: Learning = field(default_factory=Learning)
+    loss_monitor: LossMonitor = field(default_factory=LossMonitor)
 
     @property
     def validated(self) -> bool:
@@ -53,10 +53,16 @@ class Progress:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to a `state_dict`; what an older version did not know of starts anew."""
-        parts = {"position": Position(**state["position"]), "learning": Learning(**state.get("learning", {}))}
-        if "best_bleu" in state:  # what version 0.1.0 called it
+        # Version 0.1.0 called them `learning` and `best_bleu`.
+        monitor = state.get("loss_monitor", state.get("learning", {}))
+        parts: dict[str, Any] = {
+            "position": Position(**state["position"]),
+            "loss_monitor": LossMonitor(**monitor),
+        }
+        if "best_bleu" in state:
             parts["best_scores"] = {"bleu": state["best_bleu"]}
-        self.__dict__.update(Progress().__dict__ | state | parts)
+        known = {name: value for name, value in state.items() if name in self.__dict__}
+        self.__dict__.update(Progress().__dict__ | known | parts)
 
 
 def steps_in(epochs: int, config: TrainingConfig, batches: TokenBatches) -> int:
@@ -73,7 +79,7 @@ def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
     if config.max_epochs:
         limits.append(steps_in(config.max_epochs, config, batches))
     last = min(limits, default=None)
-    if config.schedule in ENDING and last < config.warmup:
+    if config.schedule in ENDING and last is not None and last < config.warmup:
         raise UsageError(
             f"The run ends after {last:,} steps, so that the schedule {config.schedule} would end inside its "
             f"training.warmup of {config.warmup:,}; shorten the warm-up, or train for more epochs."

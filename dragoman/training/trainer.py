@@ -30,6 +30,8 @@ from dragoman.training.progress import Progress, last_step, steps_in, why_finish
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
+Tensors = dict[str, dict[str, Tensor]]
+"""The tensors of a checkpoint, by file and name."""
 INTERRUPTED = "interrupted"
 """Why a run ended that somebody stopped, and that was saved."""
 
@@ -42,8 +44,8 @@ class TrainerCallbacks:
     """Scores of the model on the validation set; must have `bleu`."""
     keep_best: Callable[[Transformer], None]
     """Called with every model that is better than all before."""
-    report: Callable[[str, Metrics], None]
-    """Told of each `step`, `validation`, `average`, `roll_back` and `warning`."""
+    on_event: Callable[[str, Metrics], None]
+    """Called with each `step`, `validation`, `average`, `roll_back` and `warning`, and its values."""
     checkpoints: Checkpoints
     """Everything a resumed run needs; the last two are kept."""
     snapshots: Checkpoints
@@ -89,7 +91,7 @@ class Trainer:
                 self._validate_and_save()
                 continue
             if metrics := self.train_step():
-                self.callbacks.report("step", metrics)
+                self.callbacks.on_event("step", metrics)
                 if progress.step % self.validate_every == 0:
                     self._validate_and_save()
             elif progress.bad_steps >= BAD_STEPS:
@@ -101,7 +103,7 @@ class Trainer:
                 break
         if self.config.average > 1 and not self.callbacks.stop_requested():
             self._try_average()
-        if not self.callbacks.stop_requested():
+        if reason and not self.callbacks.stop_requested():
             return reason
         return INTERRUPTED if self._saved_step == progress.step else f"{INTERRUPTED}, not saved"
 
@@ -129,7 +131,7 @@ class Trainer:
         progress.bad_steps = 0
         progress.tokens += gradient.target_tokens + gradient.source_tokens
         loss = gradient.loss / gradient.target_tokens
-        progress.learning.step(loss)
+        progress.loss_monitor.step(loss)
         return {
             "step": progress.step,
             "epoch": progress.position.epoch,
@@ -148,12 +150,14 @@ class Trainer:
         loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
         return {"valid_loss": loss, **self.callbacks.evaluate(self.model)}
 
-    def state_dict(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+    def state_dict(self) -> tuple[Tensors, dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
-        tensors = {"model": dict(self.model.named_parameters()), "optimizer": moments(self.optimizer)}
-        return tensors | ({"ema": self.ema.weights} if self.ema else {}), self.progress.state_dict()
+        tensors: Tensors = {"model": dict(self.model.named_parameters()), "optimizer": moments(self.optimizer)}
+        if self.ema:
+            tensors["ema"] = self.ema.weights
+        return tensors, self.progress.state_dict()
 
-    def load_state_dict(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def load_state_dict(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Go back to a checkpoint; raises `UsageError` if it is of another optimizer."""
         load_moments(self.optimizer, tensors["optimizer"], name=self.config.optimizer)
         copy_weights(tensors["model"], self.model, origin=self.callbacks.checkpoints.folder)
@@ -165,8 +169,13 @@ class Trainer:
 
     def _set_learning_rate(self) -> float:
         config = self.config
-        shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
-        rate = self.progress.rate_factor * learning_rate(self.progress.step, **shape, last_step=self.last_step)
+        rate = self.progress.rate_factor * learning_rate(
+            self.progress.step,
+            schedule=config.schedule,
+            peak=config.learning_rate,
+            warmup=config.warmup,
+            last_step=self.last_step,
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate
@@ -178,7 +187,7 @@ class Trainer:
             sound = math.isfinite(metrics["valid_loss"])
             better = sound and self._keep_if_better(metrics)
             if sound and config.average > 1:
-                weights = {"model": dict(self.model.named_parameters())}
+                weights: Tensors = {"model": dict(self.model.named_parameters())}
                 self._write(self.callbacks.snapshots, config.average, weights, {})
         if not sound:
             self._roll_back()
@@ -190,9 +199,11 @@ class Trainer:
             progress.rate_factor *= config.plateau_factor
         progress.validated_step = progress.step
         progress.seconds = self._resumed_seconds + time.monotonic() - self._started
-        self.callbacks.report("validation", {"step": progress.step, "better": better, **metrics})
+        self.callbacks.on_event("validation", {"step": progress.step, "better": better, **metrics})
         self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
-        looked = progress.learning.look(progress.step, metrics["valid_loss"], config=config, target=self.batches.target)
+        looked = progress.loss_monitor.update(
+            progress.step, metrics["valid_loss"], config=config, target=self.batches.target
+        )
         self._warn(*looked)
         self._save()
 
@@ -218,7 +229,7 @@ class Trainer:
         start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
         tensors, state = checkpoints.load_latest() or start
         self.load_state_dict(tensors, state | lasting)
-        self.callbacks.report(
+        self.callbacks.on_event(
             "roll_back", {"step": progress.step, "bad_step": bad_step, "rate_factor": progress.rate_factor}
         )
         where = f"step {progress.step:,}" if progress.step else "the start"
@@ -226,13 +237,13 @@ class Trainer:
 
     def _warn(self, *texts: str) -> None:
         for text in texts:
-            self.callbacks.report("warning", {"step": self.progress.step, "text": text})
+            self.callbacks.on_event("warning", {"step": self.progress.step, "text": text})
 
     def _save(self) -> None:
         if self._write(self.callbacks.checkpoints, 2, *self.state_dict()):
             self._saved_step = self.progress.step
 
-    def _write(self, to: Checkpoints, keep: int, tensors: dict[str, dict[str, Tensor]], state: Metrics) -> bool:
+    def _write(self, to: Checkpoints, keep: int, tensors: Tensors, state: Metrics) -> bool:
         """Whether it was written."""
         present = self.progress.step
         with self._going_on(f"No checkpoint at step {present}"):
@@ -254,7 +265,9 @@ class Trainer:
             copy_weights(weights, self.model, origin=snapshots.folder)
             metrics = self.validate()
             better = self._keep_if_better(metrics)
-            self.callbacks.report("average", {"step": self.progress.step, "steps": steps, "better": better, **metrics})
+            self.callbacks.on_event(
+                "average", {"step": self.progress.step, "steps": steps, "better": better, **metrics}
+            )
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step

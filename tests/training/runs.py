@@ -41,7 +41,7 @@ class Watcher:
         self.callbacks = TrainerCallbacks(
             evaluate=self._evaluate,
             keep_best=lambda model: self.kept.append(weights_of(model)),
-            report=lambda event, values: self.events.append((event, values)),
+            on_event=lambda event, values: self.events.append((event, values)),
             checkpoints=Checkpoints(folder / "checkpoints", warn=self.warnings.append),
             snapshots=Checkpoints(folder / "snapshots", warn=self.warnings.append),
             stop_requested=lambda: max((s["step"] for s in self.of("step")), default=0) >= self.stop_after,

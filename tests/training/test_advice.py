@@ -12,7 +12,7 @@ from dragoman.data.batching import Sentences, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.training import advice as module
-from dragoman.training.advice import Learning, frequency_entropy
+from dragoman.training.advice import LossMonitor, frequency_entropy
 from tests.training.runs import Runs
 
 CONFIG = TrainingConfig(warmup=10, learning_rate=0.004)
@@ -52,12 +52,12 @@ def test_sentences_that_each_epoch_cuts_anew_have_frequencies_too(tmp_path: Path
 
 def advice(losses: list[tuple[float, float]], target: Sentences, *, every: int = 400, **choices: float) -> list[str]:
     """What is said of these training and validation losses, `every` so many steps."""
-    learning, said = Learning(), []
+    monitor, said = LossMonitor(), []
     for number, (train, valid) in enumerate(losses, start=1):
         for _ in range(every):
-            learning.step(train)
-        said += learning.look(number * every, valid, config=CONFIG.model_copy(update=choices), target=target)
-        learning = Learning(**json.loads(json.dumps(asdict(learning))))  # as through a checkpoint
+            monitor.step(train)
+        said += monitor.update(number * every, valid, config=CONFIG.model_copy(update=choices), target=target)
+        monitor = LossMonitor(**json.loads(json.dumps(asdict(monitor))))  # as through a checkpoint
     return said
 
 

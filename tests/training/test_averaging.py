@@ -33,14 +33,14 @@ def weighted_sum(history: list[Weights], decay: float) -> Weights:
 def test_what_is_validated_and_kept_is_the_average_over_all_steps(runs: Runs, decay: float):
     trainer, watcher = runs.trainer(max_steps=13, ema=decay, learning_rate=0.03, average=2)
     history = [weights_of(trainer.model)]
-    events = watcher.callbacks.report
+    events = watcher.callbacks.on_event
 
     def report(event: str, values: dict) -> None:
         if event == "step":
             history.append(weights_of(trainer.model))
         events(event, values)
 
-    watcher.callbacks.report = report
+    watcher.callbacks.on_event = report
     trainer.train()
     validated = [4, 8, 12, 13]
     assert [v["step"] for v in watcher.of("validation")] == validated

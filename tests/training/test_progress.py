@@ -61,9 +61,14 @@ def test_a_plateau_lowers_the_rate_with_every_so_many_validations_without_a_bett
 
 def test_what_a_checkpoint_does_not_know_starts_anew():
     progress = Progress(step=5, rate_factor=0.5)
-    progress.learning.settled.append("rising")
+    progress.loss_monitor.settled.append("rising")
     progress.load_state_dict({"step": 3, "position": {"epoch": 1, "batch": 2}})
-    assert (progress.step, progress.position.batch, progress.rate_factor, progress.learning.settled) == (3, 2, 1.0, [])
+    assert (progress.step, progress.position.batch, progress.rate_factor, progress.loss_monitor.settled) == (
+        3,
+        2,
+        1.0,
+        [],
+    )
 
 
 def test_the_score_to_beat_is_known_from_a_checkpoint_of_version_0_1_0():

@@ -73,14 +73,14 @@ def test_after_three_in_a_row_the_run_goes_back_and_on_at_half_the_rate(runs: Ru
     trainer, watcher = runs.trainer(max_steps=9, warmup=1, schedule="constant", learning_rate=0.004)
     spoil(trainer, at(6, 7, 8))
     saved = []
-    report = watcher.callbacks.report
+    report = watcher.callbacks.on_event
 
     def look(event: str, values: dict[str, Any]) -> None:
         if event in ("validation", "roll_back"):
             saved.append(weights_of(trainer.model))
         report(event, values)
 
-    watcher.callbacks.report = look
+    watcher.callbacks.on_event = look
     assert trainer.train() == "9 steps"
     (roll_back,) = watcher.of("roll_back")
     assert roll_back == {"step": 4, "bad_step": 8, "rate_factor": 0.5}
@@ -138,7 +138,7 @@ def test_a_better_validation_makes_up_for_going_back(runs: Runs, scores: tuple[i
 
 def test_weights_that_are_no_numbers_are_never_kept_or_saved(runs: Runs):
     trainer, watcher = runs.trainer(max_steps=12, bleu=lambda model: float(trainer.progress.step))
-    report = watcher.callbacks.report
+    report = watcher.callbacks.on_event
 
     def break_weights(event: str, values: dict[str, Any]) -> None:
         report(event, values)
@@ -146,7 +146,7 @@ def test_weights_that_are_no_numbers_are_never_kept_or_saved(runs: Runs):
             with torch.no_grad():
                 next(trainer.model.parameters()).fill_(math.nan)
 
-    watcher.callbacks.report = break_weights
+    watcher.callbacks.on_event = break_weights
     assert trainer.train() == "12 steps"
     assert [each["step"] for each in watcher.of("roll_back")] == [4]
     assert [each["step"] for each in watcher.of("validation")] == [4, 8, 12]
