@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -116,8 +116,9 @@ class TokenBatches:
         """`special_ids` are those of padding, begin and end of sentence."""
         assert len(source) == len(target) > 0
         self._stores = source, target
-        self.source: Sentences
-        self.target: Sentences
+        # The sentences of the epoch that is open; before the first, the stores themselves.
+        self.source: Any = source
+        self.target: Any = target
         self.max_tokens, self.seed = max_tokens, seed
         self.pad_id, self.bos_id, self.eos_id = special_ids
         self._planned: tuple[int, list[np.ndarray]] | None = None
