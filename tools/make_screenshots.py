@@ -21,6 +21,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pyte
+from PIL import Image, ImageOps
 
 from tools.outputs import smaller
 from tools.pages import DOCS, ROOT
@@ -139,6 +140,8 @@ def photographed(page: Path) -> bytes:
         # Without a sandbox, so that it also runs as root, as in containers; the page is one that we wrote.
         command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", *size]
         subprocess.run([*command, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
+        # A border, because pages are white like most of the pages that show them.
+        ImageOps.expand(Image.open(file).convert("RGB"), border=1, fill="#c8ccd2").save(file)
         return smaller(file.read_bytes())
 
 
