@@ -23,10 +23,13 @@ docs:  ## set up, then write what of docs/ follows from the code
 walk:  ## set up, then run the pages of docs/walk/ and write what they print
 	@$(PYTHON) tools/bootstrap.py walk $(ARGS)
 
+site:  ## set up, then build docs/ as a website in build/site/, links checked
+	@$(PYTHON) tools/bootstrap.py site $(ARGS)
+
 install:  ## set up only; extras by name: make install ARGS=hf
 	@$(PYTHON) tools/bootstrap.py install $(ARGS)
 
 clean:  ## remove .venv, build results and caches; keeps runs/
 	@$(PYTHON) tools/bootstrap.py clean
 
-.PHONY: help demo test slow lint docs walk install clean
+.PHONY: help demo test slow lint docs walk site install clean

@@ -48,8 +48,10 @@ def chapters() -> list[Path]:
 
 
 def pages_with_links() -> list[Path]:
-    """Those with links to the lines of functions."""
-    return [ROOT / "README.md", CHAPTERS / "README.md", *runnable_pages()]
+    """Those with excerpts, or links to the lines of functions."""
+    pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    texts = {page: page.read_text(encoding="utf-8") for page in pages}
+    return [page for page, text in texts.items() if LINK.search(text) or EXCERPT.search(text)]
 
 
 def up_to_date() -> dict[Path, str]:

@@ -1,0 +1,165 @@
+"""Take the pictures of the README: the demo in a terminal, its report, and the page that `inspect` writes.
+
+    python -m tools.make_screenshots
+
+Trains the demo (three minutes). Needs Linux or macOS, the extra `docs`, and Chromium or Chrome on the PATH
+(`apt-get install chromium`). The pictures are in docs/screenshots/.
+"""
+
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from fcntl import ioctl
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+import pyte
+from PIL import Image, ImageOps
+
+from tools.outputs import smaller
+from tools.pages import DOCS, ROOT
+
+PICTURES = DOCS / "screenshots"
+WORDS = re.compile(r"\S+(?: \S+)*")  # browsers make one space of several
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SENTENCE = "The little girl does not like the old green umbrella."
+COLUMNS, ROWS = 110, 80
+CELL, LINE, TITLE_BAR, MARGIN = 8.4, 19, 30, 18  # pixels: width of a character, heights, space around the text
+FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+# The terminal has a background of its own, so the picture is legible on light and dark pages alike.
+BACKGROUND, FOREGROUND = "#1b1f27", "#e4e7ec"
+COLORS = {
+    "black": "#5c6773", "red": "#ff7b72", "green": "#7ee08a", "brown": "#f2cc60", "blue": "#79b8ff",
+    "magenta": "#d8a6ff", "cyan": "#67dbe8", "white": "#e4e7ec", "brightblack": "#939dab",
+}  # fmt: skip
+
+
+class Terminal(pyte.Screen):
+    """A screen that shows dim text in grey; pyte alone has no dim text."""
+
+    def select_graphic_rendition(self, *attributes: int, **keywords: bool) -> None:
+        """Handles one escape sequence of styles; 2 is dim, and 90 is bright black."""
+        colors = 38 in attributes or 48 in attributes  # where a 2 has another meaning
+        super().select_graphic_rendition(*(90 if each == 2 and not colors else each for each in attributes), **keywords)
+
+
+def recorded(command: list[str], folder: Path) -> Terminal:
+    """Run a command in a terminal of its own and return its last screen. Raises `SystemExit` if it fails."""
+    screen = Terminal(COLUMNS, ROWS)
+    stream = pyte.ByteStream(screen)
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    process = subprocess.Popen(command, cwd=folder, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    while True:
+        try:
+            output = os.read(ours, 65536)
+        except OSError:  # how Linux reports that the other end is closed
+            output = b""
+        if not output:
+            break
+        stream.feed(output)
+    os.close(ours)
+    if process.wait():
+        sys.exit("\n".join(line.rstrip() for line in screen.display).strip())
+    return screen
+
+
+def environment() -> dict[str, str]:
+    """The variables of a colour terminal in which `dragoman` is on the PATH."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    removed = ("NO_COLOR", "COLUMNS", "LINES")
+    kept = {name: value for name, value in os.environ.items() if name not in removed}
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
+# --- the terminal ----------------------------------------------------------------------------------
+
+
+def drawn(screen: pyte.Screen, command: str) -> str:
+    """The screen as SVG, below the command that was typed. Loads no font and runs no script."""
+    used = [row for row in range(screen.lines) if screen.display[row].strip()]
+    width = round(max(len(line.rstrip()) for line in screen.display) * CELL + 2 * MARGIN)
+    height = (used[-1] + 2) * LINE + TITLE_BAR + MARGIN
+    buttons = "".join(f'<circle cx="{18 + 20 * n}" cy="{TITLE_BAR / 2:g}" r="5.5" fill="#626b78"/>' for n in range(3))
+    lines = "\n".join(_line(screen, row) for row in used)
+    return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" \
+aria-label="{escape(command)} in a terminal">
+<rect width="{width}" height="{height}" rx="9" fill="{BACKGROUND}"/>
+<rect width="{width}" height="{TITLE_BAR}" rx="9" fill="#2a303b"/>
+<g>{buttons}</g>
+<g transform="translate({MARGIN} {TITLE_BAR + LINE + 6})" fill="{FOREGROUND}" font-size="14" font-family="{FONTS}">
+<text y="0"><tspan fill="{COLORS["green"]}">$</tspan> {escape(command)}</text>
+{lines}
+</g>
+</svg>
+"""
+
+
+def _line(screen: pyte.Screen, row: int) -> str:
+    """One line of the screen. Words in one style with one space between them are drawn together."""
+    cells = [screen.buffer[row][column] for column in range(screen.columns)]
+    spans, column = [], 0
+    for (color, bold), group in groupby(cells, key=lambda cell: (cell.fg, cell.bold)):
+        text = "".join(cell.data for cell in group)
+        style = "" if color == "default" else f' fill="{COLORS.get(color, f"#{color}")}"'
+        style += ' font-weight="bold"' if bold else ""
+        for words in WORDS.finditer(text):
+            x, width = (column + words.start()) * CELL, len(words[0]) * CELL
+            # A given length keeps columns straight in a font that is wider or narrower than ours.
+            length = f' textLength="{width:.1f}"' if len(words[0]) > 1 else ""
+            spans.append(f'<tspan x="{x:.1f}"{length}{style}>{escape(words[0])}</tspan>')
+        column += len(text)
+    return f'<text y="{(row + 1) * LINE}">{"".join(spans)}</text>'
+
+
+# --- pages -----------------------------------------------------------------------------------------
+
+
+def browser() -> str:
+    """Path of a browser that can run without a window."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return found or sys.exit(
+        "Pictures of pages need Chromium or Chrome: `apt-get install chromium`, then run this again."
+    )
+
+
+def photographed(page: Path) -> bytes:
+    """The upper part of an HTML page as PNG, in the size that fits twice beside each other into the README."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "page.png"
+        size = ["--window-size=700,1340", "--force-device-scale-factor=1.25", "--hide-scrollbars"]
+        # Without a sandbox, so that it also runs as root, as in containers; the page is one that we wrote.
+        command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", *size]
+        subprocess.run([*command, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
+        # A border, because pages are white like most of the pages that show them.
+        ImageOps.expand(Image.open(file).convert("RGB"), border=1, fill="#c8ccd2").save(file)
+        return smaller(file.read_bytes())
+
+
+def main() -> None:
+    """Run the demo and take the three pictures."""
+    browser()  # before three minutes of training
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        screen = recorded(["dragoman", "demo"], folder)
+        (PICTURES / "demo.svg").write_text(drawn(screen, "dragoman demo"), encoding="utf-8")
+        inspect = ["dragoman", "inspect", "runs/demo", SENTENCE, "--output", "inspection.html"]
+        recorded(inspect, folder)
+        (PICTURES / "report.png").write_bytes(photographed(folder / "runs/demo/report.html"))
+        (PICTURES / "inspect.png").write_bytes(photographed(folder / "inspection.html"))
+    for picture in sorted(PICTURES.iterdir()):
+        print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
