@@ -26,7 +26,7 @@ class ForeignModel:
     program: str
     """Name of the program, for the model card."""
     files: tuple[Path, ...]
-    """The files that were read, for the model card."""
+    """The file of the weights, then the tokenizers if there are any; for the model card."""
     source_length: int | None
     """Number of tokens, end of sentence included, to which sources are truncated or padded. None: any length."""
 
