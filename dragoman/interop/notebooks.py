@@ -1,9 +1,12 @@
-"""Weights of the notebooks that taught this model, read into a `Transformer` (see `dragoman.interop.styles`)."""
+"""The adapter for "Transformer from scratch" notebooks: four styles, whose names are in `notebooks.toml`."""
 
+import dataclasses
 import operator
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -11,210 +14,185 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.styles import STYLES, Style
+from dragoman.interop.foreign import POSITIONS, ForeignModel, ForeignWeights, renamed
+from dragoman.interop.styles import STYLES
+from dragoman.interop.vocabulary import END, PAD, UNKNOWN, Vocabulary, numbers, read_vocabulary
 from dragoman.interop.weights import named_tensors, read_weights
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.layers import SinusoidalPositions
 
-SHOWN_NAMES = 3
-TABLE_TOLERANCE = 0.02
-"""How far a table of sines may be from ours: bfloat16 rounds to 0.004, another formula differs by 1."""
-_STACKS = ("encoder", "decoder")
+SINES = ".pe"
+"""Ending of names under which notebooks save a table of sines, which Dragoman computes."""
+SINES_TOLERANCE = 0.02
+"""bfloat16 rounds sines by up to 0.004; another formula differs by 1."""
+_KERAS_LAYER = re.compile(r"(?<=\blayers/)([^/]+?)(?:_(\d{1,6}))?(?=/|$)")
+
+
+@dataclass(frozen=True)
+class NotebookFiles:
+    """The files that a notebook saved, and what they do not tell."""
+
+    weights: Path
+    style: str
+    """One of `dragoman.interop.styles.STYLES`."""
+    num_heads: int
+    tokenizers: tuple[Path, Path] | None = None
+    """Source and target tokenizer. None: sentences are written as ids."""
 
 
 def from_notebook(
     weights: str | Path | Mapping[str, Any], *, style: str, num_heads: SupportsIndex, **choices: Any
 ) -> Transformer:
-    """The notebook's model as a `Transformer`, in evaluation mode, from its file or its `state_dict()`.
+    """A notebook's model as a `Transformer` in evaluation mode, from its file or its `state_dict()`.
 
-    `style` is prenorm, postnorm, annotated or keras. The number of heads is the one choice that the shapes of the
-    weights do not tell. `choices` are other fields of `TransformerConfig`, such as `pad_id`.
+    `style` is prenorm, postnorm, annotated or keras. You give the number of heads, since the shapes of the weights do
+    not tell it. `choices` are other fields of `TransformerConfig`, such as `pad_id`.
 
-    The log-probabilities are the notebook's up to rounding. A norm that adds 1e-6 to the standard deviation becomes
-    one that adds 1e-12 to the variance: they differ by about 1e-6 / std, relatively.
+    The log-probabilities are the notebook's up to rounding. Where a norm adds 1e-6 to the standard deviation, ours adds
+    1e-12 to the variance: the relative difference is about 1e-6 / std.
 
-    Raises `UsageError` for an unknown style or a wrong number of heads, `DataError` for a file that is not of this
-    style, naming what is missing, left over or of the wrong shape.
+    Raises `UsageError` for an unknown style or a wrong number of heads, and `DataError` for a file that is not of this
+    style, with the names of the tensors that are missing, unknown or of the wrong shape.
     """
-    return read_notebook(weights, style=style).model(num_heads=num_heads, **choices)
+    return _read(weights, style).build(num_heads, **choices)
+
+
+def read_model(files: NotebookFiles, *, note: Callable[[str], None]) -> ForeignModel:
+    """A notebook's model and tokenizers; `note` gets sentences that the user should know about the files.
+
+    Raises `UsageError` and `DataError` as `from_notebook` does, and `DataError` for tokenizers that do not fit.
+    """
+    notebook = _read(files.weights, files.style)
+    model = notebook.build(files.num_heads)
+    sizes = (model.config.source_vocab_size, model.config.target_vocab_size)
+    source, target = (_read_side(files, side, size, note) for side, size in enumerate(sizes))
+    length, target_length = notebook.num_positions() or (None, None)
+    if length:
+        source = _padding_as_end(source)
+        if target_length < length:
+            raise DataError(f"{files.weights} has {length} positions for sources, but {target_length} for targets.")
+    paths = (files.weights, *(files.tokenizers or ()))
+    return ForeignModel(model, source, target, notebook.format.program, paths, length)
 
 
 @dataclass(frozen=True)
-class Notebook:
-    """The weights of a notebook's model under Dragoman's names, in the notebook's shapes."""
+class Notebook(ForeignWeights):
+    """The weights of a notebook's model under Dragoman's names, in the notebook's layout."""
 
-    style: Style
-    origin: str
-    """The file, for messages."""
-    weights: dict[str, Tensor]
-    tables: dict[str, Tensor]
-    """What else it saved: the sines that are added to embeddings."""
+    num_layers: dict[str, int]
+    """`num_encoder_layers` and `num_decoder_layers`."""
+    sines: dict[str, Tensor]
+    """Saved tables of sines, under the notebook's names."""
 
-    def num_layers(self, stack: str) -> int:
-        return sum(name.endswith("self_attention.query.weight") for name in self.weights if name.startswith(stack))
+    def num_positions(self) -> list[int]:
+        """Rows of the source's and the target's position table; empty if positions are computed."""
+        return [self.size(name, 0) for name in self.weights if name.endswith(POSITIONS)]
 
-    def num_positions(self, stack: str) -> int | None:
-        """How many positions of a stack were learned; None: they are computed, any number of them."""
-        table = self.weights.get(f"{stack}.embedding.positions.table")
-        return None if table is None else len(table)
-
-    @torch.no_grad()
-    def model(self, *, num_heads: SupportsIndex, **choices: Any) -> Transformer:
-        """As `from_notebook`."""
-        try:
-            heads = {"num_heads": operator.index(num_heads)}
-            config = TransformerConfig(**(self.style.choices | self._sizes() | heads | choices))
-        except (ValueError, TypeError) as error:
-            raise UsageError(f"This model cannot be built: {error}") from None
-        self._check_tables(config)
-        model = Transformer(config)
-        if strange := dict(model.named_parameters()).keys() ^ self.weights.keys():
-            raise UsageError(f"These choices make a model with other weights than the notebook's: `{min(strange)}`.")
-        for ours, parameter in model.named_parameters():
-            value = _translated(self.weights[ours], ours, config, self.style)
-            if value.shape != parameter.shape:
-                raise DataError(
-                    f"{self.origin}: `{self.style.name_of(ours)}` has the shape {tuple(self.weights[ours].shape)}, "
-                    f"which does not fit {tuple(parameter.shape)} of `{ours}`; was the notebook's code changed?"
-                )
-            parameter.copy_(value)
-        return model.eval()
-
-    def _sizes(self) -> dict[str, int]:
-        def size(ours: str, dimension: int) -> int:
-            shape = self.weights[ours].shape
-            if len(shape) != 2:
-                raise DataError(
-                    f"{self.origin}: `{self.style.name_of(ours)}` has the shape {tuple(shape)}, but it should be a "
-                    "matrix; was the notebook's code changed?"
-                )
-            return shape[dimension]
-
-        sizes = {
-            "source_vocab_size": size("encoder.embedding.table.weight", 0),
-            "target_vocab_size": size("decoder.embedding.table.weight", 0),
-            "d_model": size("encoder.embedding.table.weight", 1),
-            "d_ff": size("encoder.layers.0.feed_forward.inner.weight", 1 if self.style.transposed else 0),
-            "num_encoder_layers": self.num_layers("encoder"),
-            "num_decoder_layers": self.num_layers("decoder"),
+    def build(self, num_heads: SupportsIndex, **choices: Any) -> Transformer:
+        """The `Transformer`; see `from_notebook`."""
+        sizes = self.num_layers | {
+            "source_vocab_size": self.size("encoder.embedding.table.weight", 0),
+            "target_vocab_size": self.size("decoder.embedding.table.weight", 0),
+            "d_model": self.size("encoder.embedding.table.weight", 1),
+            "d_ff": self.size("encoder.layers.0.feed_forward.outer.weight", 0 if self.format.transposed else 1),
         }
-        tables = [f"{stack}.embedding.positions.table" for stack in _STACKS]
-        if learned := [size(table, 0) for table in tables if table in self.weights]:
-            sizes["max_positions"] = max(learned)
-        return sizes
+        if lengths := self.num_positions():
+            sizes["max_positions"] = max(lengths)
+        config = _config(num_heads, **(self.format.choices | sizes | choices))
+        self._check_sines(config)
+        return self.to_transformer(config)
 
-    def _check_tables(self, config: TransformerConfig) -> None:
-        """Raise unless the saved sines are those that the model will compute."""
-        for name, table in self.tables.items():
-            length = table.numel() // config.d_model
-            ours = SinusoidalPositions(config)(0, length)
-            fits = table.numel() == ours.numel()
-            if not fits or not torch.allclose(table.reshape(ours.shape), ours, rtol=0, atol=TABLE_TOLERANCE):
-                raise DataError(
-                    f"{self.origin}: `{name}` does not hold the sines and cosines of {self.style.notebook}; "
-                    "was the notebook's code changed?"
-                )
+    def _check_sines(self, config: TransformerConfig) -> None:
+        """Raise `DataError` unless the saved sines are those that the model computes."""
+        for name, table in self.sines.items():
+            ours = SinusoidalPositions(config)(0, table.numel() // config.d_model).flatten()
+            if table.numel() != len(ours) or not torch.allclose(table.flatten(), ours, rtol=0, atol=SINES_TOLERANCE):
+                raise DataError(f"{self.origin}: `{name}` does not hold the sines of {self.format.program}.")
 
 
-def read_notebook(weights: str | Path | Mapping[str, Any], *, style: str) -> Notebook:
-    """The weights in a notebook's file or its `state_dict()`, all there and no others; raises as `from_notebook`."""
+def _read(weights: str | Path | Mapping[str, Any], style: str) -> Notebook:
     if style not in STYLES:
         raise UsageError(f"There is no style '{style}'; choose one of {', '.join(STYLES)}.")
-    if isinstance(weights, Mapping):
-        origin, tensors = "The mapping", named_tensors(weights, "The mapping")
-    else:
-        origin, tensors = str(weights), read_weights(Path(weights))
+    origin = "The mapping" if isinstance(weights, Mapping) else str(weights)
+    tensors = named_tensors(weights, origin) if isinstance(weights, Mapping) else read_weights(Path(weights))
     tensors = renumbered(tensors)
     _check_style(tensors, style, origin)
-    form = STYLES[style]
-    names = {ours: form.name_of(ours) for ours in _parameters(form, tensors)}
-    extra = tensors.keys() - names.values()
-    tables = {name: tensors[name] for name in extra if form.buffers and name.endswith(form.buffers)}
-    missing, unknown = [name for name in names.values() if name not in tensors], sorted(extra - tables.keys())
-    if missing:
-        raise DataError(f"{origin} lacks {_listed(missing)}; save the whole model of {form.notebook}.")
-    if unknown:
-        raise DataError(f"{origin} has unknown {_listed(unknown)}; save {form.notebook} alone, as it is there.")
-    return Notebook(form, origin, {ours: tensors[theirs] for ours, theirs in names.items()}, tables)
+    num_layers = {f"num_{stack}_layers": STYLES[style].num_layers(stack, tensors) for stack in ("encoder", "decoder")}
+    sines = {name: tensors.pop(name) for name in list(tensors) if name.endswith(SINES)}
+    weights = renamed(tensors, _parameters(style, **num_layers), STYLES[style], origin)
+    return Notebook(weights, STYLES[style], origin, num_layers, sines)
 
 
-def renumbered(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Layers of one class, which Keras numbers in a file or in a session, numbered as the first: dense, dense_1."""
-    parts = {name: name.replace("_layer_checkpoint_dependencies", "layers").split("/") for name in tensors}
-    for depth in range(1, max(map(len, parts.values()), default=0)):
-        numbers: dict[tuple[str, ...], set[int]] = {}
-        placed = {name: each for name, each in parts.items() if len(each) > depth and each[depth - 1] == "layers"}
-        for each in placed.values():
-            base, number = _numbered(each[depth])
-            numbers.setdefault((*each[:depth], base), set()).add(number)
-        for each in placed.values():
-            base, number = _numbered(each[depth])
-            place = sorted(numbers[*each[:depth], base]).index(number)
-            each[depth] = f"{base}_{place}" if place else base
-    return {"/".join(parts[name]): value for name, value in tensors.items()}
+def _config(num_heads: SupportsIndex, **fields: Any) -> TransformerConfig:
+    try:
+        return TransformerConfig(num_heads=operator.index(num_heads), **fields)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"This model cannot be built: {error}") from None
 
 
-def _numbered(name: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.*?)(?:_(\d{1,6}))?", name)
-    return found[1], int(found[2] or 0)
+@cache
+def _parameters(style: str, num_encoder_layers: int = 1, num_decoder_layers: int = 1) -> list[str]:
+    """Dragoman's names of the parameters of a model of this style."""
+    sizes = {"num_encoder_layers": num_encoder_layers, "num_decoder_layers": num_decoder_layers}
+    config = _config(1, source_vocab_size=4, target_vocab_size=4, **sizes, **STYLES[style].choices)
+    with torch.device("meta"):
+        return [name for name, _ in Transformer(config).named_parameters()]
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return ", ".join(f"`{name}`" for name in names[:SHOWN_NAMES]) + more
+def renumbered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors with Keras' layers of one class numbered as dense, dense_1, ...; Keras may count over a session."""
+    names = {name: name.replace("_layer_checkpoint_dependencies", "layers") for name in tensors}
+    numbers = defaultdict(set)
+    for name in names.values():
+        for layer in _KERAS_LAYER.finditer(name):
+            numbers[name[: layer.end(1)]].add(int(layer[2] or 0))
+
+    def renumber(layer: re.Match) -> str:
+        index = sorted(numbers[layer.string[: layer.end(1)]]).index(int(layer[2] or 0))
+        return f"{layer[1]}_{index}" if index else layer[1]
+
+    return {_KERAS_LAYER.sub(renumber, name): tensors[original] for original, name in names.items()}
 
 
-def _check_style(tensors: dict[str, Tensor], style: str, origin: str) -> None:
-    """Which style's names are found most? That one was meant."""
-    found = {
-        name: sum(candidate.name_of(ours) in tensors for ours in _parameters(candidate, {}))
-        for name, candidate in STYLES.items()
-    }
-    best = max(found, key=found.get)
-    if not found[best]:
-        shown = ", ".join(list(tensors)[:SHOWN_NAMES]) or "no weights at all"
+def _check_style(tensors: Mapping[str, Tensor], style: str, origin: str) -> None:
+    """Raise `DataError` if another style's names fit better, or the decoder is incomplete."""
+    fitting = {each: sum(STYLES[each].name_of(name) in tensors for name in _parameters(each)) for each in STYLES}
+    best = max(fitting, key=fitting.get)
+    if not fitting[best]:
+        shown = ", ".join(list(tensors)[:3]) or "no weights at all"
         raise DataError(f"{origin} is none of the styles {', '.join(STYLES)}: it holds {shown}.")
-    if found[style] < found[best]:
-        raise DataError(f"{origin} is not of the style '{style}' but '{best}', {STYLES[best].notebook}; give that.")
-    repaired = [
-        STYLES["postnorm"].name_of(f"decoder.layers.0.feed_forward.{part}.weight") for part in ("inner", "outer")
-    ]
-    if style == "postnorm" and not any(name in tensors for name in repaired):
+    if fitting[style] < fitting[best]:
+        raise DataError(f"{origin} is not of the style '{style}' but '{best}', {STYLES[best].program}; give that.")
+    if style == "postnorm" and not any(name.startswith("decoder_layers.0.feed_forward.fc") for name in tensors):
         raise DataError(
             f"{origin}: the decoder has no feed-forward network, since the notebook writes `feed_forward = "
             "PositionalEncoding(...)` there; repair that line to `PositionWiseFeedForward(...)` and train again."
         )
 
 
-def _parameters(style: Style, tensors: dict[str, Tensor]) -> list[str]:
-    """Dragoman's names of all parameters, in as many layers as `tensors` tell of, one at least."""
-    names = []
-    for module in style.modules:
-        stack = module.partition(".")[0]
-        layers = range(_num_layers(style, stack, tensors)) if "{}" in module else [0]
-        kinds = style.norm if module.endswith("norm") else style.linear
-        if not module.endswith("norm"):
-            kinds = ["table"] if module.endswith("positions") else ["weight"]
-            kinds += [] if "embedding" in module else ["bias"]
-        names += [f"{module.format(layer)}.{kind}" for layer in layers for kind in kinds]
-    return names
+def _read_side(files: NotebookFiles, side: int, size: int, note: Callable[[str], None]) -> Vocabulary:
+    """The vocabulary of the source (0) or target (1), with a token for each of the `size` rows of its table."""
+    if files.tokenizers is None:
+        return numbers(size)
+    path, keras, table = files.tokenizers[side], files.style == "keras", f"{('source', 'target')[side]} table"
+    vocabulary = read_vocabulary(path, keras=keras, target=side == 1)
+    num_words = len(vocabulary.words)
+    # In Keras the tables have `max_tokens` rows, even if a small corpus has fewer words.
+    if num_words > size or (num_words < size and not keras):
+        raise DataError(
+            f"{path} has {num_words} words, but the {table} in {files.weights} has {size} rows; give the tokenizer of "
+            "these weights."
+        )
+    if num_words < size:
+        note(f"{path} has {num_words} words, fewer than the {size} rows of the {table}: the last rows have no word.")
+    # Keras deletes "<" from texts, so none contains these words.
+    unused = [f"<unused{row}>" for row in range(num_words, size)]
+    return dataclasses.replace(vocabulary, words=vocabulary.words + unused)
 
 
-def _num_layers(style: Style, stack: str, tensors: dict[str, Tensor]) -> int:
-    """One more than the highest number of a layer; a gap shows as missing tensors then."""
-    prefix = re.escape(style.modules[f"{stack}.layers.{{}}.self_attention.query"].partition("{}")[0])
-    pattern = re.compile(rf"{prefix}_?(\d{{0,6}})[./]")
-    numbers = [int(found[1] or 0) for name in tensors if (found := pattern.match(name))]
-    return 1 + min(max(numbers, default=0), len(tensors))
-
-
-def _translated(value: Tensor, ours: str, config: TransformerConfig, style: Style) -> Tensor:
-    if style.unbiased_std and ours.endswith(".gain"):
-        # Its standard deviation is sqrt(d / (d - 1)) times that of LayerNorm.
-        return value * ((config.d_model - 1) / config.d_model) ** 0.5
-    if style.transposed and value.dim() == 2 and "embedding" not in ours:
-        return value.T
-    if ours.endswith("positions.table") and len(value) < config.max_positions:
-        # The shorter side's table: the rows that it never had are never asked for.
-        return torch.nn.functional.pad(value, (0, 0, 0, config.max_positions - len(value)))
-    return value
+def _padding_as_end(source: Vocabulary) -> Vocabulary:
+    """The vocabulary with its padding as end of sentence: attention in the Keras notebook sees the padding."""
+    if PAD not in source.special:
+        raise DataError(f"{source.origin} has no padding, which the Keras notebook needs; give its whole vocabulary.")
+    special = {token: id_ for token, id_ in source.special.items() if token == UNKNOWN}
+    return dataclasses.replace(source, special=special | {END: source.special[PAD]})

@@ -1,26 +1,26 @@
-"""Files of weights that other programs saved, read as named tensors. Nothing in them is run."""
+"""Files of weights that other programs saved, read as named tensors. Nothing in a file is run."""
 
 import re
 import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
-from dragoman.errors import DataError
+from dragoman.errors import DataError, DragomanError
 from dragoman.system import optional
 
 WRAPPED = ("model_state_dict", "state_dict", "model")
-"""Where training loops put the weights, beside the epoch and the optimizer."""
+"""Keys under which training loops save the weights, beside the epoch and the optimizer."""
 WRAPPERS = ("module", "_orig_mod")
-"""What `DataParallel` and `torch.compile` put into every name."""
+"""Parts that `DataParallel` and `torch.compile` add to every name."""
 KERAS_STATE = ("optimizer/", "metrics/")
 """What Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"
-_OLD_KERAS = {"layer_names", "model_config"}
+"""The weights in a `.keras` archive."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -31,28 +31,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """
     try:
         with path.open("rb") as file:
-            hdf5 = file.read(len(_HDF5)) == _HDF5
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
-    if hdf5:
-        return named_tensors(_read_hdf5(path, path), str(path))
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if KERAS_WEIGHTS in archive.namelist():
-                with archive.open(KERAS_WEIGHTS) as member:
-                    return named_tensors(_read_hdf5(path, member), str(path))
-    return named_tensors(_read_pickle(path), str(path))
+            content = _content(path, file)
+    except (DragomanError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file raises KeyError, zlib.error, UnicodeDecodeError and many others
+        raise DataError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; check the file."
+        ) from None
+    return named_tensors(content, str(path))
 
 
 def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
-    """A `state_dict`, as it is or as a training loop wraps it, as float32 tensors under the model's own names.
+    """A `state_dict`, alone or as a training loop saves it, as float32 tensors under the model's own names.
 
-    Raises `DataError`, which begins with `origin`, for what is no dense tensor of finite numbers.
+    Raises `DataError`, which begins with `origin`, for anything but dense tensors of finite numbers.
     """
-    for key in WRAPPED:
-        if isinstance(content.get(key), Mapping):
-            content = content[key]
-            break
+    content = next((content[key] for key in WRAPPED if isinstance(content.get(key), Mapping)), content)
     tensors = {}
     for name, value in content.items():
         try:
@@ -62,58 +56,52 @@ def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
         if tensor is None or tensor.layout != torch.strided or not tensor.is_floating_point():
             raise DataError(f"{origin}: `{name}` is no dense tensor of floating-point numbers; save the weights alone.")
         if not tensor.isfinite().all():
-            raise DataError(
-                f"{origin}: `{name}` has numbers that are not finite; save the weights of an earlier epoch."
-            )
-        tensors[_own_name(str(name))] = tensor.detach().float()
+            raise DataError(f"{origin}: `{name}` has NaN or infinity; save the weights of an earlier epoch.")
+        tensors[".".join(part for part in str(name).split(".") if part not in WRAPPERS)] = tensor.detach().float()
     return tensors
 
 
-def _own_name(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part not in WRAPPERS)
+def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
+    if file.read(len(_HDF5)) == _HDF5:
+        return _read_hdf5(path, path)
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            if KERAS_WEIGHTS in archive.namelist():
+                return _read_hdf5(path, archive.open(KERAS_WEIGHTS))
+    return _read_pickle(path)
 
 
 def _read_pickle(path: Path) -> Mapping[str, Any]:
     try:
-        with warnings.catch_warnings(action="ignore"):  # of pickles written otherwise: read or refused all the same
+        with warnings.catch_warnings(action="ignore"):  # about the form of the pickle: it is read or refused anyway
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # the class for what is refused is in a module that is imported nowhere here
-        # The library's own words go on to say how to run it nevertheless.
-        asked = re.search(r"GLOBAL ([\w.]+)", str(error))
-        why = f"it asks to run `{asked[1]}`" if asked else "PyTorch finds no tensors in it"
-        raise DataError(
-            f"{path} is refused: {why}; in the notebook, save `model.state_dict()` with `torch.save`."
-        ) from None
+    except Exception as error:
+        # The message of PyTorch goes on with how to run the file nevertheless, so only the reason is taken from it.
+        code = re.search(r"GLOBAL ([\w.]+)", str(error))
+        reason = f"it asks to run `{code[1]}`" if code else "PyTorch finds no tensors in it"
+        raise DataError(f"{path} is refused: {reason}; save `model.state_dict()` with `torch.save`.") from None
     if not isinstance(content, Mapping):
         raise DataError(f"{path} holds a {type(content).__name__}, not named tensors; save `model.state_dict()`.")
     return content
 
 
 def _read_hdf5(path: Path, file: Any) -> dict[str, Any]:
-    """The arrays of a Keras file: `path`, or a member of that archive."""
+    """The arrays of a Keras file: `path` itself, or a member of that archive."""
     h5py = optional.load("h5py", extra="keras", purpose="Reading weights of Keras")
     arrays: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        # A link to another file or a virtual dataset would read what the user did not name.
+        # External and virtual datasets would read files that the user did not name.
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external or item.dtype == "O"):
-            arrays[name] = _array(item)
+            arrays[name] = value = item[()]
+            if item.attrs.get("dtype") == "bfloat16":  # HDF5 has no such type, so Keras writes two bytes a number
+                arrays[name] = torch.as_tensor(value.view("int16")).view(torch.bfloat16)
 
-    try:
-        with h5py.File(file) as opened:
-            if _OLD_KERAS & opened.attrs.keys():
-                raise DataError(
-                    f"{path} is in the old HDF5 format of Keras, which names weights by their number in the session; "
-                    'load it in the notebook and save it with `save_weights("NAME.weights.h5")`.'
-                )
-            opened.visititems(visit)
-    except (OSError, RuntimeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}; check that the file is whole.") from None
+    with h5py.File(file) as opened:
+        if {"layer_names", "model_config"} & opened.attrs.keys():
+            raise DataError(
+                f"{path} is in the old HDF5 format of Keras, which names weights by their number in the session; "
+                'load it in the notebook and save it with `save_weights("NAME.weights.h5")`.'
+            )
+        opened.visititems(visit)
     return {name: value for name, value in arrays.items() if not name.startswith(KERAS_STATE)}
-
-
-def _array(dataset: Any) -> Any:
-    value = dataset[()]
-    if dataset.attrs.get("dtype") == "bfloat16":  # which HDF5 does not know: Keras writes two bytes a number
-        return torch.as_tensor(value.view("int16")).view(torch.bfloat16)
-    return value

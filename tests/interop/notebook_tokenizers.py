@@ -1,5 +1,6 @@
 """Tokenizers as the notebooks train and save them."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import tokenizers
@@ -31,14 +32,11 @@ def bpe(texts: Iterable[str], *, in_bytes: bool = False) -> tokenizers.Tokenizer
 
 def keras_vocabulary(texts: Iterable[str], *, kept: str = "") -> list[str]:
     """`get_vocabulary()` of a `TextVectorization`: padding, unknown, then words by frequency."""
-    counts: dict[str, int] = {}
-    for text in texts:
-        for word in keras_words(text, kept=kept):
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for text in texts for word in keras_words(text, kept=kept))
     return ["", "[UNK]", *sorted(sorted(counts, reverse=True), key=counts.get, reverse=True)]
 
 
 def keras_words(text: str, *, kept: str = "") -> list[str]:
-    """Lower case, no punctuation, cut at spaces. TensorFlow does it to bytes, and knows ASCII alone."""
+    """Lower case, no punctuation, split at spaces. TensorFlow does it to bytes, and knows ASCII alone."""
     punctuation = bytes(set(rb"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""") - set(kept.encode()))
     return [word.decode() for word in text.encode().lower().translate(None, punctuation).split()]

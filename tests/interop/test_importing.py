@@ -23,10 +23,13 @@ from tests.interop.notebook_tokenizers import SPECIAL
 from tests.interop.notebooks import SOURCES, TARGETS, NotebookModel, make, save, train, without_tokenizers
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "notebooks"
+LATE_POSITIONS = "layers/positional_embedding_1/position_embeddings/vars/0"
 
 
-def silent(text: str) -> None:
-    """Notes of no interest."""
+def load(files: NotebookFiles, folder: Path, *, note=lambda text: None) -> ModelDirectory:
+    """The model directory `folder` / "model", written and read."""
+    import_notebook(files, folder / "model", note=note)
+    return ModelDirectory.load(folder / "model")
 
 
 @pytest.fixture(scope="module", params=STYLES)
@@ -34,16 +37,26 @@ def notebook(request, tmp_path_factory) -> NotebookModel:
     if request.param == "keras":
         pytest.importorskip("h5py")
     made = make(request.param, tmp_path_factory.mktemp(request.param), encoder_layers=1, decoder_layers=1)
-    train(made, steps=100)
+    train(made, steps=70)
     return made
 
 
 @pytest.fixture(scope="module")
-def imported(notebook, tmp_path_factory):
-    """The model directory."""
-    path = tmp_path_factory.mktemp("imported") / notebook.style
-    import_notebook(notebook.files, path, note=silent)
-    return path
+def imported(notebook, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("imported")
+    load(notebook.files, folder)
+    return folder / "model"
+
+
+@pytest.fixture
+def prenorm(tmp_path) -> NotebookModel:
+    return make("prenorm", tmp_path / "notebook", encoder_layers=1, decoder_layers=1)
+
+
+@pytest.fixture
+def keras(tmp_path) -> NotebookModel:
+    pytest.importorskip("h5py")
+    return make("keras", tmp_path / "notebook", encoder_layers=1, decoder_layers=1)
 
 
 def test_greedy_translations_are_the_notebooks(notebook, imported):
@@ -57,65 +70,57 @@ def test_greedy_translations_are_the_notebooks(notebook, imported):
 
 def test_log_probabilities_are_the_notebooks_in_another_order(notebook, imported):
     loaded = ModelDirectory.load(imported)
-    order = [notebook.words.index(name(loaded, id_)) for id_ in range(4, len(notebook.words))]
-    order = [*notebook.special, *order]
+    pieces = loaded.target_tokenizer.pieces(range(4, len(notebook.words)))
+    order = [*notebook.special, *(notebook.words.index(piece.removeprefix("▁")) for piece in pieces)]
     end, begin = notebook.special[3], notebook.special[2]
     targets = [begin, 7, 5, 11, end, 13, 6]
-    with torch.no_grad():
-        for sentence in SOURCES[:5]:
-            source = torch.tensor([[*loaded.source_tokenizer.encode(sentence), 3]])
-            target = torch.tensor([[order.index(id_) for id_ in targets]])
+    target = torch.tensor([[order.index(id_) for id_ in targets]])
+    for sentence in SOURCES[:5]:
+        source = torch.tensor([[*loaded.source_tokenizer.encode(sentence), 3]])
+        with torch.no_grad():
             ours = loaded.model(source, target)[0].log_softmax(-1)
-            expected = notebook.log_probabilities(sentence, targets)
-            torch.testing.assert_close(ours[:, : len(order)], expected[:, order], rtol=0, atol=1e-4)
-
-
-def name(loaded: ModelDirectory, id_: int) -> str:
-    return loaded.target_tokenizer.pieces([id_])[0].removeprefix("▁")
-
-
-def test_scores_of_given_translations_are_the_notebooks(notebook, imported):
-    begin, end = notebook.special[2:]
+            expected = notebook.log_probabilities(torch.tensor([notebook.encode(sentence)]), torch.tensor([targets]))[0]
+        torch.testing.assert_close(ours[:, : len(order)], expected[:, order], rtol=0, atol=1e-4)
+    # The same of a translation that is given as text.
     ids = [*range(9, 14), end]
-    log_probs = notebook.log_probabilities(SOURCES[0], [begin, *ids[:-1]])
-    expected = sum(float(log_probs[place, id_]) for place, id_ in enumerate(ids))
+    rows = torch.tensor([notebook.encode(SOURCES[0])]), torch.tensor([[begin, *ids[:-1]]])
+    expected = float(notebook.log_probabilities(*rows)[0][range(6), ids].sum())
     (scored,) = Translator.load(imported).score([(SOURCES[0], " ".join(notebook.words[9:14]))])
     assert scored.log_prob == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_directory_is_one_like_any_other(imported):
+def test_the_directory_is_one_like_any_other(notebook, imported):
     check_files(imported)
     assert {file.name for file in imported.iterdir()} == {
         "README.md", "config.json", "model.safetensors", "source_tokenizer.json", "target_tokenizer.json"
     }  # fmt: skip
-    (translation,) = Translator.load(imported).translate(["The cat."], beam_size=3, n_best=2, alignments=True)
+    translator = Translator.load(imported)
+    (translation,) = translator.translate(["The cat."], beam_size=3, n_best=2, alignments=True)
     assert len(translation.alternatives) == 1
+    long = translator.translate(["the cat " * 31, "cat " * 17, "cat " * 19], beam_size=2)
+    assert all(isinstance(each.text, str) for each in long)
+    stored = load_file(imported / "model.safetensors")
+    config = json.loads((imported / "config.json").read_text())["model"]
+    assert stored["projection.weight"].shape == (config["target_vocab_size"], config["d_model"])
+    assert {tensor.dtype for tensor in stored.values()} == {torch.float32}
 
 
 def test_the_card_says_where_the_model_comes_from(notebook, imported):
     card = (imported / "README.md").read_text(encoding="utf-8")
-    assert STYLES[notebook.style].notebook in card
+    assert STYLES[notebook.style].program in card
     for file in (notebook.files.weights, *notebook.files.tokenizers):
         assert file.name.replace("_", r"\_") in card
     assert "It has not been scored" in card
     assert "report.html" not in card
-    if notebook.style == "keras":
-        assert "the first 18 words, filled up with padding" in card
+    assert ("the first 18 words, filled up with padding" in card) == (notebook.style == "keras")
 
 
-def test_a_sentence_of_any_length_is_translated(imported):
-    translations = Translator.load(imported).translate(["the cat " * 31, "cat " * 17, "cat " * 19], beam_size=2)
-    assert all(isinstance(each.text, str) for each in translations)
-
-
-def test_the_guard_against_repetitions_does_not_count_the_fill(tmp_path):
-    pytest.importorskip("h5py")
-    notebook = make("keras", tmp_path)
-    notebook.weights["layers/dense/vars/1"][9] += 50.0  # says one word again and again
-    save(notebook.weights, notebook.files.weights)
-    import_notebook(notebook.files, tmp_path / "model", note=silent)
+def test_the_guard_against_repetitions_does_not_count_the_padding(keras, tmp_path):
+    keras.weights["layers/dense/vars/1"][9] += 50.0  # says one word again and again
+    save(keras.weights, keras.files.weights)
+    load(keras.files, tmp_path)
     (translation,) = Translator.load(tmp_path / "model").translate(["The cat."], beam_size=1)
-    runs = [len(list(run)) for word, run in groupby(translation.text.split()) if word == notebook.words[9]]
+    runs = [len(list(run)) for word, run in groupby(translation.text.split()) if word == keras.words[9]]
     assert max(runs) == 3
 
 
@@ -124,8 +129,7 @@ def test_the_guard_against_repetitions_does_not_count_the_fill(tmp_path):
 
 def test_without_tokenizers_sentences_are_ids(notebook, tmp_path):
     files = without_tokenizers(notebook)
-    import_notebook(files, tmp_path / "model", note=silent)
-    loaded = ModelDirectory.load(tmp_path / "model")
+    loaded = load(files, tmp_path)
     original = from_notebook(files.weights, style=files.style, num_heads=files.num_heads)
     assert loaded.target_tokenizer.encode("7 5 11") == [7, 5, 11]
     source = torch.tensor([[*loaded.source_tokenizer.encode("9 5 4"), 3]])
@@ -146,7 +150,7 @@ def test_the_reference_cases_through_a_model_directory(tmp_path, style):
         pytest.skip("no reference cases beside the checkout")
     arrays = np.load(case)
     file = SAMPLES / ("keras_sample.weights.h5" if style == "keras" else f"{style}_sample.pt")
-    import_notebook(NotebookFiles(file, style, int(arrays["num_heads"])), tmp_path / "model", note=silent)
+    loaded = load(NotebookFiles(file, style, int(arrays["num_heads"])), tmp_path)
     source, target = (torch.as_tensor(arrays[side]).long() for side in ("source", "target"))
     if style == "keras":
         # Padding is the end of sentence, 1 unknown, and the others follow the special tokens.
@@ -155,7 +159,7 @@ def test_the_reference_cases_through_a_model_directory(tmp_path, style):
     else:
         expected, counted = torch.as_tensor(arrays["log_probabilities"]), target != 0
     with torch.no_grad():
-        ours = ModelDirectory.load(tmp_path / "model").model(source, target).log_softmax(-1)
+        ours = loaded.model(source, target).log_softmax(-1)
     torch.testing.assert_close(ours[counted], expected[counted], rtol=0, atol=1e-4)
 
 
@@ -172,138 +176,124 @@ def test_a_token_that_the_notebook_lacks_is_never_predicted():
     with torch.no_grad():
         ours = other(source, target, visible).log_softmax(-1)
         expected = model(*theirs, visible).log_softmax(-1)
-    known = [place for place, row in enumerate(target_rows) if row is not None]
+    known = [index for index, row in enumerate(target_rows) if row is not None]
     torch.testing.assert_close(ours[..., known], expected[..., [target_rows[i] for i in known]], rtol=0, atol=1e-5)
     assert (ours[..., [1, 48]] < NEVER / 2).all()
     assert ours.isfinite().all()
 
 
+def test_rows_of_keras_without_a_word_are_told_and_no_text_has_them(keras, tmp_path):
+    notes: list[str] = []
+    loaded = load(keras.files, tmp_path, note=notes.append)
+    rows = keras.sizes.source_vocab
+    assert f"english.txt has {rows - 7} words, fewer than the {rows} rows of the source table" in notes[0]
+    assert "french.txt" in notes[1]
+    source, last = loaded.source_tokenizer, loaded.source_tokenizer.vocab_size - 1
+    assert source.decode([last]) == f"<unused{rows - 1}>"
+    assert not set(source.encode(f"unused{rows - 1} <unused{rows - 1}>")) & set(range(last - 6, last + 1))
+    more = keras.files.tokenizers[0]
+    more.write_text(more.read_text(encoding="utf-8") + "".join(f"\nword{n}" for n in range(8)), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"english.txt has {rows + 1} words, but the source table .* has {rows} rows"):
+        load(keras.files, tmp_path / "other")
+
+
 # ---- what is refused, and what is left behind ------------------------------------------------
 
 
-def test_tokenizers_of_other_sizes_are_refused_with_both_sizes(tmp_path):
-    notebook = make("prenorm", tmp_path)
-    source, target = notebook.files.tokenizers
-    sizes = notebook.sizes.source_vocab, notebook.sizes.target_vocab
-    swapped = NotebookFiles(notebook.files.weights, "prenorm", 3, (target, source))
+def test_tokenizers_of_other_sizes_are_refused_with_both_sizes(prenorm, tmp_path):
+    sizes = prenorm.sizes.source_vocab, prenorm.sizes.target_vocab
+    swapped = NotebookFiles(prenorm.files.weights, "prenorm", 3, prenorm.files.tokenizers[::-1])
     with pytest.raises(
         DataError, match=rf"fr.json has {sizes[1]} words, but the source table in .*model.pt has {sizes[0]} rows"
     ):
-        import_notebook(swapped, tmp_path / "model", note=silent)
+        load(swapped, tmp_path)
     assert not (tmp_path / "model").exists()
-
-
-def test_rows_of_keras_without_a_word_are_told(tmp_path):
-    pytest.importorskip("h5py")
-    notes = []
-    notebook = make("keras", tmp_path)
-    import_notebook(notebook.files, tmp_path / "model", note=notes.append)
-    rows = notebook.sizes.source_vocab
-    assert f"english.txt has {rows - 7} words, fewer than the {rows} rows of the source table" in notes[0]
-    assert "french.txt" in notes[1]
-    more = notebook.files.tokenizers[0]
-    more.write_text(more.read_text(encoding="utf-8") + "".join(f"\nword{n}" for n in range(8)), encoding="utf-8")
-    with pytest.raises(DataError, match=rf"english.txt has {rows + 1} words, but the source table .* has {rows} rows"):
-        import_notebook(notebook.files, tmp_path / "other", note=silent)
 
 
 @pytest.mark.parametrize(
     ("side", "token", "problem"),
     [
-        (1, "[SOS]", r"fr.json has no token that begins a sentence; one should be called \[SOS\], <s>"),
-        (1, "[EOS]", r"fr.json has no token that ends a sentence; one should be called \[EOS\], </s>"),
+        (1, "[SOS]", r"fr.json has no token that begins a sentence: \[SOS\] or <s>"),
+        (1, "[EOS]", r"fr.json has no token that ends a sentence: \[EOS\] or </s>"),
         (0, "[EOS]", "en.json has no token that ends a sentence"),
     ],
 )
-def test_a_tokenizer_without_begin_or_end_is_refused(tmp_path, side, token, problem):
-    notebook = make("postnorm", tmp_path)
-    file = notebook.files.tokenizers[side]
-    file.write_text(file.read_text(encoding="utf-8").replace(token, "[other]"), encoding="utf-8")
+def test_a_tokenizer_without_begin_or_end_is_refused(prenorm, tmp_path, side, token, problem):
+    rename(prenorm.files.tokenizers[side], token)
     with pytest.raises(DataError, match=problem):
-        import_notebook(notebook.files, tmp_path / "model", note=silent)
+        load(prenorm.files, tmp_path)
 
 
-def test_a_source_tokenizer_without_begin_makes_sources_without(tmp_path):
-    notebook = make("annotated", tmp_path)
-    file = notebook.files.tokenizers[0]
-    file.write_text(file.read_text(encoding="utf-8").replace("[SOS]", "[other]"), encoding="utf-8")
-    loaded = import_notebook(notebook.files, tmp_path / "model", note=silent)
-    assert len(loaded.source_tokenizer.encode("cat")) == 1
+def test_a_keras_vocabulary_without_padding_is_refused(keras, tmp_path):
+    vocab = {f"word{id_}": id_ for id_ in range(keras.sizes.source_vocab)}
+    source = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="word0"))
+    source.save(str(keras.files.tokenizers[0]))
+    with pytest.raises(DataError, match=r"english.txt has no padding, which the Keras notebook needs"):
+        load(keras.files, tmp_path)
+
+
+def test_a_source_tokenizer_without_begin_makes_sources_without(prenorm, tmp_path):
+    rename(prenorm.files.tokenizers[0], "[SOS]")
+    assert len(load(prenorm.files, tmp_path).source_tokenizer.encode("cat")) == 1
 
 
 @pytest.mark.parametrize(("template", "begins"), [("[SOS] $A [EOS]", True), ("$A [EOS]", False)])
-def test_what_the_file_puts_around_a_text_decides(tmp_path, template, begins):
-    notebook = make("prenorm", tmp_path)
-    wrap(notebook.files.tokenizers[0], template)
-    loaded = import_notebook(notebook.files, tmp_path / "model", note=silent)
-    assert (loaded.source_tokenizer.encode("cat")[0] == 2) == begins
+def test_what_the_file_puts_around_a_text_decides(prenorm, tmp_path, template, begins):
+    wrap(prenorm.files.tokenizers[0], template)
+    assert (load(prenorm.files, tmp_path).source_tokenizer.encode("cat")[0] == 2) == begins
 
 
 @pytest.mark.parametrize("template", ["[SOS] $A", "[EOS] $A [EOS]", "[UNK] $A [EOS]"])
-def test_other_surroundings_are_refused(tmp_path, template):
-    notebook = make("prenorm", tmp_path)
-    wrap(notebook.files.tokenizers[0], template)
+def test_other_surroundings_are_refused(prenorm, tmp_path, template):
+    wrap(prenorm.files.tokenizers[0], template)
     with pytest.raises(DataError, match=r"en.json puts .* around a text; only a begin and an end"):
-        import_notebook(notebook.files, tmp_path / "model", note=silent)
+        load(prenorm.files, tmp_path)
 
 
-def wrap(file, template: str) -> None:
+def rename(file: Path, token: str) -> None:
+    file.write_text(file.read_text(encoding="utf-8").replace(token, "[other]"), encoding="utf-8")
+
+
+def wrap(file: Path, template: str) -> None:
     tokenizer = tokenizers.Tokenizer.from_file(str(file))
     special = [(token, id_) for id_, token in enumerate(SPECIAL)]
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single=template, special_tokens=special)
     tokenizer.save(str(file))
 
 
-def test_fewer_positions_for_targets_than_for_sources_are_refused(tmp_path):
-    pytest.importorskip("h5py")
-    notebook = make("keras", tmp_path)
-    table = "layers/positional_embedding_1/position_embeddings/vars/0"
-    save(notebook.weights | {table: notebook.weights[table][:11]}, notebook.files.weights)
+def test_fewer_positions_for_targets_than_for_sources_are_refused(keras, tmp_path):
+    save(keras.weights | {LATE_POSITIONS: keras.weights[LATE_POSITIONS][:11]}, keras.files.weights)
     with pytest.raises(DataError, match="has 19 positions for sources, but 11 for targets"):
-        import_notebook(notebook.files, tmp_path / "model", note=silent)
+        load(keras.files, tmp_path)
 
 
-def test_more_positions_for_targets_allow_longer_translations(tmp_path):
-    pytest.importorskip("h5py")
-    notebook = make("keras", tmp_path)
-    table = "layers/positional_embedding_1/position_embeddings/vars/0"
-    weights = notebook.weights | {table: torch.randn(23, notebook.sizes.d_model)}
-    weights["layers/dense/vars/1"][notebook.special[3]] -= 50.0
-    save(weights, notebook.files.weights)
-    import_notebook(notebook.files, tmp_path / "model", note=silent)
+def test_more_positions_for_targets_allow_longer_translations(keras, tmp_path):
+    weights = keras.weights | {LATE_POSITIONS: torch.randn(23, keras.sizes.d_model)}
+    weights["layers/dense/vars/1"][keras.special[3]] -= 50.0
+    save(weights, keras.files.weights)
+    load(keras.files, tmp_path)
     (found,) = Translator.load(tmp_path / "model").search(["The cat."], beam_size=1, max_copies=0)
     assert len(found[0].tokens) == 23
     assert not found[0].finished
 
 
-def test_a_folder_in_use_is_not_touched(notebook, imported):
-    before = {file.name: file.read_bytes() for file in imported.iterdir()}
-    with pytest.raises(UsageError, match="exists and is not empty"):
-        import_notebook(notebook.files, imported, note=silent)
-    assert {file.name: file.read_bytes() for file in imported.iterdir()} == before
-
-
 @pytest.mark.parametrize("failure", [OSError("full"), KeyboardInterrupt(), MemoryError()])
 @pytest.mark.parametrize("exists", [False, True])
-def test_nothing_is_left_behind_by_a_failure(tmp_path, monkeypatch, failure, exists):
+def test_nothing_is_left_behind_by_a_failure(prenorm, tmp_path, monkeypatch, failure, exists):
     def fail(*_) -> None:
         raise failure
 
-    notebook = make("prenorm", tmp_path / "notebook")
     if exists:
         (tmp_path / "model").mkdir()
     monkeypatch.setattr(model_directory, "save_weights", fail)
     with pytest.raises(type(failure)):
-        import_notebook(notebook.files, tmp_path / "model", note=silent)
+        load(prenorm.files, tmp_path)
     left = {"notebook", "model"} if exists else {"notebook"}
     assert {path.name for path in tmp_path.iterdir()} == left
     monkeypatch.undo()
-    import_notebook(notebook.files, tmp_path / "model", note=silent)
+    load(prenorm.files, tmp_path)
     check_files(tmp_path / "model")
-
-
-def test_weights_are_saved_once_and_in_full_precision(notebook, imported):
-    stored = load_file(imported / "model.safetensors")
-    config = json.loads((imported / "config.json").read_text())["model"]
-    assert stored["projection.weight"].shape == (config["target_vocab_size"], config["d_model"])
-    assert {tensor.dtype for tensor in stored.values()} == {torch.float32}
+    before = {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()}
+    with pytest.raises(UsageError, match="exists and is not empty"):
+        load(prenorm.files, tmp_path)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()} == before

@@ -1,7 +1,7 @@
-"""Tokenizers that notebooks trained, as a model directory holds them: their words or pieces, cut the notebook's way.
+"""Tokenizers that other programs trained, rebuilt for a model directory: the same tokens, split off the same way.
 
-Whole words are spelled in letters for bytes, with a space before each; pieces of words are kept as they are. What a
-notebook puts around each source sentence is in the tokenizer as well, so that no other part has to know of it.
+Whole words are spelled in letters for bytes, with a space before each; pieces of words stay as they are. What the other
+program adds to each source sentence, begin of sentence or padding, is part of the tokenizer.
 """
 
 import json
@@ -15,71 +15,69 @@ from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, SPECIAL_TOKENS, 
 from dragoman.data.tokenizers.byte_level import byte_level_encode
 
 Part = Mapping[str, Any] | None
-"""A normalizer or pre-tokenizer in the JSON of the `tokenizers` library."""
+"""A normalizer, pre-tokenizer or model in the JSON of the `tokenizers` library."""
 
 _NORMALIZERS = ("Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Strip", "BertNormalizer")
 _PRE_TOKENIZERS = ("Whitespace", "WhitespaceSplit", "CharDelimiterSplit", "Punctuation", "Digits", "BertPreTokenizer")
-_IN_LETTERS = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": False}
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": False}
 _PLAIN_BPE = {"dropout": None, "byte_fallback": False, "continuing_subword_prefix": "", "end_of_word_suffix": ""}
 
 
-def words(content: Sequence[str], *, normalizer: Part, pre_tokenizer: Part) -> tokenizers.Tokenizer:
-    """Knows the words `content`, numbered after the special tokens. A word joins no other: decoding parts by spaces."""
-    vocab = {token: id_ for id_, token in enumerate(SPECIAL_TOKENS)}
-    vocab |= {byte_level_encode(f" {word}"): id_ for id_, word in enumerate(content, len(vocab))}
-    cut = {"type": "Sequence", "pretokenizers": [*_single(pre_tokenizer), _IN_LETTERS]}
-    model = {"type": "WordLevel", "vocab": vocab, "unk_token": SPECIAL_TOKENS[UNK_ID]}
-    backend = _assembled(blank("word", "none"), {"normalizer": normalizer, "pre_tokenizer": cut, "model": model})
-    backend.add_special_tokens([token for token in SPECIAL_TOKENS if token != SPECIAL_TOKENS[UNK_ID]])
-    return backend
+def build(tokens: Sequence[str], *, normalizer: Part, pre_tokenizer: Part, bpe: Part = None) -> tokenizers.Tokenizer:
+    """A tokenizer with Dragoman's special tokens, then `tokens`: the pieces of the model `bpe`, or else whole words.
 
-
-def pieces(content: Sequence[str], model: Mapping[str, Any], **parts: Part) -> tokenizers.Tokenizer:
-    """Knows the pieces `content`, numbered after the special tokens, and puts them together as the BPE `model` does.
-
-    `parts` are its normalizer and pre-tokenizer. Unless they are spelled in letters for bytes, there is no telling
-    which pieces make a word: each stands alone in what is decoded, as in the notebook.
+    Decoding puts a space between words. Pieces are joined if they are spelled in letters for bytes; otherwise nothing
+    tells which pieces make a word, and each stands alone in the decoded text.
     """
-    vocab = {token: id_ for id_, token in enumerate([*SPECIAL_TOKENS, *content])}
-    unknown = SPECIAL_TOKENS[UNK_ID] if model.get("unk_token") else None
-    parts |= {"model": {**model, "vocab": vocab, "unk_token": unknown}}
-    if not _is_byte_level(parts):
-        parts["decoder"] = None
-    backend = _assembled(blank("bpe"), parts)
-    backend.add_special_tokens(list(SPECIAL_TOKENS))
+    unknown = SPECIAL_TOKENS[UNK_ID]
+    if bpe is None:
+        backend, special = blank("word", "none"), [token for token in SPECIAL_TOKENS if token != unknown]
+        tokens = [byte_level_encode(f" {word}") for word in tokens]
+        pre_tokenizer = {"type": "Sequence", "pretokenizers": [*_steps(pre_tokenizer), _BYTE_LEVEL]}
+        model = {"type": "WordLevel", "unk_token": unknown}
+    else:
+        backend, special = blank("bpe"), list(SPECIAL_TOKENS)
+        model = {**bpe, "unk_token": unknown if bpe.get("unk_token") else None}
+    model["vocab"] = {token: id_ for id_, token in enumerate([*SPECIAL_TOKENS, *tokens])}
+    content = json.loads(backend.to_str())
+    content |= {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "model": model}
+    if not _is_byte_level(content):
+        content["decoder"] = None
+    backend = tokenizers.Tokenizer.from_str(json.dumps(content))
+    backend.add_special_tokens(special)
     return backend
 
 
 def begin_sources(backend: tokenizers.Tokenizer) -> None:
-    """Put the begin of sentence before each text; the end of sentence comes after every source anyway."""
+    """Add the begin of sentence before each text; the end of sentence is added to every source anyway."""
     begin = SPECIAL_TOKENS[BOS_ID]
     backend.post_processor = processors.TemplateProcessing(single=f"{begin} $A", special_tokens=[(begin, BOS_ID)])
 
 
-def fill_sources(backend: tokenizers.Tokenizer, length: int) -> None:
-    """Cut each text to `length` tokens, or fill it up with ends of sentence: padding that can be attended to."""
+def pad_sources(backend: tokenizers.Tokenizer, length: int) -> None:
+    """Truncate or pad each text to `length` tokens; the padding is the end of sentence, which attention sees."""
     backend.enable_truncation(length)
     backend.enable_padding(length=length, pad_id=EOS_ID, pad_token=SPECIAL_TOKENS[EOS_ID])
 
 
 def surroundings_are_known(backend: tokenizers.Tokenizer) -> bool:
-    """Whether texts are left as they are, or surrounded as one of the above does it."""
-    keys = ("truncation", "padding", "post_processor")
-    found = json.loads(backend.to_str())
-    known = [tokenizers.Tokenizer(models.WordLevel()) for _ in range(3)]
-    begin_sources(known[1])
+    """Whether nothing is added to texts, or only what `begin_sources` or `pad_sources` adds."""
+    known = tokenizers.Tokenizer(models.WordLevel())
     if backend.truncation:
-        fill_sources(known[2], backend.truncation["max_length"])
-    return any(all(found[key] == json.loads(each.to_str())[key] for key in keys) for each in known)
+        pad_sources(known, backend.truncation["max_length"])
+    elif backend.post_processor:
+        begin_sources(known)
+    content, expected = json.loads(backend.to_str()), json.loads(known.to_str())
+    return all(content[key] == expected[key] for key in ("truncation", "padding", "post_processor"))
 
 
-def strange_part(content: Mapping[str, Any]) -> str | None:
-    """The first part in the JSON of a tokenizer that is not one of a few plain ones, which no stranger can misuse."""
+def unsupported_part(content: Mapping[str, Any]) -> str | None:
+    """The first part of a tokenizer's JSON that is not one of a few plain ones. Of these, none can be made to hang."""
     for name, known in (("normalizer", _NORMALIZERS), ("pre_tokenizer", (*_PRE_TOKENIZERS, "ByteLevel"))):
-        for part in _single(content[name]):
-            # A replacement may be of a string; a pattern may take hours.
-            if part["type"] not in known and not (part["type"] == "Replace" and "String" in part["pattern"]):
-                return part["type"]
+        for step in _steps(content[name]):
+            # Replacing a string is safe; a regular expression may take hours.
+            if step["type"] not in known and not (step["type"] == "Replace" and "String" in step["pattern"]):
+                return step["type"]
     model = content["model"]
     if model["type"] == "BPE":
         return next((key for key, value in _PLAIN_BPE.items() if (model[key] or value) != value), None)
@@ -87,31 +85,26 @@ def strange_part(content: Mapping[str, Any]) -> str | None:
 
 
 def identify(backend: tokenizers.Tokenizer) -> str | None:
-    """The kind of a tokenizer that was imported; None for one that does anything else, as `strange_part` says."""
+    """The kind, `word` or `bpe`, of a tokenizer as `build` makes it; None for any other."""
     content = json.loads(backend.to_str())
-    decoders = {kind: json.loads(blank(kind, "none").to_str())["decoder"] for kind in ("bpe", "word")}
-    kind = {"WordLevel": "word", "BPE": "bpe"}.get(content["model"]["type"])
-    if kind is None or strange_part(content) is not None:
+    if unsupported_part(content):
         return None
-    cut = _single(content["pre_tokenizer"])
-    if kind == "word":
-        # Nothing else may spell words, or a text might hold a special token.
-        spelled = cut[-1:] == [_IN_LETTERS] and all(part["type"] != "ByteLevel" for part in cut[:-1])
-        return kind if spelled and content["decoder"] == decoders[kind] else None
-    return kind if content["decoder"] == (decoders[kind] if _is_byte_level(content) else None) else None
+    kind = "word" if content["model"]["type"] == "WordLevel" else "bpe"
+    *steps, last = _steps(content["pre_tokenizer"]) or [None]
+    # Words must be spelled in bytes by the last step alone, or a text might hold a special token.
+    if kind == "word" and (last != _BYTE_LEVEL or any(step["type"] == "ByteLevel" for step in steps)):
+        return None
+    decoder = json.loads(blank(kind, "none").to_str())["decoder"] if _is_byte_level(content) else None
+    return kind if content["decoder"] == decoder else None
 
 
-def _assembled(backend: tokenizers.Tokenizer, parts: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer.from_str(json.dumps({**json.loads(backend.to_str()), **parts}))
-
-
-def _single(part: Part) -> list[Mapping[str, Any]]:
-    """What a part consists of, one after another."""
+def _steps(part: Part) -> list[Mapping[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer, nested sequences flattened."""
     if part is None:
         return []
     parts = part.get("normalizers", part.get("pretokenizers")) if part["type"] == "Sequence" else None
-    return [part] if parts is None else [single for each in parts for single in _single(each)]
+    return [part] if parts is None else [step for each in parts for step in _steps(each)]
 
 
 def _is_byte_level(content: Mapping[str, Any]) -> bool:
-    return any(part["type"] == "ByteLevel" for part in _single(content["pre_tokenizer"])[-1:])
+    return any(step["type"] == "ByteLevel" for step in _steps(content["pre_tokenizer"])[-1:])

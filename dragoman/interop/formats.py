@@ -1,0 +1,65 @@
+"""How other programs name and store the parameters of a `Transformer`: a table for each format, in TOML files.
+
+Does not import torch, since the command line lists the formats.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_LAYER = re.compile(r"(?<=layers\.)\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One program's names, formulas and layout of tensors."""
+
+    program: str
+    """Name of the program, for error messages and model cards."""
+    choices: dict[str, Any]
+    """Fields of `TransformerConfig` that give the program's formulas."""
+    parts: dict[str, str]
+    """Part of Dragoman's name -> the program's. The longest part that fits is replaced, and what fits none stays. `{}`
+    stands for the index of the layer."""
+    separator: str = "."
+    """Stands between the parts of the program's names."""
+    first_without_number: bool = False
+    """Layers are called x, x_1, x_2 instead of x0, x1, x2."""
+    transposed: bool = False
+    """The matrices of linear layers are (in, out); PyTorch's are (out, in)."""
+    unbiased_std: bool = False
+    """Norms divide by the standard deviation with d - 1 in the denominator, where LayerNorm has d."""
+
+    def name_of(self, parameter: str) -> str:
+        """The program's name of Dragoman's `parameter`."""
+        index = "".join(_LAYER.findall(parameter))
+        if self.first_without_number:
+            index = "" if index == "0" else f"_{index}"
+        return self._translated(_LAYER.sub("{}", parameter)).format(index)
+
+    def num_layers(self, stack: str, names: Iterable[str]) -> int:
+        """Number of different layer indices among the program's `names` of a stack, at least 1.
+
+        They are counted, since the highest index of a hostile file may be absurd. With a gap, layers are missing.
+        """
+        prefix = re.escape(self._translated(f"{stack}.layers.{{}}.").partition("{}")[0])
+        layer = re.compile(rf"{prefix}_?(\d*)[./]")
+        return max(1, len({match[1] for name in names if (match := layer.match(name))}))
+
+    def _translated(self, name: str) -> str:
+        return self._any_part.sub(lambda part: self.parts[part[0]], name).replace(".", self.separator)
+
+    @cached_property
+    def _any_part(self) -> re.Pattern[str]:
+        longest_first = sorted(self.parts, key=len, reverse=True)
+        return re.compile(rf"(?<![^.])(?:{'|'.join(map(re.escape, longest_first))})(?![^.])")
+
+
+def read_formats(file: str) -> dict[str, Format]:
+    """The formats in a TOML file beside this one, by name."""
+    tables = tomllib.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
+    return {name: Format(**table) for name, table in tables.items()}
