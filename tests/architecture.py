@@ -6,8 +6,10 @@ code. test_architecture.py applies them, and shows that each sees a violation.
 
 import ast
 import graphlib
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +34,23 @@ SELF_CONTAINED = {
     "dragoman.model": ("torch", "jaxtyping", "dragoman.model"),
     "dragoman.decoding.search": ("torch", "jaxtyping", "dragoman.errors"),
 }
+
+# The core is what every run and every translation passes through; of `data` these modules.
+CORE_ROOMS = {"model", "training", "decoding", "storage", "config", "runs"}
+CORE_DATA = {
+    "text", "bitext", "filtering", "splitting", "preparation", "batching", "readers.registry", "readers.types",
+    "readers.text_io", "readers.tsv", "tokenizers.tokenizer", "tokenizers.algorithms", "tokenizers.byte_level",
+}  # fmt: skip
+# Satellites can be left out by a reader. The core imports each in one place only.
+SATELLITES = {
+    "dragoman.data.readers": "dragoman.data.readers.registry",
+    "dragoman.data.synthetic": "dragoman.data.readers.registry",
+    "dragoman.data.check": "dragoman.runs.train",
+    "dragoman.report": "dragoman.runs.finish",
+    "dragoman.interop": None,
+    "dragoman.terminal": "dragoman.runs.train",
+}
+MOST_CORE_LINES, MOST_LINES = 5_000, 10_000
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 299, 39, 6
 BUDGET_EXCEPTION = re.compile(r"Budget: \w+([^\w\n]+\w+){2,}")  # what is exceeded, and why
@@ -132,6 +151,39 @@ def target_room(name: str) -> str | None:
 
 def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
+
+
+def is_core(name: str) -> bool:
+    """Whether a module belongs to the core."""
+    room, _, rest = name.removeprefix("dragoman.").partition(".")
+    return room in CORE_ROOMS or (room == "data" and rest in CORE_DATA)
+
+
+def satellite_problems(root: Path) -> list[str]:
+    """Imports of satellites by the core, beside the one place where it may import each."""
+    found, problems = modules(root), []
+    known = {module.name for module in found}
+    for module in filter(lambda each: is_core(each.name), found):
+        for line, name in imports(module, known):
+            for satellite, place in SATELLITES.items():
+                if within(name, satellite) and not is_core(name) and module.name != place:
+                    problems.append(f"{module.name}:{line} imports {name}, which only {place} may")
+    return problems
+
+
+def code_lines(root: Path) -> dict[str, int]:
+    """Lines of code by module, without docstrings, comments and blank lines."""
+    return {module.name: _code_lines(module) for module in modules(root)}
+
+
+def _code_lines(module: Module) -> int:
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = tokenize.generate_tokens(io.StringIO(module.text).readline)
+    code = {line for each in tokens if each.type not in layout for line in range(each.start[0], each.end[0] + 1)}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            code -= set(range(node.lineno, node.end_lineno + 1))
+    return len(code)
 
 
 def budget_problems(root: Path) -> list[str]:

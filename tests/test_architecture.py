@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import budget_problems, danger_problems, import_problems, modules
+from tests.architecture import (
+    MOST_CORE_LINES,
+    MOST_LINES,
+    budget_problems,
+    code_lines,
+    danger_problems,
+    import_problems,
+    is_core,
+    modules,
+    satellite_problems,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -15,6 +25,23 @@ def test_the_package_is_where_the_checks_look():
 
 def test_imports_point_one_way():
     assert import_problems(ROOT) == []
+
+
+def test_the_core_imports_each_satellite_in_one_place():
+    assert satellite_problems(ROOT) == []
+
+
+def test_the_core_and_the_package_stay_small():
+    lines = code_lines(ROOT)
+    core = sum(count for name, count in lines.items() if is_core(name))
+    assert core <= MOST_CORE_LINES
+    assert sum(lines.values()) <= MOST_LINES
+
+
+def test_lines_of_code_are_counted(tmp_path: Path):
+    text = '"""Module."""\n\nx = [\n    1,  # one\n]\n# comment\n\n\ndef f():\n    """Doc.\n\n    More.\n    """\n    return x\n'
+    plant(tmp_path, "data/x.py", text)
+    assert code_lines(tmp_path)["dragoman.data.x"] == 5
 
 
 def test_files_and_functions_stay_within_their_budgets():
@@ -82,6 +109,25 @@ def test_a_wrong_import_is_seen(tmp_path: Path, path: str, text: str, problem: s
     found = import_problems(tmp_path)
     assert len(found) == 1
     assert problem in found[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problems"),
+    [
+        ("runs/train.py", "from dragoman.terminal import Display", 0),
+        ("runs/plan.py", "from dragoman.terminal import Display", 1),
+        ("training/x.py", "import dragoman.report.page", 1),
+        ("data/preparation.py", "from dragoman.data.readers.tmx import open_tmx", 1),
+        ("data/bitext.py", "from dragoman.data.readers.tsv import read_tsv", 0),
+        ("data/readers/registry.py", "from dragoman.data.readers.tmx import open_tmx", 0),
+        ("report/x.py", "import dragoman.interop.notebooks", 0),
+    ],
+)
+def test_a_satellite_that_the_core_imports_elsewhere_is_seen(tmp_path: Path, path: str, text: str, problems: int):
+    for name in ("terminal/__init__.py", "report/page.py", "data/readers/tmx.py", "data/readers/tsv.py"):
+        plant(tmp_path, name, "")
+    plant(tmp_path, path, text)
+    assert len(satellite_problems(tmp_path)) == problems
 
 
 SEVEN_PARAMETERS = "dragoman.data.x:2 f has 7 parameters"
