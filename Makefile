@@ -8,13 +8,13 @@ help:  ## list these targets
 demo:  ## set up, then train a small translator and try it
 	@$(PYTHON) tools/bootstrap.py demo $(ARGS)
 
-test:  ## set up, then check the style and run the quick tests
+test:  ## set up, then check style and types and run the quick tests
 	@$(PYTHON) tools/bootstrap.py test $(ARGS)
 
 slow:  ## set up, then run the tests that take minutes
 	@$(PYTHON) tools/bootstrap.py slow $(ARGS)
 
-lint:  ## set up, then check the style only
+lint:  ## set up, then check style and types only
 	@$(PYTHON) tools/bootstrap.py lint $(ARGS)
 
 docs:  ## set up, then write what of docs/ follows from the code

@@ -38,7 +38,7 @@ VENV = Path(".venv")
 PYTHON = str(VENV / ("Scripts" if os.name == "nt" else "bin") / ("python.exe" if os.name == "nt" else "python"))
 STAMP = VENV / "dragoman-setup.json"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".pytest_cache", ".ruff_cache")
+MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
 
 class Verb(NamedTuple):
@@ -52,9 +52,9 @@ class Verb(NamedTuple):
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 VERBS = {
     "demo": Verb((), (("dragoman", "demo"),)),
-    "test": Verb(("test",), (("ruff", "check", "."), ("pytest", "-q", *PARALLEL))),
+    "test": Verb(("test",), (("ruff", "check", "."), ("mypy",), ("pytest", "-q", *PARALLEL))),
     "slow": Verb(("test",), (("pytest", "-q", "-m", "slow"),)),
-    "lint": Verb(("test",), (("ruff", "check", "."),)),
+    "lint": Verb(("test",), (("ruff", "check", "."), ("mypy",))),
     "docs": Verb(("test",), (("tools.make_docs",),)),
     "walk": Verb(("test",), (("tools.make_walk",),)),
     "site": Verb(("docs", "test"), (("tools.make_site",),)),
