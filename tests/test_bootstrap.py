@@ -174,8 +174,8 @@ def test_a_cpu_build_counts_only_in_the_pinned_version(listed: str, offered: boo
 
 
 def test_further_arguments_go_to_the_last_command():
-    lint, tests = bootstrap.commands(bootstrap.VERBS["test"], ["-k", "foo bar"])
-    assert lint[1:] == ["-m", "ruff", "check", "."]
+    lint, types, tests = bootstrap.commands(bootstrap.VERBS["test"], ["-k", "foo bar"])
+    assert (lint[1:], types[1:]) == (["-m", "ruff", "check", "."], ["-m", "mypy"])
     assert tests[1:4] == ["-m", "pytest", "-q"]
     assert tests[-2:] == ["-k", "foo bar"]
 

@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -18,47 +17,20 @@ from dragoman.errors import ResourceError, UsageError
 from dragoman.terminal import command
 
 
-@dataclass(frozen=True)
 class RunDirectory:
     """Where the files of a run are."""
 
-    path: Path
-
-    @property
-    def run(self) -> Path:
-        return self.path / "run"
-
-    @property
-    def config(self) -> Path:
-        return self.run / "config.yaml"
-
-    @property
-    def metrics(self) -> Path:
-        return self.run / "metrics.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        return self.run / "tensorboard"
-
-    @property
-    def evaluation(self) -> Path:
-        return self.run / "evaluation.json"
-
-    @property
-    def data(self) -> Path:
-        return self.run / "data"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.run / "checkpoints"
-
-    @property
-    def snapshots(self) -> Path:
-        return self.run / "snapshots"
-
-    @property
-    def lock(self) -> Path:
-        return self.run / "lock"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run = path / "run"
+        self.config = self.run / "config.yaml"
+        self.metrics = self.run / "metrics.jsonl"
+        self.tensorboard = self.run / "tensorboard"
+        self.evaluation = self.run / "evaluation.json"
+        self.data = self.run / "data"
+        self.checkpoints = self.run / "checkpoints"
+        self.snapshots = self.run / "snapshots"
+        self.lock = self.run / "lock"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
