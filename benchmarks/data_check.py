@@ -18,20 +18,20 @@ from pathlib import Path
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.check import check
-from dragoman.data.check.alignment import BLURRED, FEWEST, Alignment
-from dragoman.data.check.report import Finding, PartReport, Side
+from dragoman.data.check.alignment import BLURRED, FEWEST, AlignmentCheck
+from dragoman.data.check.result import Finding, PartResult, Side
 
 Pairs = list[tuple[str, str]]
 
 
 def misaligned(sources: list[str], targets: list[str]) -> list[Finding]:
-    """What is said of the alignment."""
+    """Findings of the alignment check."""
     pairs: Pairs = list(zip(sources, targets, strict=True))
-    report = PartReport("train", "corpus", Side(None), Side(None), pairs=len(pairs))
-    looking = Alignment(report)
-    for block in report.places.blocks([Bitext(lambda: pairs, name="corpus")]):
-        looking.add(block)
-    return list(looking.findings())
+    result = PartResult("train", "corpus", Side(None), Side(None), pairs=len(pairs))
+    alignment = AlignmentCheck(result)
+    for block in result.locations.blocks([Bitext(lambda: pairs, name="corpus")]):
+        alignment.add(block)
+    return list(alignment.findings())
 
 
 def is_at(findings: list[Finding], line: int) -> bool:
@@ -69,10 +69,10 @@ def main() -> None:
             yield from Bitext.open(*files)
 
     started = time.process_time()
-    report = check(Bitext(everything, name="all").cleaned(CleaningConfig()))
+    result = check(Bitext(everything, name="all").cleaned(CleaningConfig()))
     seconds = time.process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(f"{report.parts[0].pairs:,} pairs checked in {seconds:.1f} s of processor time, at most {peak:,.0f} MB")
+    print(f"{result.parts[0].pairs:,} pairs checked in {seconds:.1f} s of processor time, at most {peak:,.0f} MB")
 
 
 if __name__ == "__main__":

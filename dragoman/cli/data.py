@@ -13,7 +13,7 @@ from dragoman.errors import DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dragoman.data.check import Finding, PartReport, Place, Report
+    from dragoman.data.check import CheckResult, Finding, Location, PartResult
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 BARS = " ▁▂▃▄▅▆▇█"
@@ -48,59 +48,59 @@ def check(
     bitext = open_corpora(config)
     held_out = open_held_out(config, bitext.languages)
     with Display(quiet=quiet).progress("Reading") as advance:
-        report = check_data(bitext, held_out=held_out, progress=advance)
+        result = check_data(bitext, held_out=held_out, progress=advance)
     if as_json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        print(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
-        _show(report, quiet=quiet)
-        if report.trainable and not quiet:
+        _show(result, quiet=quiet)
+        if result.trainable and not quiet:
             given = {"--valid": valid, "--test": test, "--recipe": recipe and [recipe]}
             options = [word for name, values in given.items() for value in values or [] for word in (name, value)]
             print(f"Next:  {command('train', *(arguments or []), *options)}")
-    if not report.trainable:
+    if not result.trainable:
         raise typer.Exit(DataError.exit_code)
 
 
-def _show(report: "Report", *, quiet: bool) -> None:
-    """Print it all; when quiet, problems and the verdict alone."""
+def _show(result: "CheckResult", *, quiet: bool) -> None:
+    """Prints a result; when quiet, only problems and the verdict."""
     from rich.markup import escape
 
     from dragoman.terminal import console
 
     screen = console()
     if not quiet:
-        for part in report.parts:
+        for part in result.parts:
             screen.print(_sizes(part))
         screen.print()
     labels = {"problem": "[bold yellow]Problem[/]  ", "note": "[bold]Note[/]     "}
-    shown = [finding for finding in report.findings if finding.severity == "problem" or not quiet]
+    shown = [finding for finding in result.findings if finding.severity == "problem" or not quiet]
     for finding in shown:
         screen.print(labels[finding.severity] + escape(_sentence(finding)), soft_wrap=True)
     if shown:
         screen.print()
-    screen.print(escape("\n".join(report.verdict)), soft_wrap=True)
+    screen.print(escape("\n".join(result.verdict)), soft_wrap=True)
 
 
 def _sentence(finding: "Finding") -> str:
-    """What, how many, where, what to do, in one line."""
+    """A finding in one line: what, how many, where, what to do."""
     share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
     seen = f"{share} % of {finding.total:,} looked at; {_where(finding.examples)}"
     part = "" if finding.part == "train" else f"{finding.part}: "
     return f"{part}{finding.what}: {finding.count:,} ({seen}); {finding.advice}."
 
 
-def _where(places: "list[Place]") -> str:
+def _where(locations: "list[Location]") -> str:
     """Files with their lines: "a.tsv, lines 8, 9"."""
     numbers: dict[tuple[str, str], list[str]] = {}
-    for place in places:
-        numbers.setdefault((" and ".join(place.files), place.unit), []).append(f"{place.number:,}")
+    for location in locations:
+        numbers.setdefault((" and ".join(location.files), location.unit), []).append(f"{location.number:,}")
     return "; ".join(
-        f"{files}, {unit}{'s' * (len(found) > 1)} {', '.join(found)}" for (files, unit), found in numbers.items()
+        f"{files}, {unit}{'s' * (len(each) > 1)} {', '.join(each)}" for (files, unit), each in numbers.items()
     )
 
 
-def _sizes(part: "PartReport") -> "Table":
-    """Counts and lengths."""
+def _sizes(part: "PartResult") -> "Table":
+    """A table of the counts and lengths of a part."""
     from dragoman.terminal import results_table
 
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
@@ -118,6 +118,6 @@ def _sizes(part: "PartReport") -> "Table":
 
 
 def _bars(heights: list[int]) -> str:
-    """A histogram in one line; what is not 0 can be seen."""
+    """A histogram in one line. Every height but 0 is visible."""
     top = max(heights)
     return "".join(BARS[max(1, round((len(BARS) - 1) * height / top))] if height else BARS[0] for height in heights)

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
-from dragoman.data.check.places import Block
-from dragoman.data.check.report import Finding, Kind, PartReport, Tallies
+from dragoman.data.check.locations import Block
+from dragoman.data.check.result import Check
 from dragoman.data.filtering import CONTROL, LOST
 
 # Windows-1252 has characters for most bytes from 0x80 to 0x9F, Latin-1 has control characters.
@@ -17,72 +18,33 @@ SUSPECT = re.compile(f"{LOST}|{CONTROL.pattern}|[\u00c2-\u00f4][{_CONTINUATION}]
 MISREAD = re.compile(
     f"[\u00c2-\u00df][{_CONTINUATION}]|[\u00e0-\u00ef][{_CONTINUATION}]{{2}}|[\u00f0-\u00f4][{_CONTINUATION}]{{3}}"
 )
-# What bytes that start so stand for occurs in most languages: é, ß, « and ’, “, €; 😀. A letter that is followed by a
-# quotation mark is rarely one of these, but may well be another: É».
+# The first bytes of characters that most languages have: « (C2), é and ß (C3), ’ “ and € (E2), 😀 (F0). In intact text,
+# these letters rarely stand before a quotation mark or the like; others may: É».
 _COMMON_STARTS = "\u00c2\u00c3\u00e2\u00f0"
 
 
 def misread(text: str) -> bool:
     """Whether text looks like UTF-8 that was read as Latin-1 or Windows-1252: "Ã©" for "é"."""
-    num_common = num_rare = 0
+    num_rare = 0
     for match in MISREAD.finditer(text):
-        try:
+        with suppress(UnicodeDecodeError):
             bytes(_BYTE_OF[character] for character in match[0]).decode("utf-8")
-        except UnicodeDecodeError:
-            continue
-        if match[0][0] in _COMMON_STARTS:
-            num_common += 1
-        else:
             num_rare += 1
-    return num_common > 0 or num_rare > 1
+            if match[0][0] in _COMMON_STARTS:
+                return True
+    return num_rare > 1
 
 
-KINDS = (
-    Kind(
-        "misread",
-        'pairs with UTF-8 that was read as Latin-1 ("Ã©" for "é")',
-        0.001,
-        "convert the original file again, as UTF-8",
-    ),
-    Kind(
-        "replaced",
-        "pairs with the replacement character U+FFFD",
-        0.001,
-        "what stood there is lost, and `train` learns from no such pair; convert the original file again",
-    ),
-    Kind(
-        "control",
-        "pairs with control characters",
-        0.01,
-        "remove the characters: `train` learns from no pair that has them",
-    ),
-    Kind(
-        "markup",
-        "pairs with HTML entities or tags",
-        0.01,
-        "unescape entities and remove tags, unless translations should have them",
-    ),
-)
-
-
-class Damage:
+class DamageCheck(Check):
     """Counts pairs with damaged text."""
 
-    def __init__(self, report: PartReport):
-        self.tallies = Tallies(report, KINDS)
-
     def add(self, block: Block) -> None:
-        """Look through a block."""
         for number, source, target in block.numbered():
-            # A line feed belongs to neither side: nothing matches across it.
+            # A line feed belongs to neither side: no pattern matches across it.
             text = f"{source}\n{target}"
             if SUSPECT.search(text):
                 for kind in damages(text):
-                    self.tallies.add(kind, number)
-
-    def findings(self) -> Iterator[Finding]:
-        """What is damaged."""
-        return self.tallies.findings()
+                    self.tallies[kind].add(number)
 
 
 def damages(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which languages the sides are in: as a whole and line by line; and pairs whose sides are exchanged.
+"""The languages of the sides, as a whole and line by line; and pairs whose sides are exchanged.
 
 Works on a sample. Identification is by py3langid, offline. Exchanged sides are found without it, by words that are
 typical of a side in this very corpus, and so for any two languages.
@@ -11,33 +11,33 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from dragoman.data.check.places import NUM_EXAMPLES, Block, Tally
-from dragoman.data.check.report import Finding, PartReport, Side, severity
+from dragoman.data.check.locations import NUM_EXAMPLES, Block, Tally
+from dragoman.data.check.result import Check, Finding, PartResult, Side
 from dragoman.data.readers.language_codes import close, known_code
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 SAMPLE = 10_000
 LINES_AT_ONCE = 20
-"""Lines that are identified together, to learn what a side is in: the longer the text, the surer."""
+"""Lines that are identified together to find the language of a side: the longer the text, the surer."""
 ENOUGH_BYTES = 36
 """Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
 SURE = 0.95
-"""Probability from which on a single line counts as another language."""
+"""Probability above which a single line counts as another language."""
 MIXED = 0.4
-"""Share of the lines that a language needs to be that of a side without clear majority."""
+"""Share of the lines above which a language is that of a side without a clear majority."""
 NOT_BY_CHANCE = 5
 """Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
 SHARE = 0.02
 WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
 """A word, or a character of scripts that do not separate words."""
 TYPICAL = 4.0
-"""Logarithm of the odds from which on the words of a text are typical of one side."""
+"""Logarithm of the odds above which the words of a text are typical of one side."""
 NO_LANGUAGE = "zxx"
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
+
+Labels = dict[int, str | None]
+"""The language or script of each line that is long enough, by pair number."""
 
 
 class Sampled(NamedTuple):
@@ -48,94 +48,83 @@ class Sampled(NamedTuple):
     target: str
 
 
-class Labelled(NamedTuple):
-    """The language or script of a line."""
+class LanguageCheck(Check):
+    """Samples the pairs, and identifies their languages at the end."""
 
-    number: int
-    label: str | None
-
-
-class Languages:
-    """Draws the sample, and looks at it in the end."""
-
-    def __init__(self, report: PartReport):
-        self.report = report
+    def __init__(self, result: PartResult):
+        super().__init__(result)
         self.sample: list[Sampled] = []
         self._random = random.Random(0)
 
     def add(self, block: Block) -> None:
-        """Draw from a block: a later pair replaces another with falling probability, so that all are equally likely."""
+        # A later pair replaces another with falling probability, so that all are equally likely.
         for pair in map(Sampled._make, block.numbered()):
             if len(self.sample) < SAMPLE:
                 self.sample.append(pair)
-            elif (place := int(self._random.random() * pair.number)) < SAMPLE:
-                self.sample[place] = pair
+            elif (index := int(self._random.random() * pair.number)) < SAMPLE:
+                self.sample[index] = pair
 
     def findings(self) -> Iterator[Finding]:
-        """Sides that are exchanged, and languages that are not what they say."""
+        """Wrong languages of whole sides, exchanged pairs, and lines in other languages."""
         pairs = sorted(pair for pair in self.sample if pair.source and pair.target)
-        sides = self.report.source, self.report.target
+        sides = self.result.source, self.result.target
         labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
-        if wrong := self._wrong_names(*sides):
-            what, advice = wrong
-            yield self._finding("language", what, [pair.number for pair in pairs], advice, looked_at=len(pairs))
+        yield from self._wrong_languages([pair.number for pair in pairs])
         exchanged = set()
         if sides[0].detected is None or sides[0].detected != sides[1].detected:
             exchanged = set(exchanged_pairs(pairs))
         if exchanged:
-            what, advice = "pairs with source and target exchanged", "exchange their sides and check again"
-            yield self._finding("exchanged", what, sorted(exchanged), advice, looked_at=len(pairs), above=0.005)
-        for name, side, labelled in zip(("source", "target"), sides, labels, strict=True):
-            yield from self._foreign_lines(name, side, [line for line in labelled if line.number not in exchanged])
+            yield self._finding("exchanged", sorted(exchanged), len(pairs))
+        for name, side, lines in zip(("source", "target"), sides, labels, strict=True):
+            own = {number: label for number, label in lines.items() if number not in exchanged}
+            yield from self._foreign_lines(name, side, own)
 
     @staticmethod
-    def _label(side: Side, pairs: list[Sampled], index: int) -> list[Labelled]:
-        """Learn the language of a side; returns those of lines that are long enough, or scripts if it is unclear."""
+    def _label(side: Side, pairs: list[Sampled], index: int) -> Labels:
+        """Sets the detected language of a side. Returns those of its lines, or their scripts if it is unclear."""
         long = [pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES]
-        # Of a language that it does not know, the identification gives now this one, now that.
+        # A language that it does not know is identified now as this one, now as that.
         if side.declared is None or known_code(side.declared, known_languages()):
             labels = [sure_language(pair[index]) for pair in long]
             side.detected = main_language([pair[index] for pair in pairs], labels, expected=side.declared)
         if side.detected is None:
             labels = [script(pair[index]) for pair in long]
-        return [Labelled(pair.number, label) for pair, label in zip(long, labels, strict=True)]
+        return dict(zip([pair.number for pair in long], labels, strict=True))
 
-    def _wrong_names(self, source: Side, target: Side) -> tuple[str, str] | None:
-        """What is wrong, and what to do, if a side is in another language than its file name says, or than expected."""
-        said = [known_code(side.declared, known_languages()) for side in (source, target)]
-        seen = [source.detected, target.detected]
-        wrong = [bool(s and d and not close(s, d)) for s, d in zip(said, seen, strict=True)]
-        if all(wrong) and close(said[0], seen[1]) and close(said[1], seen[0]):
-            what = f"pairs from {seen[0]} to {seen[1]}, not from {source.declared} to {target.declared}"
-            return what, "give the two files in the other order"
-        named = zip(("source", "target"), (source, target), wrong, strict=True)
-        if phrases := [f"a {name} in {side.detected}, not {side.declared}" for name, side, bad in named if bad]:
-            what = f"pairs with {' and '.join(phrases)}"
-            return what, "see whether these are the right files, under the right names"
-        if seen[0] and seen[0] == seen[1] and None in said:
-            what = f"pairs with both sides in {seen[0]}"
-            return what, "see whether these are the right files: there is nothing to translate"
-        return None
+    def _wrong_languages(self, numbers: list[int]) -> Iterator[Finding]:
+        """A side in another language than its file name says, or both in the same."""
+        sides = self.result.source, self.result.target
+        detected, declared = [side.detected for side in sides], [side.declared for side in sides]
+        known = [known_code(code, known_languages()) for code in declared]
+        wrong = [bool(code and seen and not close(code, seen)) for code, seen in zip(known, detected, strict=True)]
+        name, phrases = None, []
+        if all(wrong) and close(known[0], detected[1]) and close(known[1], detected[0]):
+            name = "files in the wrong order"
+        elif any(wrong):
+            name, described = "wrong names", zip(("source", "target"), detected, declared, strict=True)
+            phrases = [f"a {side} in {d}, not {n}" for (side, d, n), bad in zip(described, wrong, strict=True) if bad]
+        elif detected[0] and detected[0] == detected[1] and None in known:
+            name = "one language"
+        if name:
+            words = {"detected": detected, "declared": declared, "sides": " and ".join(phrases)}
+            yield self._finding(name, numbers, len(numbers), words)
 
-    def _foreign_lines(self, name: str, side: Side, lines: list[Labelled]) -> Iterator[Finding]:
+    def _foreign_lines(self, name: str, side: Side, labels: Labels) -> Iterator[Finding]:
         """Lines in another language than most of their side; where that is not known, in another script."""
-        counts = Counter(line.label for line in lines if line.label)
+        counts = Counter(label for label in labels.values() if label)
         main = side.detected or max(counts, key=counts.__getitem__, default=None)
         for other, count in counts.items():
-            if not close(other, main) and count >= max(NOT_BY_CHANCE, SHARE * len(lines)):
-                numbers = [line.number for line in lines if line.label == other]
-                what, advice = f"{name} lines in {other}, not {main}", "put the right text there, or remove them"
-                yield self._finding("foreign", what, numbers, advice, looked_at=len(lines))
+            if not close(other, main) and count >= max(NOT_BY_CHANCE, SHARE * len(labels)):
+                numbers = [number for number, label in labels.items() if label == other]
+                words = {"side": name, "language": other, "expected": main}
+                yield self._finding("foreign", numbers, len(labels), words)
 
-    def _finding(
-        self, kind: str, what: str, numbers: list[int], advice: str, *, looked_at: int, above: float = 0.0
-    ) -> Finding:
-        tally, serious = Tally(len(numbers), numbers[:NUM_EXAMPLES]), severity(len(numbers), looked_at, above=above)
-        return self.report.finding(kind, serious, what, tally, looked_at, advice)
+    def _finding(self, name: str, numbers: list[int], total: int, words: dict[str, Any] | None = None) -> Finding:
+        return self.result.finding(name, Tally(len(numbers), numbers[:NUM_EXAMPLES]), total, words)
 
 
 def exchanged_pairs(pairs: list[Sampled]) -> list[int]:
-    """Numbers of the pairs with a source of words that are typical of targets, and the reverse."""
+    """Numbers of the pairs whose source has words that are typical of targets, and the reverse."""
     words = [[frozenset(WORD.findall(text.casefold())) for text in pair[1:]] for pair in pairs]
     seen = [Counter(word for pair in words for word in pair[side]) for side in (0, 1)]
 
@@ -152,7 +141,7 @@ def exchanged_pairs(pairs: list[Sampled]) -> list[int]:
 
 
 @cache
-def _identifier() -> "LanguageIdentifier":
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -173,7 +162,7 @@ def sure_language(text: str) -> str | None:
 def main_language(texts: list[str], votes: list[str | None], *, expected: str | None = None) -> str | None:
     """The language of most texts; where they are mixed, of a large part; None where it is not clear.
 
-    `votes` are the languages of single lines. The one that the code `expected` means is preferred if many are for it.
+    `votes` are the languages of single lines. The language of the code `expected` is preferred if many are for it.
     """
     code = known_code(expected, known_languages())
     if code and sum(vote is not None and close(vote, code) for vote in votes) > MIXED * len(votes):
@@ -186,7 +175,7 @@ def main_language(texts: list[str], votes: list[str | None], *, expected: str | 
 
 
 def _most_common(votes: list[str | None]) -> tuple[str | None, float]:
-    """The language that most votes are for, and the share of the votes for it or for one close to it."""
+    """The language with the most votes, and the share of the votes for it or for one close to it."""
     counts = Counter(vote for vote in votes if vote)
     language = max(counts, key=counts.__getitem__, default=None)
     agreeing = sum(count for other, count in counts.items() if language and close(other, language))

@@ -1,75 +1,38 @@
-"""Whether data suffices, which quality to expect, what to do next; all figures are measured or published ones."""
+"""Whether there are enough pairs, what quality to expect and what to do next."""
 
+from functools import cache
 from typing import NamedTuple
 
-from dragoman.data.check.report import Finding, PartReport
+from dragoman.data.check.result import Finding, PartResult, read_table
 from dragoman.data.splitting import MIN_PAIRS
 from dragoman.data.text import folded
 
 FEW = 10_000
-"""Pairs below which training is possible but nothing was ever measured."""
+"""Pairs below which training is possible, but nothing was ever measured."""
 
 
 class Expectation(NamedTuple):
-    """What corpora of about a size led to."""
+    """An entry of expectations.yaml, which explains the fields."""
 
-    below: int
-    """Pairs, up to which this is what to expect."""
+    below: float
     text: str
     measured: int = 0
-    """Pairs of the corpus that the figures are of; 0: there are none."""
     words: float = 0.0
-    """In its source sentences, on average."""
 
 
-# README, section "Measured": Multi30k 36.9 (en-de) and 57.2 (en-fr), Tatoeba en-fr 42.3. IWSLT14 de-en, lower-cased:
-# 33.7 in JoeyNMT's README, 35.6 for fairseq in LiyuanLucasLiu/Transformer-Clinic#12. WMT14: arXiv 1706.03762,
-# table 2; Ott et al. (2018), arXiv 1806.00187; JoeyNMT's README for the lowest. Published scores are of other BLEUs.
-EXPECTATIONS = (
-    Expectation(
-        FEW,
-        "few pairs: the smallest corpus with a measured score has 29,000, so no figure can be promised. Expect a tiny "
-        "model that knows little beyond the words and phrases of these pairs; more pairs help most.",
-    ),
-    Expectation(
-        100_000,
-        "enough for a tiny model of one narrow kind of text. 29,000 image captions reached 37 BLEU from English to "
-        "German and 57 to French in 20 minutes on two cores.",
-        measured=29_000,
-        words=11.9,
-    ),
-    Expectation(
-        1_000_000,
-        "enough for a small model of everyday sentences or of one field. 167,130 short Tatoeba sentences from English "
-        "to French reached 42 BLEU in 20 minutes on two cores; with 160,000 sentences of talks (IWSLT14), from German "
-        "to English, published systems reach 34 to 36.",
-        measured=160_000,
-        words=6.2,
-    ),
-    Expectation(
-        10_000_000,
-        "enough for a general model of size base, on a GPU. With 4.5 million pairs of WMT14, from English to German, "
-        "published systems reach 24 to 29 BLEU on news.",
-        measured=4_500_000,
-        words=25.0,
-    ),
-    Expectation(
-        10**18,
-        "enough for a general model of size base or big, on GPUs. With 36 million pairs of WMT14, from English to "
-        "French, published systems reach 38 to 43 BLEU on news.",
-        measured=36_000_000,
-        words=25.0,
-    ),
-)
+@cache
+def expectations() -> list[Expectation]:
+    """What corpora of each size led to, by size; all figures are measured or published ones."""
+    return [Expectation(**fields) for fields in read_table("expectations.yaml")]
 
 
 def expectation(num_pairs: int, *, words: float) -> list[str]:
-    """Sentences on what this many different pairs, with so many words in a source, can be expected to give."""
-    found = next(each for each in EXPECTATIONS if num_pairs < each.below)
-    sentences = [f"{num_pairs:,} different pairs are {found.text}"]
-    if found.measured:
-        fewer = ", and fewer pairs give less" if num_pairs < 0.9 * found.measured else ""
-        longer = ", and longer sentences are harder" if words > 1.5 * found.words else ""
+    """Sentences on the quality to expect of this many different pairs, with this many words in a source on average."""
+    expected = next(each for each in expectations() if num_pairs < each.below)
+    sentences = [f"{num_pairs:,} different pairs are {expected.text}"]
+    if expected.measured:
+        fewer = ", and fewer pairs give less" if num_pairs < 0.9 * expected.measured else ""
+        longer = ", and longer sentences are harder" if words > 1.5 * expected.words else ""
         sentences.append(
             "Such scores hold for test sentences of the same kind as those trained on; expect less for any others, and "
             f"other figures for other languages. Yours have {words:.0f} words on average{longer}{fewer}."
@@ -77,8 +40,8 @@ def expectation(num_pairs: int, *, words: float) -> list[str]:
     return sentences
 
 
-def account(train: PartReport) -> list[str]:
-    """What `train` would leave out, and why, in its own words; nothing if it would read every pair."""
+def account(train: PartResult) -> list[str]:
+    """A sentence on the pairs that `train` leaves out, by reason; none if it reads every pair."""
     if not train.dropped:
         return []
     reasons = "; ".join(f"{reason}: {count:,}" for reason, count in train.dropped.most_common())
@@ -86,10 +49,10 @@ def account(train: PartReport) -> list[str]:
 
 
 def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off: bool) -> tuple[bool, list[str]]:
-    """Whether training is possible, and what to say on it.
+    """Whether training is possible, and sentences on it.
 
-    `num_pairs` are different and in no other part; `words` are in a source sentence, on average; with `split_off`,
-    validation or test pairs must be taken from them.
+    `num_pairs` counts different pairs that are in no other part, `words` those of a source sentence on average. With
+    `split_off`, validation or test pairs must be split off from these pairs.
     """
     needed = MIN_PAIRS if split_off else 1
     if num_pairs < needed:
@@ -108,10 +71,10 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
 
 
 def training_warnings(num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0) -> list[str]:
-    """What to say loudly before a training; `valid` and `test` are source sentences, `leaked` of `test` in training."""
+    """Warnings before a training. `valid` and `test` are source sentences, `leaked` of the latter are trained on."""
     warnings = []
     if num_pairs < FEW:
-        warnings.append(f"{num_pairs:,} pairs to train on are {EXPECTATIONS[0].text}")
+        warnings.append(f"{num_pairs:,} pairs to train on are {expectations()[0].text}")
     if leaked:
         warnings.append(
             f"{leaked:,} of the {len(test):,} test pairs have a source sentence that is trained on with another "

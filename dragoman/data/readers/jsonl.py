@@ -1,39 +1,25 @@
-"""JSON lines: an object on each line, with the two sides under the names that `records` knows."""
+"""JSON lines: an object on each line, with two sides that `fields` finds by their names."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.readers.fields import find_sides
+from dragoman.data.readers.fields import record_reader
 from dragoman.data.readers.text_io import read_file
-from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
+from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.errors import DataError
 
 
 def open_jsonl(path: Path, options: ReaderOptions) -> PairReader:
-    """How to read a file of JSON lines; the first one decides which fields are the sides."""
-    first = next(_records(path, options.replace_bad_bytes), None)
-    if first is None:
-        raise DataError(f"{path} has blank lines only; give a file with a JSON object on each line.")
-    sides = find_sides(first[1], options.languages, f"{path}, line {first[0]}")
-
-    def read() -> Iterator[Numbered]:
-        for number, record in _records(path, options.replace_bad_bytes):
-            pair = sides.pair(record)
-            if pair is None:
-                raise DataError(
-                    f"{path}, line {number} has no text in `{sides.source}` and `{sides.target}`; "
-                    "write every record like the first one."
-                )
-            yield number, pair
-
-    return PairReader(read, sides.languages or (None, None))
+    """A reader of a file of JSON lines."""
+    return record_reader(lambda: _records(path, options), options, str(path), "line")
 
 
-def _records(path: Path, replace: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(path: Path, options: ReaderOptions) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of each line that is not blank."""
-    for number, line in enumerate(read_file(path, replace=replace), start=1):
+    record = None
+    for number, line in enumerate(read_file(path, replace=options.replace_bad_bytes), start=1):
         if not line.strip():
             continue
         try:
@@ -43,3 +29,5 @@ def _records(path: Path, replace: bool) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(record, dict):
             raise DataError(f"{path}, line {number} is JSON but no object; write {{...}} with named fields.")
         yield number, record
+    if record is None:
+        raise DataError(f"{path} has blank lines only; give a file with a JSON object on each line.")

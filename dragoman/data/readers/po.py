@@ -1,4 +1,4 @@
-"""Catalogues of gettext, .po: a pair for each message that is translated, two for one with plural forms."""
+"""Catalogues of gettext, .po: a pair for each translated message, two for one with plural forms."""
 
 import re
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 @dataclass
 class _Message:
     line: int = 0
-    """Of its first keyword."""
+    """Line of its first keyword."""
     texts: dict[str, str] = field(default_factory=dict)
-    """By keyword: msgid, msgstr, msgstr[0] ..."""
+    """Texts by keyword: msgid, msgstr, msgstr[0] ..."""
     fuzzy: bool = False
     obsolete: bool = False
 
@@ -32,20 +32,20 @@ class _Message:
         if self.obsolete or self.fuzzy:
             yield Skipped("obsolete message" if self.obsolete else "fuzzy translation")
             return
-        # A language has at most six forms, so that their numbers sort as text.
+        # A language has at most six forms, so their numbers can be sorted as text.
         forms = [self.texts[keyword] for keyword in sorted(self.texts) if keyword.startswith("msgstr")]
         source, plural = self.texts.get("msgid", ""), self.texts.get("msgid_plural")
         if plural is None:
             pairs = [(source, forms[0])]
         else:
-            # The first form is that of 1, unless it is the only one; the last is that of many.
+            # The first form is for one, unless it is the only form; the last is for many.
             pairs = [(source, forms[0])] * (len(forms) > 1) + [(plural, forms[-1])]
         for source, target in pairs:
             yield (one_line(source), one_line(target)) if target else Skipped("not translated yet")
 
 
 def open_po(path: Path, options: ReaderOptions) -> PairReader:
-    """How to read a catalogue; if the source options for is the language of the translations, its sides are swapped."""
+    """A reader of a catalogue, which swaps its sides if the options name the language of the translations as source."""
     wanted = options.languages
     first = next(_messages(path, options.replace_bad_bytes), _Message())
     header = first.texts.get("msgstr", "") if _is_header(first) else ""

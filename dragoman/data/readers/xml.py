@@ -1,4 +1,4 @@
-"""XML with segments of text, read as a stream in constant memory, without the inline codes inside them.
+"""XML with segments of text, read as a stream in constant memory, without the inline codes inside the segments.
 
 Files come from strangers: a document type definition, which can define entities that fill the memory or fetch files,
 is refused.
@@ -7,7 +7,7 @@ is refused.
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl
@@ -19,7 +19,7 @@ from dragoman.system.optional import load
 
 CHUNK = 1 << 16
 MAX_SEGMENT = 1 << 20
-"""Characters; more is no segment, and would fill the memory."""
+"""Characters; longer text is no segment, and would fill the memory."""
 MAX_TAG = 1 << 22
 """Bytes of one tag or comment; the parser keeps them until it ends."""
 
@@ -31,55 +31,75 @@ _GAP = "\0"  # which XML cannot contain
 _GAP_IN_WORD = re.compile(r"(?<=\w)\0+(?=\w)")
 
 
-class Segments(ContentHandler):
-    """Collects the text of some elements; what a format makes of them, `finished` holds."""
+class Segment(NamedTuple):
+    """A text with the name and attributes of its element, and the attributes of the element around it."""
 
-    def __init__(self):
+    name: str
+    attributes: AttributesImpl
+    parent: AttributesImpl
+    text: str
+
+
+class Unit(NamedTuple):
+    """An element with segments inside: the line on which it begins, and the attributes of what is around it."""
+
+    line: int
+    attributes: AttributesImpl
+    context: dict[str, AttributesImpl]
+    """Attributes of the latest element of each name in `Layout.context`."""
+    segments: list[Segment]
+
+
+class Layout(NamedTuple):
+    """Names of elements in a format, without prefixes."""
+
+    units: set[str]
+    segments: dict[str, set[str]]
+    """Elements whose text is wanted, and those that they must be a child of."""
+    context: set[str]
+
+
+class _Handler(ContentHandler):
+    """Collects the units since `units` was last cleared."""
+
+    def __init__(self, layout: Layout):
         super().__init__()
-        self.path: list[str] = []
-        """Names of the open elements, from the root, without prefixes."""
-        self.finished: list[Any] = []
+        self.units: list[Unit] = []
+        self._layout = layout
+        self._context: dict[str, AttributesImpl] = {}
+        self._unit = Unit(0, AttributesImpl({}), {}, [])
+        self._open = [("", AttributesImpl({}))]
+        """Names and attributes of the open elements, from the root."""
         self._text: list[str] | None = None
-        self._size = self._text_level = self._code_level = 0
-
-    @property
-    def line(self) -> int:
-        """Where the parser is."""
-        return self._locator.getLineNumber()
-
-    def is_segment(self, name: str, attributes: AttributesImpl) -> bool:
-        """Whether the text of this element inside `path` is wanted."""
-        raise NotImplementedError
-
-    def opened(self, name: str, attributes: AttributesImpl) -> None:
-        """An element that is no segment begins inside `path`."""
-
-    def segment(self, name: str, text: str) -> None:
-        """A segment is complete."""
-
-    def closed(self, name: str) -> None:
-        """An element that is no segment ends."""
+        self._size = self._segment_level = self._code_level = 0
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:
-        name = name.rpartition(":")[2]
+        if ":" in name:
+            name = name.rpartition(":")[2]
         if self._text is None:
-            if self.is_segment(name, attrs):
-                self._text, self._size, self._text_level = [], 0, len(self.path)
-            else:
-                self.opened(name, attrs)
+            units, segments, context = self._layout
+            if name in segments and self._open[-1][0] in segments[name]:
+                self._text, self._size, self._segment_level = [], 0, len(self._open)
+            elif name in units:
+                self._unit = Unit(self._locator.getLineNumber(), attrs, self._context, [])
+            elif name in context:
+                self._context = {**self._context, name: attrs}  # a new one: units keep theirs
         elif self._code_level or name in CODES:
             if name in STANDALONE and not self._code_level:
                 self._text.append(_GAP)
             self._code_level += 1
-        self.path.append(name)
+        self._open.append((name, attrs))
 
     def endElement(self, name: str) -> None:
-        name = self.path.pop()
+        name, attributes = self._open.pop()
         if self._text is None:
-            self.closed(name)
-        elif len(self.path) == self._text_level:
+            if name in self._layout.units:
+                self.units.append(self._unit)
+        elif len(self._open) == self._segment_level:
             text, self._text = "".join(self._text), None
-            self.segment(name, one_line(_GAP_IN_WORD.sub(" ", text).replace(_GAP, "")))
+            if _GAP in text:
+                text = _GAP_IN_WORD.sub(" ", text).replace(_GAP, "")
+            self._unit.segments.append(Segment(name, attributes, self._open[-1][1], one_line(text)))
         elif self._code_level:
             self._code_level -= 1
 
@@ -91,32 +111,33 @@ class Segments(ContentHandler):
             self._text.append(content)
 
 
-def parse(path: Path, segments: Segments) -> Iterator[Any]:
-    """What `segments` finishes while the file is read. Raises `DataError` with the line."""
+def parse(path: Path, layout: Layout) -> Iterator[Unit]:
+    """The units of a file. Raises `DataError` with the line."""
     defused = {"extra": "formats", "purpose": f"Reading {path}"}
     forbidden = load("defusedxml", **defused).DefusedXmlException
     parser = load("defusedxml.expatreader", **defused).create_parser(forbid_dtd=True)
-    parser.setContentHandler(segments)
-    segments.setDocumentLocator(parser)
+    handler = _Handler(layout)
+    parser.setContentHandler(handler)
+    handler.setDocumentLocator(parser)
     problem = None
     try:
         with open_input(path) as stream:
             position, stuck = None, 0
             while chunk := stream.read(CHUNK):
                 parser.feed(chunk)
-                yield from segments.finished
-                segments.finished.clear()
+                yield from handler.units
+                handler.units.clear()
                 before, position = position, (parser.getLineNumber(), parser.getColumnNumber())
                 stuck = stuck + len(chunk) if position == before else 0
                 if stuck > MAX_TAG:
                     raise ValueError(f"a tag or comment is longer than {MAX_TAG >> 20} MiB")
             parser.close()
-            yield from segments.finished
+            yield from handler.units
     except SAXParseException as error:
         problem = f"is no well-formed XML ({error.getMessage()}); export the file again, or repair it there"
     except forbidden:
         problem = "defines a document type, which can make a reader fetch files; delete <!DOCTYPE ...> from it"
-    # Of an encoding that the parser does not know, or of a segment.
+    # An encoding that the parser does not know, or one of the limits above.
     except (LookupError, ValueError) as error:
         problem = f"cannot be read: {error}; save the file as UTF-8 with a segment for each sentence"
     except unpacking_errors() as error:

@@ -1,30 +1,28 @@
-"""Sentence pairs without files: those of the phrase grammar, and random words that can only be learned by heart."""
+"""Sentence pairs without files: those of the phrase grammar, and random words that can only be memorised."""
 
-import json
 import random
 import re
 from collections.abc import Iterator
-from functools import partial
 
-from dragoman.data.readers.types import Numbered, Pair, PairReader
+from dragoman.data.readers.types import Pair, PairReader
 from dragoman.errors import DataError
 
 BUILTIN = "builtin:"
 DEFAULT_PAIRS = {"grammar": 20_000, "random": 64}
 VOCABULARY = "builtin:random:words"
 WORDS = [str(number) for number in range(4, 5000)]
-"""Of random sentences: with the four special tokens a vocabulary of 5,000."""
+"""The words of random sentences: with the four special tokens a vocabulary of 5,000."""
 RANDOM_LENGTH = 100
 """Words of a random sentence."""
-# A part of the grammar has combinations of words that no split by sentence could hold out. Of random sentences there
-# are too few to have all words, and those held out show that there is nothing to learn but the pairs themselves.
-SETTINGS: dict[str, dict[str, list[str]]] = {
-    "grammar": {"data.valid": ["builtin:grammar:500:valid"], "data.test": ["builtin:grammar:500:test"]},
-    "random": {
-        "data.valid": ["builtin:random:8:valid"],
-        "data.test": ["builtin:random:8:test"],
-        "tokenizer.pairs": [VOCABULARY],
-    },
+# Validation and test data of the grammar have combinations of words that no split by sentence could hold out. The
+# random sentences are too few to have all words; held-out ones show that nothing is learnt beyond the pairs themselves.
+SETTINGS = {
+    "grammar": ['data.valid=["builtin:grammar:500:valid"]', 'data.test=["builtin:grammar:500:test"]'],
+    "random": [
+        'data.valid=["builtin:random:8:valid"]',
+        'data.test=["builtin:random:8:test"]',
+        f'tokenizer.pairs=["{VOCABULARY}"]',
+    ],
 }
 _NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]{0,6}))?(?::(train|valid|test))?")
 
@@ -41,28 +39,25 @@ def open_builtin(source: str) -> tuple[str, PairReader]:
             "builtin:random."
         )
     name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
-    languages = ("en", "fr") if name == "grammar" else (None, None)
-    return name, PairReader(partial(_numbered, name, count, part), languages, unit="pair")
+    pairs, languages = (_grammar_pairs, ("en", "fr")) if name == "grammar" else (random_pairs, (None, None))
+    return name, PairReader(lambda: enumerate(pairs(count, part), start=1), languages, unit="pair")
 
 
 def settings_for(source: str | None) -> list[str]:
-    """The settings with which a run on this source begins, those that the user gives coming after."""
-    name = (source or "").removeprefix(BUILTIN).partition(":")[0]
-    found = SETTINGS.get(name, {}) if source and source.startswith(BUILTIN) else {}
-    return [f"{key}={json.dumps(value)}" for key, value in found.items()]
+    """Settings that come with built-in data; what the user sets takes precedence."""
+    kind, _, rest = (source or "").partition(":")
+    return SETTINGS.get(rest.partition(":")[0], []) if kind == "builtin" else []
 
 
 def random_pairs(count: int, part: str = "train") -> Iterator[Pair]:
     """`count` pairs of `RANDOM_LENGTH` words each, drawn at random; a smaller count gives the beginning of a larger."""
-    drawn = random.Random(part)
+    rng = random.Random(part)
     for _ in range(count):
-        source, target = (" ".join(drawn.choices(WORDS, k=RANDOM_LENGTH)) for _ in range(2))
+        source, target = (" ".join(rng.choices(WORDS, k=RANDOM_LENGTH)) for _ in range(2))
         yield source, target
 
 
-def _numbered(name: str, count: int, part: str) -> Iterator[Numbered]:
-    if name == "random":
-        return enumerate(random_pairs(count, part), start=1)
-    from dragoman.data.synthetic.grammar import generate
+def _grammar_pairs(count: int, part: str) -> Iterator[Pair]:
+    from dragoman.data.synthetic.grammar import generate  # here, since it reads the lexicon
 
-    return enumerate(generate(count, seed=0, split=part), start=1)
+    return generate(count, split=part)

@@ -1,31 +1,30 @@
-"""How the words of both languages change: plurals, verbs, and spelling across words (l', du, cet).
+"""Words and phrases in both languages: how they agree, and how spelling changes across words (l', du, cet, an).
 
-Only the rules that the tables of `lexicon.py` need; a form that breaks them is written there. A
-star marks the aspirated h, which refuses elision: *héros gives le héros, but héroïne l'héroïne.
+A star marks the aspirated h, which refuses elision: *héros gives le héros, but héroïne l'héroïne.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _VOWELS = "aeiouyhàâéèêîôœ"
 _BEFORE_VOWEL = f"(?=[{_VOWELS}AE])"  # A and E begin names
 
+_ENGLISH_SPELLING = (("can not", "cannot"), (r"\ba (?=[aeiouEI])", "an "))
 # In this order: l'eau no longer begins with the la that de would otherwise stand before.
-_ACROSS_FRENCH_WORDS = (
-    (re.compile(rf"\bce {_BEFORE_VOWEL}"), "cet "),
-    (re.compile(rf"\b([mts])a {_BEFORE_VOWEL}"), r"\1on "),
-    (re.compile(rf"\b([jlmtdn]|qu)[ea] {_BEFORE_VOWEL}"), r"\1'"),
-    (re.compile(r"\bde le "), "du "),
-    (re.compile(r"\bde les "), "des "),
-    (re.compile(r"\bà le "), "au "),
-    (re.compile(r"\bà les "), "aux "),
-    (re.compile(r"\*"), ""),
+_FRENCH_SPELLING = (
+    (rf"\bce {_BEFORE_VOWEL}", "cet "),
+    (rf"\b([mts])a {_BEFORE_VOWEL}", r"\1on "),
+    (rf"\b([jlmtdn]|qu)[ea] {_BEFORE_VOWEL}", r"\1'"),
+    (r"\bde le ", "du "),
+    (r"\bde les ", "des "),
+    (r"\bà le ", "au "),
+    (r"\bà les ", "aux "),
+    (r"\*", ""),
 )
 
 
-@dataclass(frozen=True)
-class Both:
-    """The same words in English and in French; `+` appends, {} is the place of the subject."""
+class Both(NamedTuple):
+    """The same words in English and in French; `+` appends, and {} stands for the subject."""
 
     english: str = ""
     french: str = ""
@@ -34,36 +33,39 @@ class Both:
         return Both(f"{self.english} {other.english}", f"{self.french} {other.french}")
 
     def about(self, subject: "Both") -> "Both":
-        """Put the subject into its place."""
+        """The same words with the subject filled in."""
         return Both(self.english.format(subject.english), self.french.format(subject.french))
 
     def sentence(self, end: str) -> tuple[str, str]:
-        """Both finished sentences, with the mark `end`."""
-        return english_sentence(self.english, end), french_sentence(self.french, end)
+        """Both sentences as they are written, with the mark `end`."""
+        english, french = _spelled(self.english, _ENGLISH_SPELLING), _spelled(self.french, _FRENCH_SPELLING)
+        return english + end, french + end.replace("?", " ?")
+
+
+def _spelled(text: str, spelling: tuple[tuple[str, str], ...]) -> str:
+    text = re.sub("[_ø ]+", " ", text).strip().replace(" ,", ",")
+    for pattern, replacement in spelling:
+        text = re.sub(pattern, replacement, text)
+    return text[0].upper() + text[1:]
 
 
 NOTHING = Both()
 
 
-@dataclass(frozen=True, eq=False)
-class Noun:
-    """Singular and plural in both languages; a mass (bread) has no English plural: "-"."""
+class Noun(NamedTuple):
+    """Singular and plural in both languages; a mass noun (bread) has no plural: "-"."""
 
-    kind: str
+    names: frozenset[str]
+    """What the tables call it: its kind, or the English word."""
     english: tuple[str, str]
     french: tuple[str, str]
     feminine: bool
 
-    @property
-    def mass(self) -> bool:
-        return self.english[1] == "-"
 
+class Adjective(NamedTuple):
+    """French forms: masculine, feminine, both in the plural; before a noun also masculine before a vowel."""
 
-@dataclass(frozen=True, eq=False)
-class Adjective:
-    """French: masculine, feminine, the same in the plural, masculine before a vowel."""
-
-    place: str
+    position: str
     suits: frozenset[str]
     english: str
     french: tuple[str, ...]
@@ -76,17 +78,16 @@ class Adjective:
     @property
     def precedes(self) -> bool:
         """Whether it stands before the French noun."""
-        return self.place in ("before", "only")
+        return self.position in ("before", "only")
 
     @property
     def has_degrees(self) -> bool:
-        """Whether very makes sense."""
-        return self.place in ("before", "after")
+        """Whether "very" makes sense with it."""
+        return self.position in ("before", "after")
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How a verb is said of its subject."""
+class Manner(NamedTuple):
+    """How a verb is conjugated, beside its person."""
 
     question: bool = False
     adverb: Both = NOTHING
@@ -98,8 +99,7 @@ class Manner:
         return self.adverb.french in ("pas", "jamais")
 
 
-@dataclass(frozen=True, eq=False)
-class Verb:
+class Verb(NamedTuple):
     """English: base, third person, -ing (or ""). French: infinitive; je tu il nous vous ils."""
 
     subjects: frozenset[str]
@@ -108,10 +108,10 @@ class Verb:
     english: tuple[str, str, str]
     infinitive: str
     french: tuple[str, ...]
-    state: bool = False
+    state: bool
 
     def conjugated(self, person: int, manner: Manner, pronoun: Both = NOTHING) -> Both:
-        """The verb with auxiliary, adverb and object pronoun, around a place {} for the subject.
+        """The verb with auxiliary, adverb and object pronoun, around {} for the subject.
 
         `person` counts je, tu, il, nous, vous, ils from 0.
         """
@@ -126,86 +126,26 @@ class Verb:
         else:
             auxiliary, rest = "", f"{head.english[person == 2]} {rest}"
         order = f"{auxiliary} {{}}" if manner.question else f"{{}} {auxiliary}"
-        english = f"{order} {adverb.english} {rest} {pronoun.english}"
-        ne = "ne" if manner.negative else ""
-        finite = f"{head.french[person]} {adverb.french}"
-        if manner.modal:
-            return Both(english, f"{{}} {ne} {finite} {pronoun.french} {self.infinitive}")
-        return Both(english, f"{{}} {ne} {pronoun.french} {finite}")
+        ne, finite = "ne" if manner.negative else "", f"{head.french[person]} {adverb.french}"
+        french = f"{finite} {pronoun.french} {self.infinitive}" if manner.modal else f"{pronoun.french} {finite}"
+        return Both(f"{order} {adverb.english} {rest} {pronoun.english}", f"{{}} {ne} {french}")
 
 
-@dataclass(frozen=True, eq=False)
-class Phrase:
+POSITIONS = "before after utmost last"
+
+
+class Phrase(NamedTuple):
     """A noun phrase and what agrees with it."""
 
     text: Both
-    person: int = 2  # je tu il nous vous ils
-    feminine: bool | None = False  # None where nobody can tell: I, you, we
+    person: int = 2
+    """0 to 5: je tu il nous vous ils."""
+    feminine: bool | None = False
+    """None where nobody can tell: I, you, we."""
     nouns: tuple[Noun, ...] = ()
-    qualities: str = "before after utmost last"  # places of adjectives that may be said of it
-    as_object: Both | None = None  # of a pronoun
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """What the tables may call it; a pronoun or a name is a person."""
-        names = {name for noun in self.nouns for name in (noun.kind, noun.english[0])}
-        return frozenset(names or {"person"})
-
-
-def english_s(word: str) -> str:
-    """The plural of a noun, the third person of a verb."""
-    ending = "es" if re.search("(s|x|ch|sh|o)$", word) else "s"
-    return re.sub("(?<![aeiou])ys$", "ies", word + ending)
-
-
-def english_ing(verb: str) -> str:
-    """The -ing form; swim and run double their last letter."""
-    doubled = verb[-1] if re.fullmatch("[^aeiou]*[aeiou][mn]", verb) else ""
-    return re.sub("(?<!e)e$", "", verb) + doubled + "ing"
-
-
-def french_plural(word: str) -> str:
-    """The plural of a noun or an adjective."""
-    if word.endswith(("s", "x")):
-        return word
-    return re.sub("als$", "aux", re.sub("eaus$", "eaux", word + "s"))
-
-
-def french_feminine(adjective: str) -> str:
-    """The regular feminine: one mute e."""
-    return adjective if adjective.endswith("e") else adjective + "e"
-
-
-def french_present(infinitive: str, forms: list[str]) -> tuple[str, ...]:
-    """The six persons from all six, from je, nous and ils, or from the infinitive alone."""
-    if len(forms) == 6:
-        return tuple(forms)
-    stem = infinitive[:-2]
-    if infinitive.endswith("er"):
-        soft = "e" if stem.endswith("g") else ""  # mangeons
-        regular = [stem + "e", stem + soft + "ons", stem + "ent"]
-    else:
-        regular = [stem + "s", stem + "ons", stem + "ent"]
-    je, nous, ils = forms or regular
-    vous = re.sub("(?<=g)eons$|ons$", "ez", nous)
-    if je.endswith("e"):
-        return je, je + "s", je, nous, vous, ils
-    il = re.sub("dt$", "d", je[:-1] + "t")  # voit, vend
-    if infinitive.endswith("aître"):
-        il = re.sub("ait$", "aît", il)
-    return je, je, il, nous, vous, ils
-
-
-def english_sentence(text: str, end: str) -> str:
-    """The words with a capital letter, the mark `end`, and "an" before a vowel."""
-    text = re.sub("[_ø ]+", " ", text).strip().replace(" ,", ",").replace("can not", "cannot")
-    text = re.sub(r"\ba (?=[aeiouEI])", "an ", text)
-    return text[0].upper() + text[1:] + end
-
-
-def french_sentence(text: str, end: str) -> str:
-    """The words with a capital letter, the mark `end`, and all that melts together: l', du, cet."""
-    text = re.sub("[_ø ]+", " ", text).strip().replace(" ,", ",")
-    for pattern, spelling in _ACROSS_FRENCH_WORDS:
-        text = pattern.sub(spelling, text)
-    return text[0].upper() + text[1:] + (" ?" if end == "?" else end)
+    kinds: frozenset[str] = frozenset({"person"})
+    """What the tables call it."""
+    positions: str = POSITIONS
+    """Of the adjectives that may describe it."""
+    as_object: Both | None = None
+    """The object form of a pronoun."""

@@ -1,16 +1,16 @@
-"""Placeholders, tags and addresses in a text, which a translation has to keep to the letter.
+"""Placeholders, tags and addresses in a text, which a translation must keep to the letter.
 
-Each becomes a slot, one symbol that the model copies, and is put back into the translation. The slots are
-noncharacters of Unicode, set aside for uses like this one: no text has them.
+Each is replaced by a slot, one symbol that the model copies, and put back into the translation. The slots are
+noncharacters of Unicode, which are set aside for uses like this one and never occur in text.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 SLOTS = tuple(map(chr, range(0xFDD0, 0xFDD9)))
-"""Nine: what a sentence has beyond them stays in its text."""
+"""Nine; further placeholders of a sentence stay in its text."""
 
-_KEPT = re.compile(
+_PLACEHOLDER = re.compile(
     r"""
       </?[A-Za-z0-9][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*/?>  # <b> </b> <br/> <a href="x"> <0>
     | \{\{\s*[\w.$-]*\s*\}\}                                                      # {{name}}
@@ -30,9 +30,9 @@ _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
 
 
 def mask(text: str, symbols: Collection[str] = ()) -> tuple[str, list[str]]:
-    """The text with slots, and what stood there: the same value has the same slot, the first one the first.
+    """The text with slots, and the values of the slots in order; equal values have the same slot.
 
-    `symbols` are tokens already and stay what they are.
+    `symbols` are tokens already and are not masked.
     """
     text = _without_slots(text)
     values = _values(text, symbols)
@@ -40,25 +40,25 @@ def mask(text: str, symbols: Collection[str] = ()) -> tuple[str, list[str]]:
 
 
 def unmask(text: str, values: Sequence[str]) -> str:
-    """The text with each slot replaced by its value; a slot without one, which a model may invent, goes."""
+    """The text with each slot replaced by its value. A slot without a value, which a model may invent, is removed."""
     return _SLOT.sub(lambda slot: "".join(values[SLOTS.index(slot[0]) :][:1]), text)
 
 
 def restored(translation: str, source: str, symbols: Collection[str] = ()) -> str:
-    """A translation of the masked source, with what stood in the source instead of slots."""
+    """A translation of a masked source, with the values of the source in its slots."""
     return unmask(translation, mask(source, symbols)[1])
 
 
 def mask_pair(source: str, target: str, symbols: Collection[str] = ()) -> tuple[str, str]:
-    """Both sides with slots for what both have, numbered as in the source; what one side alone has stays text."""
+    """Both sides with slots for the placeholders that both have, numbered as in the source. Others stay text."""
     source, target = _without_slots(source), _without_slots(target)
-    there = set(_KEPT.findall(target))
-    values = [value for value in _values(source, symbols, most=None) if value in there][: len(SLOTS)]
+    in_target = set(_PLACEHOLDER.findall(target))
+    values = [value for value in _values(source, symbols, most=None) if value in in_target][: len(SLOTS)]
     return _filled(source, values), _filled(target, values)
 
 
 class MaskedPairs:
-    """Sentence pairs with slots for what both sides have, as often as they are asked for."""
+    """Sentence pairs, masked by `mask_pair` in every pass over them."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]], symbols: Collection[str] = ()):
         self.pairs, self.symbols = pairs, symbols
@@ -68,12 +68,12 @@ class MaskedPairs:
 
 
 def _values(text: str, symbols: Collection[str], most: int | None = len(SLOTS)) -> list[str]:
-    return [value for value in dict.fromkeys(_KEPT.findall(text)) if value not in symbols][:most]
+    return [value for value in dict.fromkeys(_PLACEHOLDER.findall(text)) if value not in symbols][:most]
 
 
 def _filled(text: str, values: list[str]) -> str:
     slots = dict(zip(values, SLOTS, strict=False))
-    return _KEPT.sub(lambda match: slots.get(match[0], match[0]), text)
+    return _PLACEHOLDER.sub(lambda match: slots.get(match[0], match[0]), text)
 
 
 def _without_slots(text: str) -> str:

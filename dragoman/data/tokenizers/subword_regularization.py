@@ -1,8 +1,9 @@
-"""Subword sampling: each epoch cuts the words of the training text into other tokens.
+"""Subword regularization: in each epoch, the words of the training text are segmented into other tokens.
 
-A model that has seen a word in several cuts knows more about its parts: BPE dropout (Provilkov et al. 2020) for `bpe`,
-sampling from the language model of pieces (Kudo 2018) for `unigram`. Words are numbered once; in each epoch every word
-is cut anew, in up to `VARIANTS` ways, of which each place where it stands draws one. All follows from (seed, epoch).
+A model that has seen several segmentations of a word knows more about its parts: BPE dropout (Provilkov et al. 2020)
+for `bpe`, sampling from the unigram language model (Kudo 2018) for `unigram`. Words are numbered once. In each epoch,
+every word is segmented anew in up to `VARIANTS` ways, and each occurrence draws one of them. All draws follow from
+(seed, epoch).
 """
 
 import json
@@ -20,22 +21,22 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.tokenizers.unigram import Lattice, blocks
 
 VARIANTS = 16
-"""Cuts of a word in one epoch, at most; a word that stands in fewer places has fewer. A power of two."""
+"""Segmentations of a word in one epoch, at most; a word that occurs less often has fewer. A power of two."""
 _CHUNK = 1 << 20
+"""Words that are looked up at a time."""
 
-
-Cutter = Callable[[list[str], np.ndarray, np.random.Generator], np.ndarray]
-"""Cuts words, spelled in byte letters, each so many times: [copy, place] is a token id, or -1 for none."""
+Segmenter = Callable[[list[str], np.ndarray, np.random.Generator], np.ndarray]
+"""Segments words, spelled in byte letters, each so many times: [copy, position] is a token id, or -1 for none."""
 
 
 class BpeDropout:
-    """Merges as BPE does, best first, but in each step passes over each possible merge with a probability."""
+    """Merges as BPE does, best first, but in each step skips each possible merge with a probability."""
 
     def __init__(self, vocab: dict[str, int], merges: Iterable[tuple[str, str]], dropout: float):
         self.vocab, self.dropout = vocab, dropout
         pairs = [(self._key(vocab[left], vocab[right]), vocab[left + right]) for left, right in merges]
         keys, merged = np.array(pairs, np.int64).reshape(-1, 2).T
-        # Sorted, so that all pairs of a batch are looked up at once; a last key that no pair has.
+        # Sorted, so that all pairs of a batch are looked up at once; no pair has the last key.
         order = np.argsort(keys)
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, len(keys))
@@ -46,20 +47,20 @@ class BpeDropout:
         letters = np.full((len(words), max(map(len, words))), -1, np.int64)
         for row, word in zip(letters, words, strict=True):
             row[: len(word)] = [self.vocab[letter] for letter in word]
-        cut = np.repeat(letters, copies, axis=0)
-        rows, tokens = np.arange(len(cut)), cut
+        segmented = np.repeat(letters, copies, axis=0)
+        rows, tokens = np.arange(len(segmented)), segmented
         while len(rows) and tokens.shape[1] > 1:
             ranks = self._rank(tokens)
             ranks[rng.random(ranks.shape) < self.dropout] = none
-            places = ranks.argmin(1)  # of equal ones the leftmost
-            best = ranks[np.arange(len(rows)), places]
-            going_on = best < none
-            rows, tokens, places, best = (each[going_on] for each in (rows, tokens, places, best))
-            tokens[np.arange(len(rows)), places] = self._merged[best]
+            positions = ranks.argmin(1)  # of equal ones the leftmost
+            best = ranks[np.arange(len(rows)), positions]
+            unfinished = best < none
+            rows, tokens, positions, best = (each[unfinished] for each in (rows, tokens, positions, best))
+            tokens[np.arange(len(rows)), positions] = self._merged[best]
             columns = np.arange(tokens.shape[1] - 1)
-            tokens = np.take_along_axis(tokens, columns + (columns > places[:, None]), axis=1)
-            cut[rows, : tokens.shape[1]], cut[rows, tokens.shape[1] :] = tokens, -1
-        return cut
+            tokens = np.take_along_axis(tokens, columns + (columns > positions[:, None]), axis=1)
+            segmented[rows, : tokens.shape[1]], segmented[rows, tokens.shape[1] :] = tokens, -1
+        return segmented
 
     def _rank(self, tokens: np.ndarray) -> np.ndarray:
         keys = self._key(tokens[:, :-1], tokens[:, 1:])
@@ -67,12 +68,15 @@ class BpeDropout:
         return np.where(self._keys[found] == keys, self._ranks[found], len(self._merged))
 
     def _key(self, left: np.ndarray | int, right: np.ndarray | int) -> np.ndarray | int:
-        # Where there is no token, -1, the key is negative or its right half all ones: no pair has it.
+        # Without a token, -1, the key is negative or its right half all ones: no pair has it.
         return (left << 32) | (right & 0xFFFFFFFF)
 
 
 class UnigramSampling:
-    """Draws in proportion to the probability of a cut to the power of `alpha`: 0 is any cut, a large one the best."""
+    """Samples in proportion to the probability of a segmentation to the power of `alpha`.
+
+    With 0 all segmentations are equally likely, with a large one the best is almost certain.
+    """
 
     def __init__(self, pieces: Iterable[tuple[str, float]], alpha: float):
         pieces = list(pieces)
@@ -81,11 +85,11 @@ class UnigramSampling:
         self.log_probs = np.append([alpha * score for _, score in pieces], -np.inf)
 
     def __call__(self, words: list[str], copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return Lattice(words, self.ids, width=self.width).draw(self.log_probs, copies, rng)
+        return Lattice(words, self.ids, width=self.width).sample(self.log_probs, copies, rng)
 
 
-def cutter(tokenizer: Tokenizer, config: TokenizerConfig) -> Cutter:
-    """What `config` asks for."""
+def segmenter(tokenizer: Tokenizer, config: TokenizerConfig) -> Segmenter:
+    """The segmenter of a tokenizer, with the dropout or alpha of the config."""
     model = json.loads(tokenizer.to_json())["model"]
     if config.kind == "bpe":
         return BpeDropout(model["vocab"], map(tuple, model["merges"]), config.dropout)
@@ -100,11 +104,11 @@ class WordNumbers:
         self._numbers: dict[tuple[int, ...], int] = {}
 
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
-        """Of each text its tokens and their words; `len` is the number of tokens."""
+        """The tokens of each text and their words; `len` is the number of tokens."""
         return self.tokenizer.encodings(texts)
 
     def numbers(self, encoding: Encoding) -> list[int]:
-        """The numbers of the words of a text; a new word is given the next one."""
+        """The numbers of the words of a text; a new word gets the next number."""
         words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
         tokens = (tuple(id_ for _, id_ in word) for _, word in words)
         return [self._numbers.setdefault(word, len(self._numbers)) for word in tokens]
@@ -117,48 +121,51 @@ class WordNumbers:
 def write_numbered(
     paths: list[Path], pairs: Iterable[tuple[Encoding, Encoding]], numberings: tuple[WordNumbers, WordNumbers]
 ) -> None:
-    """Write what two `SampledStore`s read, from a numbering for each side and what it has encoded."""
+    """Write the files of two `SampledStore`s from encoded pairs; each side has its numbering."""
     source, target = numberings
     TokenStore.write_pair(*paths, ((source.numbers(left), target.numbers(right)) for left, right in pairs))
     for path, words in zip(paths, numberings, strict=True):
-        TokenStore.write(_words_beside(path), map(list, words))
+        TokenStore.write(_words_path(path), map(list, words))
+
+
+def _words_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}-words")
 
 
 class SampledStore:
     """Sentences as numbers of words, and the words as token ids; `epoch` gives what a `TokenStore` does."""
 
-    def __init__(self, path: Path, tokenizer: Tokenizer, cut: Cutter, *, seed: tuple[int, ...], limit: int):
-        """A sentence that a draw makes as long as `limit` is cut as it is without sampling."""
-        self.sentences, self.words = TokenStore(path), TokenStore(_words_beside(path))
-        self.cut, self.seed, self.limit = cut, seed, limit
+    def __init__(self, path: Path, tokenizer: Tokenizer, segment: Segmenter, *, seed: tuple[int, ...], limit: int):
+        """Sentences that become `limit` tokens long in an epoch are not sampled in it."""
+        self.sentences, self.words = TokenStore(path), TokenStore(_words_path(path))
+        self.segment, self.seed, self.limit = segment, seed, limit
         self._spelled = [tokenizer.spelling(self.words[i].tolist()) for i in range(len(self.words))]
         lengths = np.array([len(word) for word in self._spelled])
-        # A symbol is not spelled at all, and a letter is a token.
-        cuttable = np.flatnonzero(lengths > 1)
-        self._cuttable = cuttable[np.argsort(lengths[cuttable], kind="stable")]
-        self._lengths = lengths[self._cuttable]
-        copies = 1 << np.log2(np.clip(self._occurrences()[self._cuttable], 1, VARIANTS)).astype(np.int64)
-        # Entry w is word w as it is without sampling; the cuts of an epoch come after all words.
-        self._first = np.arange(len(self.words))
-        self._first[self._cuttable] = len(self.words) + np.cumsum(copies) - copies
-        self._copies = np.ones(len(self.words), np.uint8)
-        self._copies[self._cuttable] = copies
+        # A symbol is not spelled at all, and a single letter is a token.
+        splittable = np.flatnonzero(lengths > 1)
+        self._splittable = splittable[np.argsort(lengths[splittable], kind="stable")]
+        self._lengths = lengths[self._splittable]
+        variants = 1 << np.log2(np.clip(self._occurrences()[self._splittable], 1, VARIANTS)).astype(np.int64)
+        # Entry w is word w as it is without sampling; the segmentations of an epoch come after all words.
+        self.first_entry = np.arange(len(self.words))
+        self.first_entry[self._splittable] = len(self.words) + np.cumsum(variants) - variants
+        self.num_variants = np.ones(len(self.words), np.uint8)
+        self.num_variants[self._splittable] = variants
 
     def __len__(self) -> int:
         return len(self.sentences)
 
     def epoch(self, number: int) -> "SampledEpoch":
-        """All sentences, cut for this epoch."""
+        """All sentences, segmented for this epoch."""
         rng = np.random.default_rng((*self.seed, number))
         ids, sizes = [self.words.ids], [self.words.lengths]
         for block in blocks(self._lengths, VARIANTS):
-            words = self._cuttable[block]
-            cuts = self.cut([self._spelled[word] for word in words], self._copies[words], rng)
-            ids.append(cuts[cuts >= 0].astype(np.uint32))
-            sizes.append((cuts >= 0).sum(1))
+            words = self._splittable[block]
+            tokens = self.segment([self._spelled[word] for word in words], self.num_variants[words], rng)
+            ids.append(tokens[tokens >= 0].astype(np.uint32))
+            sizes.append((tokens >= 0).sum(1))
         choices = rng.integers(0, VARIANTS, len(self.sentences.ids), np.uint8)
-        entries = Entries(np.concatenate(ids), np.concatenate(sizes))
-        return SampledEpoch(self.sentences, entries, (self._first, self._copies - 1), choices, self.limit)
+        return SampledEpoch(self, np.concatenate(ids), np.concatenate(sizes), choices)
 
     def _occurrences(self) -> np.ndarray:
         counts = np.zeros(len(self.words), np.int64)
@@ -167,65 +174,50 @@ class SampledStore:
         return counts
 
 
-class Entries:
-    """Cuts of words, end to end."""
-
-    def __init__(self, ids: np.ndarray, sizes: np.ndarray):
-        self.ids, self.sizes, self.starts = ids, sizes, np.cumsum(sizes) - sizes
-
-    def joined(self, entries: np.ndarray) -> np.ndarray:
-        """The tokens of these entries, in their order."""
-        sizes = self.sizes[entries]
-        skipped = self.starts[entries] - (np.cumsum(sizes) - sizes)
-        return self.ids[np.repeat(skipped, sizes) + np.arange(sizes.sum())]
-
-
 class SampledEpoch:
-    """Sentences as token ids, each of their words in one of its cuts."""
+    """Sentences as token ids, with each word in one of its segmentations."""
 
-    def __init__(
-        self,
-        sentences: TokenStore,
-        entries: Entries,
-        of_words: tuple[np.ndarray, np.ndarray],
-        choices: np.ndarray,
-        limit: int,
-    ):
-        """`of_words` are the first entry of each word and a mask for the choice among its entries."""
-        self._sentences, self._entries, self._choices = sentences, entries, choices
-        self._first, self._mask = of_words
-        self.lengths = np.empty(len(sentences), np.int64)
-        self._plain = np.empty(len(sentences), bool)
-        for rows in self._chunks():
-            drawn, plain = self._count(rows, self._chosen), self._count(rows, lambda places: sentences.ids[places])
-            self._plain[rows] = drawn >= limit
-            self.lengths[rows] = np.where(drawn >= limit, plain, drawn)
+    def __init__(self, store: SampledStore, ids: np.ndarray, sizes: np.ndarray, choices: np.ndarray):
+        """`ids` are the tokens of all entries end to end, `sizes` their numbers, `choices` a number for each word."""
+        self._sentences, self._first, self._mask = store.sentences, store.first_entry, store.num_variants - 1
+        self._ids, self._sizes, self._starts = ids, sizes, np.cumsum(sizes) - sizes
+        self._choices = choices
+        self.lengths = np.empty(len(store), np.int64)
+        self._unsampled = np.empty(len(store), bool)
+        for rows, words in self._chunks():
+            sampled, plain = (self._sum(rows, each) for each in (self._entries(words), self._sentences.ids[words]))
+            self._unsampled[rows] = sampled >= store.limit
+            self.lengths[rows] = np.where(sampled >= store.limit, plain, sampled)
 
     def __len__(self) -> int:
         return len(self._sentences)
 
     def __getitem__(self, index: int) -> np.ndarray:
         """The token ids of one sentence."""
-        words = self._sentences[index]
-        end = int(self._sentences.ends[index])
-        return self._entries.joined(words if self._plain[index] else self._chosen(slice(end - len(words), end)))
+        words, end = self._sentences[index], int(self._sentences.ends[index])
+        entries = words if self._unsampled[index] else self._entries(slice(end - len(words), end))
+        sizes = self._sizes[entries]
+        skipped = self._starts[entries] - (np.cumsum(sizes) - sizes)
+        return self._ids[np.repeat(skipped, sizes) + np.arange(sizes.sum())]
 
-    def _chosen(self, places: slice) -> np.ndarray:
-        words = self._sentences.ids[places]
-        return self._first[words] + (self._choices[places] & self._mask[words])
+    def _entries(self, words: slice) -> np.ndarray:
+        """The entries that these words of the corpus have drawn."""
+        numbers = self._sentences.ids[words]
+        return self._first[numbers] + (self._choices[words] & self._mask[numbers])
 
-    def _chunks(self) -> Iterator[slice]:
-        """Rows of sentences with few enough words for arrays of all of them."""
-        ends, stop = self._sentences.ends, 0
+    def _chunks(self) -> Iterator[tuple[slice, slice]]:
+        """Slices of sentences with about `_CHUNK` words, and the slices of their words."""
+        ends, stop, last = self._sentences.ends, 0, 0
         while (start := stop) < len(ends):
-            stop = max(start + 1, int(np.searchsorted(ends, (ends[start - 1] if start else 0) + _CHUNK)))
-            yield slice(start, stop)
+            stop = max(start + 1, int(np.searchsorted(ends, last + _CHUNK)))
+            first, last = last, int(ends[stop - 1])
+            yield slice(start, stop), slice(first, last)
 
-    def _count(self, rows: slice, entries: Callable[[slice], np.ndarray]) -> np.ndarray:
-        begin = int(self._sentences.ends[rows.start - 1]) if rows.start else 0
+    def _sum(self, rows: slice, entries: np.ndarray) -> np.ndarray:
+        """Number of tokens of each sentence."""
         ends = self._sentences.ends[rows]
-        tokens = np.concatenate([[0], np.cumsum(self._entries.sizes[entries(slice(begin, int(ends[-1])))])])
-        return np.diff(tokens[ends - begin], prepend=0)
+        tokens = np.concatenate([[0], np.cumsum(self._sizes[entries])])
+        return np.diff(tokens[ends - (ends[-1] - len(entries))], prepend=0)
 
 
 def training_stores(
@@ -235,17 +227,8 @@ def training_stores(
     paths = folder / "train-source", folder / "train-target"
     if not config.tokenizer.samples:
         return tuple(map(TokenStore, paths))
+    limit = config.data.max_length
     return tuple(
-        SampledStore(
-            path,
-            tokenizer,
-            cutter(tokenizer, config.tokenizer),
-            seed=(config.seed, side),
-            limit=config.data.max_length,
-        )
+        SampledStore(path, tokenizer, segmenter(tokenizer, config.tokenizer), seed=(config.seed, side), limit=limit)
         for side, (path, tokenizer) in enumerate(zip(paths, tokenizers, strict=True))
     )
-
-
-def _words_beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}-words")

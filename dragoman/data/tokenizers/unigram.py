@@ -1,8 +1,8 @@
-"""The unigram model of pieces (Kudo 2018): every way to cut a word, summed up and drawn from, many words at once.
+"""The unigram language model (Kudo 2018): all segmentations of many words at once, summed up and sampled from.
 
-A word is a sequence of pieces, each drawn alone; its probability is the sum over all ways to cut it. Training starts
-from many pieces and alternates between expectation maximisation and throwing out those that are missed least. NumPy
-alone, one order of summation: the same words give the same pieces, whatever the number of threads.
+A word is a sequence of pieces, each drawn independently; its probability is the sum over all its segmentations.
+Training starts from many pieces and alternates between expectation maximisation and dropping the pieces that matter
+least. NumPy alone, one order of summation: the same words give the same pieces, whatever the number of threads.
 """
 
 from collections import Counter
@@ -14,44 +14,44 @@ from dragoman.data.tokenizers.byte_level import CONTINUATIONS
 
 MAX_CHARACTERS = 16
 """Of a piece, as in SentencePiece."""
-MOST_WORDS = 100_000
+MAX_WORDS = 100_000
 """Different words to learn from, the most frequent ones: more would take memory and change little."""
-LONGEST_WORD = 96
-"""Bytes; longer ones, in scripts without spaces, are cut to learn from."""
+MAX_WORD_LENGTH = 96
+"""Bytes; longer words, in scripts without spaces, are split up to learn from."""
 SEEDS_PER_PIECE = 10
 KEPT = 0.75
-"""Share of the pieces that stays in each round."""
+"""Share of the pieces that is kept in each round."""
 _MAX_CELLS = 1 << 21
 
 
 class Lattice:
-    """All ways to cut some words into pieces."""
+    """All segmentations of some words into pieces."""
 
-    def __init__(self, words: Sequence[str], ids: Mapping[str, int], *, width: int, whole: bool = True):
-        """`width` is the length of the longest piece; without `whole` no word is a piece by itself."""
+    def __init__(self, words: Sequence[str], ids: Mapping[str, int], *, width: int, unsplit: bool = True):
+        """`width` is the length of the longest piece; without `unsplit`, every word has at least two pieces."""
         self.lengths = np.array([len(word) for word in words])
         self.pieces = np.full((len(words), max(self.lengths), width), -1, np.int32)
-        """[word, end - 1, size - 1] is the piece that ends there and is that long, or -1."""
+        """[word, end - 1, size - 1] is the piece of this size that ends there, or -1."""
         longest = self.pieces.shape[1]
-        cells, found = [], []
+        cells, pieces = [], []
         for row, word in enumerate(words):
             for end in range(1, len(word) + 1):
                 first = (row * longest + end - 1) * width - 1
                 for size in range(1, min(end, width) + 1):
                     piece = ids.get(word[end - size : end])
-                    if piece is not None and (whole or size < len(word)):
+                    if piece is not None and (unsplit or size < len(word)):
                         cells.append(first + size)
-                        found.append(piece)
-        self.pieces.reshape(-1)[cells] = found
+                        pieces.append(piece)
+        self.pieces.reshape(-1)[cells] = pieces
 
     def sum(self, log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log-probability of each word, and [word, end - 1, size - 1]: how likely a piece is, if one ends there.
+        """Log-probability of each word, and [word, end - 1, size - 1]: the probability of a piece, if one ends there.
 
-        `log_probs` has one entry a piece, and -inf as the last one.
+        `log_probs` has an entry for each piece, and -inf as the last one.
         """
         edges = log_probs[self.pieces]
         words, longest, width = edges.shape
-        # Column `width + end` holds the log-probability of the word up to `end`; what is before 0 is impossible.
+        # Column `width + end` holds the log-probability of the word up to `end`; negative ends are impossible.
         prefixes = np.full((words, width + 1 + longest), -np.inf)
         prefixes[:, width] = 0
         for end in range(1, longest + 1):
@@ -62,7 +62,7 @@ class Lattice:
         return prefixes[np.arange(words), width + self.lengths], edges
 
     def expected_counts(self, log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """How often each piece is used, over all ways to cut the words, each of which occurs `weights` times."""
+        """How often each piece is used, over all segmentations of the words, each of which occurs `weights` times."""
         _, last = self.sum(log_probs)
         words, longest, width = last.shape
         borders = np.zeros((words, width + 1 + longest))
@@ -72,28 +72,28 @@ class Lattice:
             borders[:, end : width + end] += last[:, end - 1, ::-1]
         return np.bincount(self.pieces.reshape(-1) + 1, last.reshape(-1), len(log_probs))[1:]
 
-    def draw(self, log_probs: np.ndarray, copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Each word `copies` times, cut in proportion to the probabilities: [copy, start] is a piece or -1."""
+    def sample(self, log_probs: np.ndarray, copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Segments each word `copies` times, in proportion to the probabilities: [copy, start] is a piece or -1."""
         _, last = self.sum(log_probs)
         words = np.repeat(np.arange(len(self.lengths)), copies)
-        drawn = np.full((len(words), self.pieces.shape[1]), -1, np.int32)
+        sampled = np.full((len(words), self.pieces.shape[1]), -1, np.int32)
         # From the last piece to the first.
         rows, ends = np.arange(len(words)), self.lengths[words]
         while len(rows):
             chances = last[words[rows], ends - 1].cumsum(1)
             sizes = (chances <= rng.random((len(rows), 1)) * chances[:, -1:]).sum(1)
             starts = ends - sizes - 1
-            drawn[rows, starts] = self.pieces[words[rows], ends - 1, sizes]
+            sampled[rows, starts] = self.pieces[words[rows], ends - 1, sizes]
             rows, ends = rows[starts > 0], starts[starts > 0]
-        return drawn
+        return sampled
 
 
 def blocks(lengths: np.ndarray, width: int) -> Iterator[slice]:
-    """Cuts words, sorted by length, into blocks whose arrays of `width` columns a letter are not too large."""
+    """Slices of words, sorted by length, whose arrays of `width` columns a letter are not too large."""
     start = 0
     while start < len(lengths):
         stop = start + max(1, _MAX_CELLS // (int(lengths[start]) * width))
-        # Lengths rise: what is taken must be counted at its own greatest length.
+        # Lengths rise: all words of a block count with its greatest length.
         stop = start + max(1, _MAX_CELLS // (int(lengths[min(stop, len(lengths)) - 1]) * width))
         yield slice(start, stop)
         start = stop
@@ -102,7 +102,7 @@ def blocks(lengths: np.ndarray, width: int) -> Iterator[slice]:
 def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) -> list[tuple[str, float]]:
     """At most `size` pieces with their log-probabilities, likeliest first; the letters of `alphabet` are among them.
 
-    `words` are spelled in byte characters, as `dragoman.data.tokenizers.algorithms` has them.
+    `words` are spelled in byte characters, as `dragoman.data.tokenizers.algorithms` spells them.
     """
     counts = _shortened(words)
     seeds = _seeds(counts, SEEDS_PER_PIECE * size)
@@ -113,7 +113,7 @@ def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) ->
         (Lattice(block, ids, width=width), np.array([counts[word] for word in block], float))
         for block in _blocks(sorted(counts, key=_by_length), width)
     ]
-    others = [Lattice(block, ids, width=width, whole=False) for block in _blocks(list(seeds), width)]
+    split = [Lattice(block, ids, width=width, unsplit=False) for block in _blocks(list(seeds), width)]
     log_probs = _log_probs(np.array([1.0] * letters + list(seeds.values())), letters)
     while True:
         for _ in range(2):
@@ -123,13 +123,13 @@ def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) ->
         if alive.sum() <= size:
             break
         # What the log-probability of the corpus would lose with each piece, if other pieces spelled it.
-        otherwise = np.concatenate([lattice.sum(log_probs)[0] for lattice in others])
-        missed = used[letters:] * (np.where(alive, log_probs[:-1], 0)[letters:] - otherwise)
-        missed[~alive[letters:]] = -np.inf
+        without = np.concatenate([lattice.sum(log_probs)[0] for lattice in split])
+        loss = used[letters:] * (np.where(alive, log_probs[:-1], 0)[letters:] - without)
+        loss[~alive[letters:]] = -np.inf
         # A stable sort, so that equal ones stay in the order of the pieces.
-        order = letters + np.argsort(-missed, kind="stable")
+        order = letters + np.argsort(-loss, kind="stable")
         log_probs[order[max(size, int(KEPT * alive.sum())) - letters :]] = -np.inf
-    # Six places, which JSON readers give back as they were.
+    # Six decimals, which JSON readers give back as they were.
     learned = [(pieces[id_], round(float(log_probs[id_]), 6)) for id_ in np.flatnonzero(alive)]
     return sorted(learned, key=lambda each: (-each[1], each[0]))
 
@@ -139,19 +139,19 @@ def _by_length(word: str) -> tuple[int, str]:
 
 
 def _shortened(words: Counter[str]) -> Counter[str]:
-    """The most frequent words, none too long; ties by spelling, since the order of the texts shall not matter."""
+    """The most frequent words, none too long; ties by spelling, so that the order of the texts does not matter."""
     counts: Counter[str] = Counter()
-    for word, count in sorted(words.items(), key=lambda each: (-each[1], each[0]))[:MOST_WORDS]:
-        for start in range(0, len(word), LONGEST_WORD):
-            counts[word[start : start + LONGEST_WORD]] += count
+    for word, count in sorted(words.items(), key=lambda each: (-each[1], each[0]))[:MAX_WORDS]:
+        for start in range(0, len(word), MAX_WORD_LENGTH):
+            counts[word[start : start + MAX_WORD_LENGTH]] += count
     return counts
 
 
 def _seeds(words: Counter[str], most: int) -> dict[str, float]:
-    """The runs of whole characters that cover most text, with how often they occur; by length."""
+    """The substrings of whole characters that cover most text, with their counts, shortest first."""
     parts: Counter[str] = Counter()
     for word, count in words.items():
-        borders = [place for place, letter in enumerate(word) if letter not in CONTINUATIONS] + [len(word)]
+        borders = [index for index, letter in enumerate(word) if letter not in CONTINUATIONS] + [len(word)]
         for first, start in enumerate(borders):
             for end in borders[first + 1 : first + 1 + MAX_CHARACTERS]:
                 parts[word[start:end]] += count
@@ -164,9 +164,9 @@ def _blocks(words: list[str], width: int) -> list[list[str]]:
 
 
 def _log_probs(used: np.ndarray, num_letters: int) -> np.ndarray:
-    """From counts to log-probabilities, with -inf for what hardly occurs and as the last one."""
+    """Log-probabilities from counts, with -inf for pieces that hardly occur, and as the last entry."""
     counts = np.where(used < 0.5, 0, used)
-    # Letters that were never seen must be spelled all the same, if they come.
+    # Letters that were never seen must be spelled nevertheless, if they come.
     counts[:num_letters] = np.maximum(counts[:num_letters], 0.1)
     with np.errstate(divide="ignore"):
         return np.append(np.log(counts) - np.log(counts.sum()), -np.inf)

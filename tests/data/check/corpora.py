@@ -3,16 +3,16 @@
 import random
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.check import Finding, Report, check
+from dragoman.data.check import CheckResult, Finding, check
+from dragoman.data.check.result import Check, PartResult, Side
 from dragoman.data.synthetic.grammar import generate
 
 Pairs = list[tuple[str, str]]
 ENGLISH_FRENCH = ("en", "fr")
-
-
 MOST = 2_003
 
 
@@ -41,7 +41,19 @@ def bitext(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_F
     return Bitext(lambda: pairs, name="planted", languages=languages)
 
 
-def report(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_FRENCH, **held_out: Pairs) -> Report:
+def examined(check: type[Check], pairs: Pairs, *codes: str | None, part: str = "train") -> Any:
+    """One check, after it has looked at all pairs."""
+    result = PartResult(part, "list", *map(Side, codes or (None, None)))
+    examining = check(result)
+    for block in result.locations.blocks([bitext(pairs)]):
+        examining.add(block)
+    result.pairs = result.pairs or len(pairs)  # which sizes alone count
+    return examining
+
+
+def checked(
+    pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_FRENCH, **held_out: Pairs
+) -> CheckResult:
     """All checks on pairs to train on, and on parts held out."""
     train = bitext(pairs, languages=languages).cleaned(CleaningConfig())
     return check(train, held_out={part: bitext(given) for part, given in held_out.items()})
@@ -49,10 +61,10 @@ def report(pairs: Pairs, *, languages: tuple[str | None, str | None] = ENGLISH_F
 
 def lines(finding: Finding) -> list[int]:
     """The numbers of its examples."""
-    return [place.number for place in finding.examples]
+    return [location.number for location in finding.examples]
 
 
-def problems(found: Report) -> list[Finding]:
+def problems(found: CheckResult) -> list[Finding]:
     """The findings that a user must not overlook."""
     return [finding for finding in found.findings if finding.severity == "problem"]
 

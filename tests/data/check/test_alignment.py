@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from dragoman.data.check import places
-from dragoman.data.check.alignment import CERTAIN, FARTHEST, Alignment, Stretch, signature
-from dragoman.data.check.report import PartReport, Side
-from tests.data.check.corpora import Pairs, bitext, clean, lines
+from dragoman.data.check import locations
+from dragoman.data.check.alignment import CERTAIN, MAX_DISTANCE, AlignmentCheck, Stretch, signature
+from tests.data.check.corpora import Pairs, clean, lines
+from tests.data.check.corpora import examined as examined_by
 
 COUNT = 2_003
 
@@ -18,12 +18,8 @@ def corpus() -> Pairs:
     return clean(COUNT)
 
 
-def examined(pairs: Pairs) -> Alignment:
-    part = PartReport("train", "list", Side("en"), Side("fr"), pairs=len(pairs))
-    alignment = Alignment(part)
-    for block in part.places.blocks([bitext(pairs)]):
-        alignment.add(block)
-    return alignment
+def examined(pairs: Pairs) -> AlignmentCheck:
+    return examined_by(AlignmentCheck, pairs)
 
 
 def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
@@ -37,7 +33,7 @@ def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
 
 @pytest.mark.parametrize("distance", [-5, -2, -1, 1, 3])
 @pytest.mark.parametrize(("first", "last"), [(1, COUNT), (1_001, COUNT), (701, 1_301)])
-def test_a_stretch_out_of_step_is_found_with_distance_and_place(corpus, distance, first, last):
+def test_a_stretch_out_of_step_is_found_with_its_distance_and_its_line(corpus, distance, first, last):
     (finding,) = examined(shifted(corpus, distance, first, last)).findings()
     assert (finding.kind, finding.severity) == ("misaligned", "problem")
     pairs = "1 pair " if abs(distance) == 1 else f"{abs(distance)} pairs "
@@ -84,10 +80,10 @@ def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
     pairs = shifted(corpus[:1_009], -1, 501, 1_009)
     (whole,) = examined(pairs).findings()
     for size in (13, 97):
-        monkeypatch.setattr(places, "PAIRS_PER_BLOCK", size)
+        monkeypatch.setattr(locations, "PAIRS_PER_BLOCK", size)
         alignment = examined(pairs)
         (finding,) = alignment.findings()
-        assert all(stretch.steps == len(pairs) - 2 * FARTHEST for stretch in alignment.stretches)
+        assert all(stretch.steps == len(pairs) - 2 * MAX_DISTANCE for stretch in alignment.stretches)
         assert finding.what.endswith("to the end, their targets 1 pair earlier")
         assert abs(lines(finding)[0] - lines(whole)[0]) <= 5
 
@@ -96,17 +92,17 @@ def test_the_cumulative_sum_is_that_of_the_definition():
     draw = np.random.default_rng(2)
     gains = draw.normal(-0.1, 1.0, 997)
     height, start, best = 0.0, 0, (0.0, 0, 0)
-    for place, gain in enumerate(gains):
+    for index, gain in enumerate(gains):
         if height + gain <= 0:
-            height, start = 0.0, place + 1
+            height, start = 0.0, index + 1
         else:
             height += gain
         if height > best[0]:
-            best = (height, start, place)
+            best = (height, start, index)
     for size in (7, 13, 997):
         stretch = Stretch(1, start=0)
-        for place in range(0, len(gains), size):
-            stretch.add(gains[place : place + size], place)
+        for begin in range(0, len(gains), size):
+            stretch.add(gains[begin : begin + size], begin)
         assert (stretch.best_gain, stretch.first, stretch.last) == (pytest.approx(best[0]), *best[1:])
 
 

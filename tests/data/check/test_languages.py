@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.data.check import languages
 from dragoman.data.check.languages import (
-    Languages,
+    LanguageCheck,
     Sampled,
     exchanged_pairs,
     known_languages,
@@ -15,10 +15,10 @@ from dragoman.data.check.languages import (
     script,
     sure_language,
 )
-from dragoman.data.check.places import Block
-from dragoman.data.check.report import Finding, PartReport, Side
+from dragoman.data.check.locations import Block
+from dragoman.data.check.result import Finding, PartResult, Side
 from dragoman.data.readers.language_codes import close, known_code
-from tests.data.check.corpora import Pairs, bitext, clean, german, lines, only
+from tests.data.check.corpora import Pairs, clean, examined, german, lines, only
 
 RUSSIAN = "Старая женщина со вчерашнего дня сидит перед вокзалом и ждёт поезда."
 
@@ -29,11 +29,7 @@ def corpus() -> Pairs:
 
 
 def findings(pairs: Pairs, *codes: str | None) -> list[Finding]:
-    report = PartReport("train", "list", *(Side(code) for code in codes), pairs=len(pairs))
-    looking = Languages(report)
-    for block in report.places.blocks([bitext(pairs)]):
-        looking.add(block)
-    return list(looking.findings())
+    return list(examined(LanguageCheck, pairs, *codes).findings())
 
 
 @pytest.mark.parametrize(
@@ -66,8 +62,8 @@ def test_one_language_on_both_sides_is_told(corpus):
 
 def test_lines_in_another_language_are_told_with_their_numbers(corpus):
     pairs = list(corpus)
-    for place, text in zip(range(0, 600, 20), german(30), strict=True):
-        pairs[place] = (pairs[place][0], text)
+    for index, text in zip(range(0, 600, 20), german(30), strict=True):
+        pairs[index] = (pairs[index][0], text)
     finding = only(findings(pairs, "en", "fr"), "foreign")
     assert "target lines in de, not fr" in finding.what
     assert lines(finding) == [1, 21, 41]
@@ -90,7 +86,7 @@ def test_two_languages_in_equal_parts_are_told(corpus, codes):
 
 def test_another_script_is_told_in_a_language_that_is_not_known(corpus):
     pairs = [
-        (source, RUSSIAN) if place % 10 == 3 else (source, target) for place, (source, target) in enumerate(corpus)
+        (source, RUSSIAN) if index % 10 == 3 else (source, target) for index, (source, target) in enumerate(corpus)
     ]
     finding = only(findings(pairs, "en", "xx"), "foreign")
     assert "target lines in CYRILLIC, not LATIN" in finding.what
@@ -126,15 +122,15 @@ def test_words_do_not_tell_sides_of_one_language_apart():
     assert [finding.kind for finding in findings(pairs, None, None)] == ["language"]
 
 
-def test_every_pair_is_equally_likely_to_be_looked_at(monkeypatch):
+def test_every_pair_is_equally_likely_to_be_sampled(monkeypatch):
     monkeypatch.setattr(languages, "SAMPLE", 13)
     drawn = Counter()
     for seed in range(503):
-        looking = Languages(PartReport("train", "list", Side(None), Side(None)))
-        looking._random.seed(seed)
-        looking.add(Block(1, ["x"] * 40, ["y"] * 40))
-        looking.add(Block(41, ["x"] * 57, ["y"] * 57))
-        numbers = [pair.number for pair in looking.sample]
+        check = LanguageCheck(PartResult("train", "list", Side(None), Side(None)))
+        check._random.seed(seed)
+        check.add(Block(1, ["x"] * 40, ["y"] * 40))
+        check.add(Block(41, ["x"] * 57, ["y"] * 57))
+        numbers = [pair.number for pair in check.sample]
         assert len(set(numbers)) == 13
         drawn.update(numbers)
     # 503 times 13 of 97: 67.4 each, standard deviation 7.6.

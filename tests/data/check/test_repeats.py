@@ -6,19 +6,14 @@ import pytest
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import CleanedBitext, Corpus
-from dragoman.data.check import check, places
-from dragoman.data.check.repeats import Repeats, overlaps, remaining
-from dragoman.data.check.report import PartReport, Side
+from dragoman.data.check import check, locations
+from dragoman.data.check.repeats import RepeatCheck, overlaps, remaining
 from dragoman.data.text import folded
-from tests.data.check.corpora import Pairs, bitext, lines, only
+from tests.data.check.corpora import Pairs, bitext, examined, lines, only
 
 
-def repeats(pairs: Pairs, part: str = "train") -> Repeats:
-    report = PartReport(part, part, Side(None), Side(None))
-    found = Repeats(report)
-    for block in report.places.blocks([bitext(pairs)]):
-        found.add(block)
-    return found
+def repeats(pairs: Pairs, part: str = "train") -> RepeatCheck:
+    return examined(RepeatCheck, pairs, part=part)
 
 
 def draw(count: int, seed: int) -> Pairs:
@@ -28,7 +23,7 @@ def draw(count: int, seed: int) -> Pairs:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_repeated_pairs_and_further_translations(seed, monkeypatch):
-    monkeypatch.setattr(places, "PAIRS_PER_BLOCK", 13)
+    monkeypatch.setattr(locations, "PAIRS_PER_BLOCK", 13)
     pairs = draw(211, seed)
     seen: set[tuple[str, str]] = set()
     sources: set[str] = set()
@@ -47,7 +42,7 @@ def test_repeated_pairs_and_further_translations(seed, monkeypatch):
     duplicates, translations = (only(findings, kind) for kind in ("duplicates", "translations"))
     assert (duplicates.count, lines(duplicates)) == (len(again), again[:3])
     assert (translations.count, lines(translations)) == (len(further), further[:3])
-    assert (found.report.different, found.report.different_sources) == (len(seen), len(sources))
+    assert (found.result.different, found.result.different_sources) == (len(seen), len(sources))
 
 
 def test_several_translations_matter_in_training_alone():
@@ -59,7 +54,7 @@ def test_several_translations_matter_in_training_alone():
 def test_no_pairs_at_all_are_no_repeats():
     found = repeats([("", "")])
     assert list(found.findings()) == []
-    assert found.report.different == 0
+    assert found.result.different == 0
 
 
 @pytest.mark.parametrize("rules", [{}, {"drop_repeated": False, "max_characters": 3, "max_copied": 0}])

@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 
-from dragoman.data.check.report import Distribution, PartReport, Side
-from dragoman.data.check.sizes import Sizes
-from tests.data.check.corpora import Pairs, bitext, lines, only
+from dragoman.data.check.result import Distribution
+from dragoman.data.check.sizes import SizeCheck
+from tests.data.check.corpora import Pairs, examined, lines, only
 
 
-def sizes(pairs: Pairs) -> Sizes:
-    report = PartReport("train", "list", Side(None), Side(None))
-    found = Sizes(report)
-    for block in report.places.blocks([bitext(pairs)]):
-        found.add(block)
-    return found
+def sizes(pairs: Pairs) -> SizeCheck:
+    return examined(SizeCheck, pairs)
 
 
 def test_a_distribution_has_the_percentiles_of_numpy():
@@ -67,8 +63,8 @@ def test_usual_pairs_are_none_of_these():
 
 
 def test_the_ratio_is_that_of_the_lengths():
-    report = sizes([("a" * 7, "b" * 14)] * 3 + [("a" * 10, "b" * 5)]).report
-    assert [report.ratio(percent) for percent in (5, 50, 95)] == [
+    result = sizes([("a" * 7, "b" * 14)] * 3 + [("a" * 10, "b" * 5)]).result
+    assert [result.ratio(percent) for percent in (5, 50, 95)] == [
         pytest.approx(value, rel=0.02) for value in (0.5, 2.0, 2.0)
     ]
-    assert report.pairs == 4
+    assert result.pairs == 4

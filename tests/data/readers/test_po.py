@@ -59,7 +59,7 @@ def test_translated_messages_are_pairs(tmp_path: Path, suffix: str):
     assert languages(cleaned) == (None, "fr")
 
 
-def test_wanted_languages_that_begin_with_that_of_the_translations_turn_the_sides(tmp_path: Path):
+def test_asking_for_the_language_of_the_translations_first_swaps_the_sides(tmp_path: Path):
     file = write(tmp_path / "a.po", CATALOGUE)
     assert list(Bitext.open(file, languages=("fr", "en")).cleaned()) == [pair[::-1] for pair in PAIRS]
     assert list(Bitext.open(file, languages=("en", "fr")).cleaned()) == PAIRS
@@ -85,7 +85,7 @@ text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r
 @same_folder
 def test_what_is_written_as_a_catalogue_is_read_again(tmp_path: Path, pairs: list[tuple[str, str]], width: int):
     def quoted(side: str) -> str:
-        parts = (side[place : place + width] for place in range(0, len(side), width))
+        parts = (side[start : start + width] for start in range(0, len(side), width))
         return "\n".join(
             '"' + part.replace("\\", r"\\").replace('"', r"\"").replace("\t", r"\t") + '"' for part in parts
         )

@@ -8,6 +8,7 @@ import pytest
 from dragoman.config import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.synthetic import builtin
 from dragoman.data.synthetic.builtin import RANDOM_LENGTH, WORDS, random_pairs, settings_for
 from dragoman.data.tokenizers.tokenizer import UNK_ID
 from dragoman.runs.plan import plan_run
@@ -22,6 +23,13 @@ def test_64_pairs_of_100_words_each():
     assert {word for pair in pairs for side in pair for word in side.split()} <= set(WORDS)
 
 
+def test_the_grammar_has_20000_pairs_unless_another_number_is_given(monkeypatch):
+    assert builtin.DEFAULT_PAIRS["grammar"] == 20_000
+    monkeypatch.setitem(builtin.DEFAULT_PAIRS, "grammar", 31)
+    assert len(list(Bitext.open("builtin:grammar"))) == 31
+    assert len(list(Bitext.open("builtin:grammar:7"))) == 7
+
+
 def test_words_are_drawn_as_often_as_chance_has_it():
     drawn = {word for pair in random_pairs(64) for word in pair[1].split()}
     # A word is missing from 6,400 draws of 4,996 with probability e^-1.281: 3,608 are not, standard deviation 30.
@@ -30,11 +38,11 @@ def test_words_are_drawn_as_often_as_chance_has_it():
 
 
 def test_the_pairs_are_always_the_same_and_parts_share_none():
-    whole = list(random_pairs(13))
-    assert list(Bitext.open("builtin:random:5")) == whole[:5]
-    assert list(islice(Bitext.open("builtin:random"), 13)) == whole
+    pairs = list(random_pairs(13))
+    assert list(Bitext.open("builtin:random:5")) == pairs[:5]
+    assert list(islice(Bitext.open("builtin:random"), 13)) == pairs
     parts = [set(Bitext.open(f"builtin:random:13:{part}")) for part in ("train", "valid", "test")]
-    assert parts[0] == set(whole)
+    assert parts[0] == set(pairs)
     assert len(set.union(*parts)) == 3 * 13
 
 

@@ -13,12 +13,13 @@ from dragoman.config import RunConfig, TokenizerConfig, load_config
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.synthetic.grammar import generate
 from dragoman.data.tokenizers.subword_regularization import (
     VARIANTS,
     BpeDropout,
     SampledStore,
     WordNumbers,
-    cutter,
+    segmenter,
     training_stores,
     write_numbered,
 )
@@ -30,6 +31,7 @@ TEXTS = [
     "été हिन्दी हिन्दी  two  spaces\tand 12345 <2de>",
     "",
 ] * 5
+PAIRS = list(generate(601))
 VOCAB = {"a": 5, "b": 7, "c": 11, "ab": 13, "bc": 17, "abc": 19, "bcb": 23, "ca": 29}
 MERGES = [("a", "b"), ("b", "c"), ("ab", "c"), ("bc", "b"), ("c", "a")]
 KINDS = {"bpe": {"dropout": 0.3}, "unigram": {"sampling_alpha": 0.3}}
@@ -37,10 +39,10 @@ KINDS = {"bpe": {"dropout": 0.3}, "unigram": {"sampling_alpha": 0.3}}
 
 def merged_with_dropout(tokens: tuple[str, ...], dropout: float) -> dict[tuple[str, ...], float]:
     """The distribution of algorithm 1 of Provilkov et al. 2020: a step drops each merge with a chance, then merges."""
-    places = [(MERGES.index(pair), place) for place, pair in enumerate(pairwise(tokens)) if pair in MERGES]
-    results: Counter[tuple[str, ...]] = Counter({tokens: dropout ** len(places)})
-    for dropped, (_, place) in enumerate(sorted(places)):
-        after = (*tokens[:place], tokens[place] + tokens[place + 1], *tokens[place + 2 :])
+    merges = [(MERGES.index(pair), i) for i, pair in enumerate(pairwise(tokens)) if pair in MERGES]
+    results: Counter[tuple[str, ...]] = Counter({tokens: dropout ** len(merges)})
+    for dropped, (_, i) in enumerate(sorted(merges)):
+        after = (*tokens[:i], tokens[i] + tokens[i + 1], *tokens[i + 2 :])
         for result, chance in merged_with_dropout(after, dropout).items():
             results[result] += dropout**dropped * (1 - dropout) * chance
     return results
@@ -49,15 +51,15 @@ def merged_with_dropout(tokens: tuple[str, ...], dropout: float) -> dict[tuple[s
 @pytest.mark.parametrize("dropout", [0.1, 0.6])
 def test_bpe_dropout_has_the_distribution_of_the_paper(dropout: float) -> None:
     copies = 20_011
-    cuts = BpeDropout(VOCAB, MERGES, dropout)(["ab", "abcabcb"], np.array([1, copies]), np.random.default_rng(3))
+    segmented = BpeDropout(VOCAB, MERGES, dropout)(["ab", "abcabcb"], np.array([1, copies]), np.random.default_rng(3))
     names = {id_: token for token, id_ in VOCAB.items()}
-    drawn = Counter(tuple(names[id_] for id_ in row if id_ >= 0) for row in cuts[1:].tolist())
+    drawn = Counter(tuple(names[id_] for id_ in row if id_ >= 0) for row in segmented[1:].tolist())
     expected = merged_with_dropout(tuple("abcabcb"), dropout)
     assert sum(expected.values()) == pytest.approx(1)
     assert drawn.keys() <= expected.keys()
-    for cut, share in expected.items():
+    for tokens, share in expected.items():
         # Five standard deviations, and one more for what is expected less than once.
-        assert abs(drawn[cut] - copies * share) < 5 * math.sqrt(copies * share * (1 - share)) + 1
+        assert abs(drawn[tokens] - copies * share) < 5 * math.sqrt(copies * share * (1 - share)) + 1
 
 
 def trained(kind: str) -> Tokenizer:
@@ -72,24 +74,24 @@ def words_of(tokenizer: Tokenizer) -> dict[str, tuple[int, ...]]:
     return {tokenizer.spelling(word): word for word in numbers if tokenizer.spelling(word)}
 
 
-def test_bpe_without_dropout_cuts_as_the_tokenizer_does() -> None:
+def test_bpe_without_dropout_segments_as_the_tokenizer_does() -> None:
     tokenizer = trained("bpe")
     words = words_of(tokenizer)
     assert "Ġsmallest" in words
-    cuts = cutter(tokenizer, TokenizerConfig())(list(words), np.ones(len(words), int), np.random.default_rng(1))
-    assert [tuple(id_ for id_ in row if id_ >= 0) for row in cuts.tolist()] == list(words.values())
+    segmented = segmenter(tokenizer, TokenizerConfig())(list(words), np.ones(len(words), int), np.random.default_rng(1))
+    assert [tuple(id_ for id_ in row if id_ >= 0) for row in segmented.tolist()] == list(words.values())
 
 
-def test_unigram_with_a_large_alpha_cuts_as_the_tokenizer_does() -> None:
+def test_unigram_with_a_large_alpha_segments_as_the_tokenizer_does() -> None:
     tokenizer = trained("unigram")
     words = words_of(tokenizer)
     config = TokenizerConfig(kind="unigram", sampling_alpha=300)
-    cuts = cutter(tokenizer, config)(list(words), np.ones(len(words), int), np.random.default_rng(1))
-    found = [tuple(id_ for id_ in row if id_ >= 0) for row in cuts.tolist()]
-    # All but ties: other cuts are no likelier.
-    model = cutter(tokenizer, TokenizerConfig(kind="unigram", sampling_alpha=1)).log_probs
-    assert [model[list(cut)].sum() for cut in found] == pytest.approx(
-        [model[list(cut)].sum() for cut in words.values()]
+    segmented = segmenter(tokenizer, config)(list(words), np.ones(len(words), int), np.random.default_rng(1))
+    found = [tuple(id_ for id_ in row if id_ >= 0) for row in segmented.tolist()]
+    # All but ties: other segmentations are no likelier.
+    model = segmenter(tokenizer, TokenizerConfig(kind="unigram", sampling_alpha=1)).log_probs
+    assert [model[list(tokens)].sum() for tokens in found] == pytest.approx(
+        [model[list(tokens)].sum() for tokens in words.values()]
     )
 
 
@@ -98,7 +100,7 @@ def stores(folder: Path, tokenizer: Tokenizer, *, limit: int = 256, seed: int = 
     paths = [folder / "source", folder / "target"]
     write_numbered(paths, zip(*(each.encode_batch(TEXTS) for each in numbers), strict=True), numbers)
     config = TokenizerConfig(kind=tokenizer.kind, **(sampling or KINDS[tokenizer.kind]))
-    return SampledStore(paths[1], tokenizer, cutter(tokenizer, config), seed=(seed, 1), limit=limit)
+    return SampledStore(paths[1], tokenizer, segmenter(tokenizer, config), seed=(seed, 1), limit=limit)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,7 +111,7 @@ def test_whatever_is_drawn_decodes_to_the_text(tmp_path: Path, kind: str) -> Non
     for sentences in epochs:
         assert tokenizer.decode_batch(sentences) == TEXTS
     assert epochs[0] != epochs[1]
-    # Symbols are never cut, empty texts stay empty, and equal texts are cut differently in one epoch.
+    # Symbols are never split, empty texts stay empty, and equal texts are segmented differently in one epoch.
     (symbol,) = tokenizer.encode("<2de>")
     assert all(sentences[0].count(symbol) == 1 for sentences in epochs)
     assert epochs[0][3] == []
@@ -153,8 +155,8 @@ def test_long_corpora_are_measured_in_parts(tmp_path: Path, monkeypatch: pytest.
     assert [parts[i].tolist() for i in range(len(parts))] == [whole[i].tolist() for i in range(len(whole))]
 
 
-def test_places_draw_their_cut_evenly(tmp_path: Path) -> None:
-    """Of a word that stands in 4,001 places, each of its cuts of an epoch is in a sixteenth of them."""
+def test_occurrences_of_a_word_draw_its_segmentations_evenly(tmp_path: Path) -> None:
+    """Each segmentation of a word that occurs 4,001 times is drawn by about a sixteenth of its occurrences."""
     tokenizer = trained("bpe")
     numbers = WordNumbers(tokenizer), WordNumbers(tokenizer)
     texts = ["smallest"] * 4001
@@ -204,7 +206,7 @@ def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
 def prepared(folder: Path, *settings: str) -> tuple[PreparedData, RunConfig]:
     config = load_config({}, ["tokenizer.vocab_size=401", "data.held_out=23", "training.max_tokens=512", *settings])
     folder.mkdir()
-    prepare(Bitext.open("builtin:grammar:601").cleaned(), config, folder)
+    prepare(Bitext(lambda: PAIRS, name="grammar").cleaned(), config, folder)
     return PreparedData.open(folder, config), config
 
 

@@ -1,4 +1,4 @@
-"""The unigram model: sums, expectations and draws agree with listing every way to cut a word."""
+"""The unigram model: sums, expectations and draws agree with listing all segmentations of a word."""
 
 import math
 import os
@@ -20,61 +20,61 @@ LOG_PROBS = np.append(np.log(list(PIECES.values())), -np.inf)
 WORDS = ["a", "ban", "nan", "banana", "ananab"]
 
 
-def cuts(word: str) -> Iterator[tuple[str, ...]]:
-    """Every way to cut a word into pieces."""
+def segmentations(word: str) -> Iterator[tuple[str, ...]]:
+    """Every way to split a word into pieces."""
     if not word:
         yield ()
     for end in range(1, len(word) + 1):
         if word[:end] in PIECES:
-            yield from ((word[:end], *rest) for rest in cuts(word[end:]))
+            yield from ((word[:end], *rest) for rest in segmentations(word[end:]))
 
 
-def probability(cut: tuple[str, ...]) -> float:
-    return math.prod(PIECES[piece] for piece in cut)
+def probability(pieces: tuple[str, ...]) -> float:
+    return math.prod(PIECES[piece] for piece in pieces)
 
 
-def test_the_probability_of_a_word_is_the_sum_over_its_cuts() -> None:
+def test_the_probability_of_a_word_is_the_sum_over_its_segmentations() -> None:
     sums, _ = Lattice(WORDS, IDS, width=3).sum(LOG_PROBS)
-    assert np.exp(sums) == pytest.approx([sum(map(probability, cuts(word))) for word in WORDS])
+    assert np.exp(sums) == pytest.approx([sum(map(probability, segmentations(word))) for word in WORDS])
 
 
-def test_without_the_whole_word_the_other_cuts_are_left() -> None:
-    sums, _ = Lattice(["ban", "ana"], IDS, width=3, whole=False).sum(LOG_PROBS)
-    others = [sum(probability(cut) for cut in cuts(word) if len(cut) > 1) for word in ("ban", "ana")]
+def test_without_the_unsplit_word_the_other_segmentations_are_left() -> None:
+    sums, _ = Lattice(["ban", "ana"], IDS, width=3, unsplit=False).sum(LOG_PROBS)
+    others = [sum(probability(pieces) for pieces in segmentations(word) if len(pieces) > 1) for word in ("ban", "ana")]
     assert np.exp(sums) == pytest.approx(others)
 
 
-def test_expected_counts_weigh_the_pieces_of_all_cuts() -> None:
+def test_expected_counts_weigh_the_pieces_of_all_segmentations() -> None:
     weights = [2.0, 3.0, 5.0, 7.0, 11.0]
     expected = Counter()
     for word, weight in zip(WORDS, weights, strict=True):
-        total = sum(map(probability, cuts(word)))
-        for cut in cuts(word):
-            for piece in cut:
-                expected[piece] += weight * probability(cut) / total
+        total = sum(map(probability, segmentations(word)))
+        for pieces in segmentations(word):
+            for piece in pieces:
+                expected[piece] += weight * probability(pieces) / total
     counts = Lattice(WORDS, IDS, width=3).expected_counts(LOG_PROBS, np.array(weights))
     assert counts == pytest.approx([expected[piece] for piece in PIECES])
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.2])
-def test_draws_follow_the_probabilities(alpha: float) -> None:
+def test_samples_follow_the_probabilities(alpha: float) -> None:
     lattice, drawn = Lattice(["ban", "banana"], IDS, width=3), Counter()
     copies = 20_011
     names = list(PIECES)
-    for row in lattice.draw(alpha * LOG_PROBS, np.array([1, copies]), np.random.default_rng(3))[1:]:
+    for row in lattice.sample(alpha * LOG_PROBS, np.array([1, copies]), np.random.default_rng(3))[1:]:
         drawn[tuple(names[id_] for id_ in row if id_ >= 0)] += 1
-    expected = {cut: probability(cut) ** alpha for cut in cuts("banana")}
+    expected = {pieces: probability(pieces) ** alpha for pieces in segmentations("banana")}
     assert drawn.keys() <= expected.keys()
-    for cut, weight in expected.items():
+    for pieces, weight in expected.items():
         share = weight / sum(expected.values())
         # Five standard deviations.
-        assert abs(drawn[cut] / copies - share) < 5 * math.sqrt(share * (1 - share) / copies)
+        assert abs(drawn[pieces] / copies - share) < 5 * math.sqrt(share * (1 - share) / copies)
 
 
 def test_blocks_hold_all_words_and_few_cells() -> None:
     lengths = np.sort(np.random.default_rng(5).integers(1, 97, 30_011))
     found = list(blocks(lengths, 16))
-    assert [place for block in found for place in range(len(lengths))[block]] == list(range(len(lengths)))
+    assert [index for block in found for index in range(len(lengths))[block]] == list(range(len(lengths)))
     assert len(found) > 5
     assert all(len(lengths[block]) * lengths[block].max() * 16 <= 1 << 21 for block in found)
     assert list(blocks(np.array([1 << 23]), 16)) == [slice(0, 1)]
@@ -105,10 +105,10 @@ def likelihood(words: Counter[str], pieces: dict[str, float]) -> float:
     return float(sums @ list(words.values()))
 
 
-def test_expectation_maximisation_reaches_a_fixed_point_where_nothing_is_thrown_out() -> None:
+def test_expectation_maximisation_reaches_a_fixed_point_where_no_piece_is_dropped() -> None:
     """Of "ab" and "a", "b" alone: by hand, the likelihood is greatest where "ab" takes all words "ab"."""
     learned = dict(train_unigram(Counter({"ab": 600, "a": 200, "b": 200}), alphabet="ab", size=3))
-    # The first counts are 1 for a letter and the number of its places for any other piece.
+    # The first counts are 1 for a letter and the number of its occurrences for any other piece.
     a, b, ab = 1.0, 1.0, 600.0
     for _ in range(2):
         total = a + b + ab
@@ -120,7 +120,7 @@ def test_expectation_maximisation_reaches_a_fixed_point_where_nothing_is_thrown_
     )
 
 
-def test_pieces_do_not_cut_characters() -> None:
+def test_pieces_do_not_split_characters() -> None:
     # "é" and "è" are C3 A9 and C3 A8, spelled "Ã©" and "Ã¨".
     letters = sorted({*"aÃ©¨"})
     learned = dict(train_unigram(Counter({"aÃ©Ã¨": 31, "aÃ¨Ã©": 31}), alphabet=letters, size=11))

@@ -8,8 +8,8 @@ import pytest
 from dragoman.config import DataConfig
 from dragoman.config.data import CleaningConfig, CorpusConfig
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
-from dragoman.data.check import check, places
-from dragoman.data.check.places import Places
+from dragoman.data.check import check, locations
+from dragoman.data.check.locations import Locations
 from dragoman.data.readers.types import Skipped
 from tests.data.check.corpora import bitext, clean, only
 from tests.data.readers.files import PACK, write
@@ -68,10 +68,10 @@ def test_an_entry_begins_on_its_line_and_ends_before_the_next(tmp_path: Path, su
 @pytest.mark.parametrize("size", [1, 2, 7])
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_numbers_of_pairs_lead_to_their_lines(tmp_path: Path, monkeypatch, suffix: str, size: int):
-    monkeypatch.setattr(places, "PAIRS_PER_BLOCK", size)
+    monkeypatch.setattr(locations, "PAIRS_PER_BLOCK", size)
     files = [write(tmp_path / f"{name}.{suffix}", FORMATS[suffix](PAIRS)) for name in "ab"]
     opened = [Bitext.open(file) for file in files]
-    where = Places()
+    where = Locations()
     blocks = list(where.blocks(opened))
     assert [pair[1:] for block in blocks for pair in block.numbered()] == PAIRS * 2
     numbers = [number for block in blocks for number, _, _ in block.numbered()]
@@ -87,7 +87,7 @@ def test_numbers_of_pairs_lead_to_their_lines(tmp_path: Path, monkeypatch, suffi
 
 
 def test_lines_that_follow_one_another_are_not_remembered():
-    where = Places()
+    where = Locations()
     list(where.blocks([bitext(clean(97))]))
     assert len(where._changes) == 1
 
@@ -102,33 +102,33 @@ def test_findings_name_files_and_lines_and_what_was_no_pair(tmp_path: Path):
         test=list(map(str, sides)),
     )
     corpora = open_corpora(data)
-    report = check(corpora, held_out=open_held_out(data, corpora.languages))
-    (skipped, *_) = (finding for finding in report.findings if finding.kind == "skipped")
+    result = check(corpora, held_out=open_held_out(data, corpora.languages))
+    (skipped, *_) = (finding for finding in result.findings if finding.kind == "skipped")
     assert (skipped.what, skipped.count, skipped.total) == ("entries that are no pairs (unit has no text in fr)", 1, 63)
     # A unit has four lines, the first begins on line 2, and three lines come between it and the second.
     assert skipped.examples == [((str(memory),), "line", 8)]
-    assert only(report.findings, "duplicates").examples == [((str(memory),), "line", 2 + 4 * 30 + 3)]
-    assert only(report.findings, "empty target").examples == [((str(plain),), "line", 31)]
-    assert [place.number for place in only(report.findings, "overlap").examples] == [2 + 4 * 7 + 3, 2 + 4 * 8 + 3]
-    held_out = check(corpora.cleaned(), held_out={"test": Bitext.open(*sides)}).parts[1].places[2]
+    assert only(result.findings, "duplicates").examples == [((str(memory),), "line", 2 + 4 * 30 + 3)]
+    assert only(result.findings, "empty target").examples == [((str(plain),), "line", 31)]
+    assert [location.number for location in only(result.findings, "overlap").examples] == [2 + 4 * 7 + 3, 2 + 4 * 8 + 3]
+    held_out = check(corpora.cleaned(), held_out={"test": Bitext.open(*sides)}).parts[1].locations[2]
     assert held_out == (tuple(map(str, sides)), "line", 2)
 
 
 def test_a_stretch_out_of_step_is_told_by_the_lines_of_its_file(tmp_path: Path):
     pairs = clean(2_003)
-    late = [(source, pairs[place - (place > 1_000)][1]) for place, (source, _) in enumerate(pairs)]
+    late = [(source, pairs[line - (line > 1_000)][1]) for line, (source, _) in enumerate(pairs)]
     file = write(tmp_path / "a.jsonl", jsonl(late))
     (finding,) = (
         each for each in check(Bitext.open(file).cleaned(CleaningConfig())).findings if each.kind == "misaligned"
     )
-    (place,) = finding.examples
-    assert abs(place.number - 2 * 1_001) < 30
-    assert f"from about line {place.number:,} to the end, their targets 1 pair later" in finding.what
-    assert f"look around line {place.number:,} for a target too many or a source missing" in finding.advice
+    (location,) = finding.examples
+    assert abs(location.number - 2 * 1_001) < 30
+    assert f"from about line {location.number:,} to the end, their targets 1 pair later" in finding.what
+    assert f"look around line {location.number:,} for a target too many or a source missing" in finding.advice
 
 
 def test_rows_and_made_up_pairs_have_no_lines():
     assert Bitext.open("builtin:grammar:13").unit == "pair"
-    where = Places()
+    where = Locations()
     list(where.blocks([Bitext.open("builtin:grammar:13")]))
     assert where[7] == (("builtin:grammar:13",), "pair", 7)
