@@ -39,7 +39,7 @@ def test_the_core_and_the_package_stay_small():
 
 
 def test_lines_of_code_are_counted(tmp_path: Path):
-    text = '"""Module."""\n\nx = [\n    1,  # one\n]\n# comment\n\n\ndef f():\n    """Doc.\n\n    More.\n    """\n    return x\n'
+    text = '"""Module."""\n\nx = [\n    1,  # one\n]\n# comment\n\ndef f():\n    """Doc.\n\n    More.\n    """\n    return x\n'
     plant(tmp_path, "data/x.py", text)
     assert code_lines(tmp_path)["dragoman.data.x"] == 5
 
