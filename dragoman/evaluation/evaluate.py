@@ -1,4 +1,4 @@
-"""One evaluation: sentence pairs translated and scored, and how well the model predicts their references."""
+"""One evaluation: sentence pairs are translated and scored, and the model predicts their references."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.data.batching import Batch
 from dragoman.evaluation.likelihood import TokenStatistics, token_statistics
-from dragoman.evaluation.metrics import Scores, score
+from dragoman.evaluation.scores import Scores, score
 from dragoman.model import Transformer
 
 
@@ -22,7 +22,7 @@ class Evaluation:
     seconds: float
     """Time to translate all sentences."""
     by_source: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Of a split that leaks, `sentences` and `bleu` of the pairs whose source sentence was `trained_on` and of `new`
+    """For a split that leaks: `sentences` and `bleu` of the pairs whose source sentence was `trained_on`, and of `new`
     ones."""
 
     @property
@@ -32,7 +32,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """All numbers side by side, for JSON; without the translations."""
         return {
-            **asdict(self.scores),
+            **self.scores.to_dict(),
             **asdict(self.tokens),
             "sentences": len(self.translations),
             "seconds": self.seconds,
@@ -47,8 +47,9 @@ def evaluate(
     *,
     models: Sequence[Transformer],
     batches: Iterable[Batch],
+    target_language: str | None = None,
 ) -> Evaluation:
-    """Translate the sources, score the result, and let `models` together predict the references.
+    """Translate the sources, score the translations, and let `models` together predict the references.
 
     `batches` are the same pairs as token ids, in any order (`reference_batches`).
     """
@@ -56,5 +57,5 @@ def evaluate(
     started = time.perf_counter()
     translations = translate(sources)
     seconds = time.perf_counter() - started
-    scores = score(translations, references)
+    scores = score(translations, references, sources=sources, target_language=target_language)
     return Evaluation(scores, token_statistics(models, batches), translations, seconds)

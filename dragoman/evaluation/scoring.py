@@ -1,4 +1,4 @@
-"""A model directory, scored on sentence pairs; sentence pairs, scored by a model."""
+"""Scores of a model directory on sentence pairs, and a model's scores of given translations."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -21,9 +21,9 @@ def evaluate_pairs(
     workers: int,
     ensemble: Sequence[Path] = (),
 ) -> Evaluation:
-    """Score a model directory, or several together, on pairs as they are: none is left out.
+    """Score a model directory, or several together, on all of `pairs`.
 
-    Translates in `precision` and compares with the references; perplexity and accuracy are those in float32.
+    Translations are made in `precision`; perplexity and token accuracy are computed in float32.
     """
     loaded = load_ensemble([model, *ensemble])
     tokenizers = loaded[0].source_tokenizer, loaded[0].target_tokenizer
@@ -32,14 +32,19 @@ def evaluate_pairs(
         def translate(sources: list[str]) -> list[str]:
             return [translation.text for translation in translator.translate(sources, search)]
 
-        models, batches = [each.model for each in loaded], reference_batches(pairs, *tokenizers)
-        return evaluate(pairs, translate, models=models, batches=batches)
+        return evaluate(
+            pairs,
+            translate,
+            models=[each.model for each in loaded],
+            batches=reference_batches(pairs, *tokenizers),
+            target_language=loaded[0].target_language,
+        )
 
 
 def score_pairs(
     translator: Translator, bitext: Bitext, *, length_penalty: float, window: int = 2048
 ) -> Iterator[TranslationScore]:
-    """How probable the model finds each pair; reads `window` pairs at a time."""
-    rest = iter(bitext)
-    while pairs := list(islice(rest, window)):
+    """The model's probability of each pair; reads `window` pairs at a time."""
+    remaining = iter(bitext)
+    while pairs := list(islice(remaining, window)):
         yield from translator.score(pairs, length_penalty=length_penalty)
