@@ -1,5 +1,6 @@
 """Scores of a model directory on sentence pairs, and a model's scores of given translations."""
 
+import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -8,8 +9,9 @@ from dragoman.config import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator, load_ensemble
-from dragoman.evaluation.evaluate import Evaluation, evaluate
-from dragoman.evaluation.likelihood import reference_batches
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.evaluation.likelihood import reference_batches, token_statistics
+from dragoman.evaluation.scores import score
 
 
 def evaluate_pairs(
@@ -26,19 +28,15 @@ def evaluate_pairs(
     Translations are made in `precision`; perplexity and token accuracy are computed in float32.
     """
     loaded = load_ensemble([model, *ensemble])
-    tokenizers = loaded[0].source_tokenizer, loaded[0].target_tokenizer
+    first, models = loaded[0], [each.model for each in loaded]
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     with Translator.of(loaded, precision=precision, workers=workers) as translator:
-
-        def translate(sources: list[str]) -> list[str]:
-            return [translation.text for translation in translator.translate(sources, search)]
-
-        return evaluate(
-            pairs,
-            translate,
-            models=[each.model for each in loaded],
-            batches=reference_batches(pairs, *tokenizers),
-            target_language=loaded[0].target_language,
-        )
+        started = time.perf_counter()
+        translations = [translation.text for translation in translator.translate(sources, search)]
+        seconds = time.perf_counter() - started
+        scores = score(translations, references, sources=sources, target_language=first.target_language)
+        batches = reference_batches(pairs, first.source_tokenizer, first.target_tokenizer)
+        return Evaluation(scores, token_statistics(models, batches), translations, seconds)
 
 
 def score_pairs(

@@ -11,10 +11,12 @@ from dragoman.report.templates import render
 
 def model_card(summary: RunSummary) -> str:
     """The card of a trained model."""
-    texts = {"title": summary.title, "source": summary.source, "target": summary.target, "data": summary.data}
     return render(
         "card.md",
-        **{name: _plain(text) for name, text in texts.items()},
+        title=_plain(summary.title),
+        source=_plain(summary.source_language or "the source language"),
+        target=_plain(summary.target_language or "the target language"),
+        data=_plain(summary.data),
         **_shared(summary.facts(), _example(summary)),
         train=f"{summary.pairs['train']:,}",
         scores=_scores(summary),

@@ -36,14 +36,6 @@ class RunSummary:
     """Of one sentence."""
 
     @property
-    def source(self) -> str:
-        return self.source_language or "the source language"
-
-    @property
-    def target(self) -> str:
-        return self.target_language or "the target language"
-
-    @property
     def title(self) -> str:
         """Such as "en → fr"."""
         known = self.source_language and self.target_language

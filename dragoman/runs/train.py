@@ -145,7 +145,8 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     shown = [round(i * (len(sources) - 1) / SHOWN_SAMPLES) for i in range(min(SHOWN_SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     options = {"sources": sources, "target_language": data.about.target_language, "metrics": VALIDATED_TEXT_METRICS}
-    return {**score(texts, references, **options).values, "samples": samples}
+    scores = score(texts, references, **options)
+    return {**{name: each.value for name, each in scores.items()}, "samples": samples}
 
 
 class Reports:

@@ -28,37 +28,37 @@ HYPOTHESES = [
 
 def test_the_same_text_scores_best():
     texts = ["Le chat noir dort, n'est-ce pas ?", "Il pleut sur la ville de Nantes."]
-    assert score(texts, texts).values == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
+    values = {name: each.value for name, each in score(texts, texts).items()}
+    assert values == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
 
 
 def test_a_missing_last_word_costs_what_the_definitions_say():
-    scores = score(["a b c d"], ["a b c d e"]).values
+    scores = score(["a b c d"], ["a b c d e"])
     # All n-grams are right, so only the brevity penalty of 4 words for 5 is left.
-    assert scores["bleu"] == pytest.approx(100 * math.exp(1 - 5 / 4))
+    assert scores["bleu"].value == pytest.approx(100 * math.exp(1 - 5 / 4))
     # Precision 1; recall of the characters 4/5, 3/4, 2/3, 1/2, of words 4/5, of word pairs 3/4.
     recall = (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2 + 4 / 5 + 3 / 4) / 6
-    assert scores["chrf"] == pytest.approx(100 * 5 * recall / (4 + recall))
-    assert scores["ter"] == pytest.approx(100 * 1 / 5)
+    assert scores["chrf"].value == pytest.approx(100 * 5 * recall / (4 + recall))
+    assert scores["ter"].value == pytest.approx(100 * 1 / 5)
 
 
 def test_a_moved_word_is_one_edit_of_ter():
-    assert score(["b c d e a"], ["a b c d e"]).values["ter"] == pytest.approx(100 * 1 / 5)
+    assert score(["b c d e a"], ["a b c d e"])["ter"].value == pytest.approx(100 * 1 / 5)
 
 
 def test_case_counts_in_bleu():
-    assert score(["LE CHAT NOIR DORT ICI"], ["le chat noir dort ici"]).values["bleu"] == 0
+    assert score(["LE CHAT NOIR DORT ICI"], ["le chat noir dort ici"])["bleu"].value == 0
 
 
 def test_signatures_tell_tokenizer_case_and_word_order():
-    signatures = score(["a"], ["a"]).signatures
-    assert {"tok:13a", "case:mixed"} <= set(signatures["bleu"].split("|"))
-    assert "nw:2" in signatures["chrf"].split("|")
-    assert {"tok:tercom", "asian:no"} <= set(signatures["ter"].split("|"))
+    bleu, chrf, ter = (set(each.signature.split("|")) for each in score(["a"], ["a"]).values())
+    assert {"tok:13a", "case:mixed"} <= bleu
+    assert "nw:2" in chrf
+    assert {"tok:tercom", "asian:no"} <= ter
 
 
 def test_validations_do_without_the_slow_ter():
-    quick = score(["a"], ["a"], metrics=VALIDATED_TEXT_METRICS)
-    assert list(quick.values) == list(quick.signatures) == ["bleu", "chrf"]
+    assert list(score(["a"], ["a"], metrics=VALIDATED_TEXT_METRICS)) == ["bleu", "chrf"]
 
 
 @pytest.mark.parametrize("language", ["ja", "jpn", None])
@@ -66,11 +66,11 @@ def test_bleu_of_japanese_counts_characters_and_not_sentences(language, monkeypa
     monkeypatch.setattr(bleu, "find_spec", lambda module: None)  # as where MeCab is not installed
     orders = HYPOTHESES, HYPOTHESES[1:] + HYPOTHESES[:1]
     right, wrong = (score(texts, REFERENCES, target_language=language) for texts in orders)
-    assert "tok:char" in right.signatures["bleu"]
-    assert right.values["bleu"] > 80
-    assert wrong.values["bleu"] < 20
-    assert "asian:yes" in right.signatures["ter"]
-    assert right.values["ter"] < 60 < wrong.values["ter"]
+    assert "tok:char" in right["bleu"].signature
+    assert right["bleu"].value > 80
+    assert wrong["bleu"].value < 20
+    assert "asian:yes" in right["ter"].signature
+    assert right["ter"].value < 60 < wrong["ter"].value
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_bleu_of_japanese_counts_characters_and_not_sentences(language, monkeypa
 )
 def test_bleu_is_tokenized_as_the_target_language_needs_it(code, reference, tokenizer, monkeypatch):
     monkeypatch.setattr(bleu, "find_spec", lambda module: None)
-    signature = score([reference], [reference], target_language=code, metrics=[MAIN]).signatures["bleu"]
+    signature = score([reference], [reference], target_language=code, metrics=[MAIN])["bleu"].signature
     assert f"tok:{tokenizer}" in signature.split("|")
 
 
@@ -147,7 +147,7 @@ def test_a_new_metric_is_handed_sources_and_language():
     found = score(
         HYPOTHESES, REFERENCES, sources=["a", "b", "c"], metrics=[Metric(name="comet", label="COMET", compute=comet)]
     )
-    assert found.to_dict() == {"comet": 0.75, "signatures": {"comet": "model:comet"}}
+    assert found == {"comet": Score(0.75, "model:comet")}
     assert (comet.given.sources, comet.given.language) == (["a", "b", "c"], "ja")
 
 
