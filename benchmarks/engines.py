@@ -111,7 +111,6 @@ class CTranslate2:
 @contextmanager
 def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> Iterator[list[Engine]]:
     """All of them; `alone` if they are given one text at a time."""
-    tokenizers = directory.source_tokenizer, directory.target_tokenizer
     marian = with_weights_of(directory.model)
     rounded = copy.deepcopy(marian).to(torch.bfloat16)
     threads = tuple(sorted({1, max(1, THREADS // 2), THREADS}))
@@ -121,7 +120,7 @@ def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> It
         folder = Path(opened.enter_context(TemporaryDirectory()))
         # First of all, and each gets two batches at once, which makes it fork: threads of others do not survive that.
         for precision in ("float32", "bfloat16"):
-            ours = Translator(directory.model, *tokenizers, precision=precision, workers=workers)
+            ours = Translator(directory, precision=precision, workers=workers)
             settings = threads if alone else (workers,)
             made.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
             if not alone:

@@ -120,7 +120,8 @@ def translation(arguments: argparse.Namespace, size: str) -> list[Table]:
         save(with_weights_of(directory.model), Path(folder))
         precision = "float16" if arguments.device == "cuda" else "float32"
         peer = CTranslate2("", directory, Path(folder), precision, BATCHES, False, arguments.device)
-        ours = Translator(directory.model.to(arguments.device), *tokenizers, precision="bfloat16")
+        directory.model.to(arguments.device)
+        ours = Translator(directory, precision="bfloat16")
 
         def by_us(beam_size: int, batch: int) -> int:
             return len(ours.translate(texts, beam_size=beam_size, max_tokens=batch, max_copies=0))

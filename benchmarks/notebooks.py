@@ -32,7 +32,7 @@ from dragoman.model.layers import SinusoidalPositions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.processes import available_workers
-from dragoman.training.gradient import batch_loss
+from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer
 from peers.notebooks import POSTNORM, definitions
 
@@ -80,7 +80,7 @@ def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterat
     # The notebook has no ids that begin and end a sentence: each predicts the next.
     batch = Batch(source, target[:, :-1], target[:, 1:])
     while True:
-        total, count = batch_loss(model, batch, pad_id=0, smoothing=training.label_smoothing)
+        total, count = batch_loss(model, batch, LossOptions(0, training.label_smoothing))
         loss = total / count
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -129,8 +129,7 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
         directory, loaded = RunDirectory(path), ModelDirectory.load(path)
         config = load_config(read_recipe(str(directory.config)), [])
         sources, references = zip(*directory.pairs("test"), strict=True)
-        tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
-        with Translator(loaded.model, *tokenizers, precision="auto", workers=available_workers()) as translator:
+        with Translator(loaded, precision="auto", workers=available_workers()) as translator:
             texts = [translation.text for translation in translator.translate(sources, config.decoding)]
         plain = MAIN.compute(Translations(texts, references)).value
         bare = MAIN.compute(Translations([*map(standardise, texts)], [*map(standardise, references)])).value

@@ -66,7 +66,7 @@ def our_trainer(corpus: Corpus, precision: str, device: str = "cpu") -> Iterator
         try:
             yield trainer
         finally:
-            trainer.replicas.close()
+            trainer.executor.close()
 
 
 def our_tokens(trainer: Trainer, steps: int) -> int:

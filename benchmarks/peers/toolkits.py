@@ -18,7 +18,7 @@ import yaml
 
 import environment
 from corpus import Corpus
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import TokenStore
 from dragoman.data.tokenizers.algorithms import SPECIAL_TOKENS
 from dragoman.model import Transformer, TransformerConfig
 

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from dragoman import Transformer, TransformerConfig, Translator
-from dragoman.data.batching import Position, TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
-from dragoman.training.gradient import batch_loss
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer, learning_rate
 
 ENGLISH = (
@@ -110,12 +110,12 @@ def train(
     shape = {"schedule": "inverse_sqrt", "peak": 1e-2, "warmup": 30, "last_step": steps} | shape
     decay = 0.1 if optimizer == "adamw" else 0.0  # without, it would be Adam
     updates = build_optimizer(model, optimizer, betas=(0.9, 0.98), eps=1e-9, weight_decay=decay, momentum=0.9)
-    position, loss_options = Position(), {"pad_id": PAD_ID, "smoothing": smoothing, "alpha": r_drop}
+    position, options = Position(), LossOptions(PAD_ID, smoothing, r_drop)
     for step in range(1, steps + 1):
         rate = learning_rate(step, **shape)
         for group in updates.param_groups:
             group["lr"] = rate
-        loss, tokens = batch_loss(model.train(), batches.next(position), **loss_options)
+        loss, tokens = batch_loss(model.train(), batches.next(position), options)
         (loss / tokens).backward()
         updates.step()
         updates.zero_grad()
@@ -125,5 +125,5 @@ def train(
 def solved(model: Transformer, task: Task, **options: Any) -> float:
     """The share of test numbers that are translated without a mistake."""
     sources, references = zip(*task.test_pairs, strict=True)
-    found = Translator(model, *task.tokenizers).translate(sources, **({"beam_size": 1} | options))
+    found = Translator(ModelDirectory(model, *task.tokenizers)).translate(sources, **({"beam_size": 1} | options))
     return sum(each.text == reference for each, reference in zip(found, references, strict=True)) / len(references)

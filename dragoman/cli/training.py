@@ -91,7 +91,7 @@ def train(
             raise UsageError("--resume takes data, size and folder from the run; leave them out, or start a new run.")
         from dragoman.runs.plan import plan_resume
 
-        directory, _ = resume, plan_resume(resume, settings)
+        directory, config = resume, plan_resume(resume, settings)
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
@@ -108,7 +108,7 @@ def train(
 
     display = Display(quiet=quiet)
     if resume:
-        evaluation = resume_run(directory, settings, display=display)
+        evaluation = resume_run(directory, config, display=display)
     else:
         evaluation = start_run(bitext, config, directory, display=display)
     print_scores(evaluation, "On the test pairs", as_json=as_json)

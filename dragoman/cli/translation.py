@@ -119,7 +119,7 @@ def translate(
 
 def text_rows(translation: "Translation", number: int | None) -> list[str]:
     """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
-    from dragoman.data.readers.text_io import one_line
+    from dragoman.data.text import one_line
     from dragoman.decoding.alignment import pharaoh
 
     rows = []
@@ -178,7 +178,8 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output_file)
     from dragoman.config import DecodingConfig
-    from dragoman.data.readers.text_io import one_line, open_output
+    from dragoman.data.readers.text_io import open_output
+    from dragoman.data.text import one_line
     from dragoman.evaluation.scoring import evaluate_pairs
     from dragoman.system.processes import available_workers
     from dragoman.terminal import Display

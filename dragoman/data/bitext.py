@@ -3,8 +3,10 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,12 +78,13 @@ class OpenedBitext(Bitext):
     """Sentence pairs where a user has them."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(self._pairs, name=source.name, languages=source.reading.languages)
-        self.files, self.unit = source.files, source.reading.unit
-        self._reading = source.reading
+        super().__init__(self._pairs, name=source.name, languages=source.reader.languages)
+        self.files, self.unit = source.files, source.reader.unit
+        self._source = source
 
     def entries(self) -> Iterator[Numbered]:
-        return self._reading.read()
+        yield from self._source.reader.read()
+        self._source.check_unchanged()
 
     def _pairs(self) -> Iterator[Pair]:
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
@@ -102,9 +105,11 @@ class CleanedBitext(Bitext):
     ) -> None:
         first = corpora[0].bitext
         name = "+".join(corpus.bitext.name for corpus in corpora)
-        super().__init__(self._clean, name=name, languages=(first.source_language, first.target_language))
+        languages = first.source_language, first.target_language
+        super().__init__(lambda: (pair for pair, _ in self._counted()), name=name, languages=languages)
         self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
+        self._cache: Path | None = None
         self.report = CleaningReport()
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
@@ -113,9 +118,36 @@ class CleanedBitext(Bitext):
 
     def weighted(self) -> Iterator[Pair]:
         """The pairs of an epoch: each as often as the weight of its corpus says, copies side by side."""
-        return self._clean(weighted=True)
+        return (pair for pair, count in self._counted() for _ in range(count))
 
-    def _clean(self, *, weighted: bool = False) -> Iterator[Pair]:
+    @contextmanager
+    def cached(self, path: Path) -> Iterator[None]:
+        """Inside the `with` block, the first pass writes its pairs to the file `path`, and the others read that."""
+        self._cache = path
+        try:
+            yield
+        finally:
+            self._cache = None
+            path.unlink(missing_ok=True)
+
+    def _counted(self) -> Iterator[tuple[Pair, int]]:
+        """Each pair, and how often it occurs in an epoch."""
+        if self._cache is None:
+            yield from self._clean()
+        elif self._cache.exists():
+            with open(self._cache, encoding="ascii") as file:
+                for line in file:
+                    source, target, count = json.loads(line)
+                    yield (source, target), count
+        else:
+            unfinished = self._cache.with_suffix(".tmp")
+            with open(unfinished, "w", encoding="ascii") as file:
+                for pair, count in self._clean():
+                    file.write(json.dumps([*pair, count]) + "\n")
+                    yield pair, count
+            unfinished.rename(self._cache)
+
+    def _clean(self) -> Iterator[tuple[Pair, int]]:
         read, weighted_pairs, dropped = 0, 0, Counter[str]()
         for bitext, weight in self.corpora:
             seen = Seen() if self.rules and self.rules.drop_repeated else None
@@ -135,8 +167,7 @@ class CleanedBitext(Bitext):
                     continue
                 count = copies(pair, weight)
                 weighted_pairs += count
-                for _ in range(count if weighted else 1):
-                    yield pair
+                yield pair, count
         self.report = CleaningReport(read, dropped, weighted_pairs)
 
 

@@ -12,12 +12,11 @@ from typing import Self
 from tokenizers import Encoding
 
 from dragoman.config import RunConfig
-from dragoman.data.batching import TokenBatches
+from dragoman.data.batching import Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
-from dragoman.data.token_store import Store, TokenStore
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
 from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -84,50 +83,54 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
         for _ in bitext:
             pass  # the pass is what counts
     num_pairs = bitext.report.weighted
-    bitext, parts = _split(bitext, config)
+    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
+    given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
+    if given:
+        bitext = bitext.cleaned(held_out=given.values())
+    with bitext.cached(folder / "pairs.jsonl"):
+        about = _write(bitext, _split(bitext, given, config), num_pairs, config, folder)
+    (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
+
+
+def _write(bitext: CleanedBitext, parts: Splits, num_pairs: int, config: RunConfig, folder: Path) -> About:
+    """Write everything but about.json, whose content is returned."""
     vocabulary = _sample(parts.train, num_pairs)
     if config.tokenizer.pairs:
         vocabulary = Bitext.open(*config.tokenizer.pairs, languages=bitext.languages).cleaned()
-    source, target = _train_tokenizers(_masked(vocabulary, config), config)
-    train = _masked(parts.train, config)
+    tokenizers = _train_tokenizers(_masked(vocabulary, config), config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
-    beyond = sum(_leave_out_beyond(pairs, source, config) for pairs in held_out.values())
+    beyond = sum(_leave_out_beyond(pairs, tokenizers[0], config) for pairs in held_out.values())
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
         random.Random(config.seed).shuffle(pairs)
         (folder / f"{name}.json").write_text(json.dumps(pairs), encoding="utf-8")
     limit = config.data.max_length
-    counts = _write_stores(folder / "train", train, (source, target), limit, sampled=config.tokenizer.samples)
-    valid_counts = _write_stores(folder / "valid", _masked(held_out["valid"], config), (source, target), limit)
+    train, valid = _masked(parts.train, config), _masked(held_out["valid"], config)
+    counts = _write_stores(folder / "train", train, tokenizers, limit, sampled=config.tokenizer.samples)
+    valid_counts = _write_stores(folder / "valid", valid, tokenizers, limit)
     for name, number in (("train", counts.kept), ("valid", valid_counts.kept), ("test", len(held_out["test"]))):
         if not number:
             raise DataError(
                 f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
                 "give more pairs."
             )
+    for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
+        tokenizer.save(folder / f"{side}_tokenizer.json")
     dropped = dict(bitext.report.dropped.most_common())
     if counts.long:
         dropped[f"more than {limit} tokens"] = counts.long
     if beyond:
         dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = beyond
     leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
-    about = About(bitext.source_language, bitext.target_language, counts.kept, dropped, leaked)
-    source.save(folder / "source_tokenizer.json")
-    target.save(folder / "target_tokenizer.json")
-    (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
+    return About(bitext.source_language, bitext.target_language, counts.kept, dropped, leaked)
 
 
-def _split(bitext: CleanedBitext, config: RunConfig) -> tuple[CleanedBitext, Splits]:
-    """The three parts, and the corpus they are read from, less what is in the held-out files."""
-    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
-    given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
-    if given:
-        bitext = bitext.cleaned(held_out=given.values())
+def _split(bitext: CleanedBitext, given: dict[str, CleanedBitext], config: RunConfig) -> Splits:
+    """Training, validation and test pairs; those in the files that a user has `given` are not split off."""
     if len(given) == 2:
-        return bitext, Splits(Bitext(bitext.weighted, name=bitext.name), **given)
+        return Splits(Bitext(bitext.weighted, name=bitext.name), **given)
     sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)
-    parts = split(bitext, **sizes, seed=config.seed, by=config.data.split)
-    return bitext, parts._replace(**given)
+    return split(bitext, **sizes, seed=config.seed, by=config.data.split)._replace(**given)
 
 
 def _leave_out_beyond(pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> int:

@@ -7,7 +7,7 @@ from dragoman.config.data import DataConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.filtering import Seen
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import text_hash, whole
+from dragoman.data.text import split_key, text_hash
 from dragoman.errors import DataError, UsageError
 
 MIN_PAIRS = 10
@@ -36,7 +36,7 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
     key = str(seed).encode()
 
     def digest(pair: Pair) -> bytes:
-        return text_hash(whole(pair, by), key)
+        return text_hash(split_key(pair, by), key)
 
     drawn = _smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
     if len(drawn) <= valid + test:
@@ -62,17 +62,20 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
     )
 
 
-def held_out_sizes(bitext: Bitext, data: DataConfig) -> tuple[int, int] | None:
-    """How many source sentences, or lines, a config asks to hold out for validation and test; None: no size is given.
+def survey(bitext: Bitext, data: DataConfig) -> tuple[int, tuple[int, int]]:
+    """The number of pairs, and how many source sentences, or lines, to hold out for validation and for test.
 
-    Counting what a share is of makes one pass, with 8 bytes of memory a pair.
+    One pass over the pairs; where the config gives shares, 8 bytes of memory a pair. Raises `DataError` for too few.
     """
-    sizes = data.held_out
-    if sizes and min(sizes) < 1:
-        seen = Seen()
-        total = sum(seen.add(whole(pair, data.split)) for pair in bitext)
-        sizes = tuple(max(1, round(size * total)) if size < 1 else size for size in sizes)
-    return sizes
+    sizes, seen = data.held_out, Seen()
+    shares = sizes is not None and min(sizes) < 1
+    num_pairs = distinct = 0
+    for pair in bitext:
+        num_pairs += 1
+        distinct += shares and seen.add(split_key(pair, data.split))
+    if sizes is None:
+        return num_pairs, (0, 0) if data.valid and data.test else (default_held_out(num_pairs),) * 2
+    return num_pairs, tuple(max(1, round(size * distinct)) if size < 1 else size for size in sizes)
 
 
 def default_held_out(num_pairs: int) -> int:

@@ -1,9 +1,13 @@
 """Normal forms and hashes of sentences: what a model is given, and which sentences count as the same."""
 
 import hashlib
+import re
 import unicodedata
 
 from dragoman.data.readers.types import Pair
+
+_LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalised(text: str) -> str:
@@ -11,13 +15,23 @@ def normalised(text: str) -> str:
     return unicodedata.normalize("NFC", text.strip())
 
 
+def one_line(text: str) -> str:
+    """Text with each line break, and the spaces around it, as one space: N lines in must stay N lines out."""
+    return _LINE_BREAK.sub(" ", text) if "\n" in text else text
+
+
+def well_formed(text: str) -> str:
+    """Text that can be written: what JSON may hold of half a character becomes U+FFFD."""
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def share(pair: Pair, purpose: str) -> float:
     """A number from 0 to 1 that follows from the pair; those of different purposes are independent."""
     return int.from_bytes(text_hash("\t".join(pair), purpose.encode())) / 2**64
 
 
-def whole(pair: Pair, by: str) -> str:
-    """What a split leaves together: the source sentence, or the line."""
+def split_key(pair: Pair, by: str) -> str:
+    """The text by which pairs are held out: the source sentence, or with "line" the whole pair."""
     return folded(pair[0]) if by == "sentence" else "\t".join(pair)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from dragoman.data.tokenizers.placeholders import unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer
-from dragoman.model.attention import record_attention
+from dragoman.model.attention import AttentionMaps
 
 Alignment = list[tuple[int, int]]
 """Pairs of a source word and a target word, counted from 0, in the order of the target."""
@@ -52,11 +52,9 @@ def word_giving_attention(
     That is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
     last one says less about words than the others.
     """
-    with record_attention(model) as maps:
-        model.states(source_ids, target_ids)
-    layers = range(model.config.num_decoder_layers)
-    middle = layers[1:-1] or layers
-    return torch.stack([maps[f"decoder.layers.{i}.cross_attention"].float().mean(1) for i in middle]).mean(0)
+    maps = AttentionMaps()
+    model.states(source_ids, target_ids, maps=maps)
+    return torch.stack([weights.float().mean(1) for weights in maps.cross[1:-1] or maps.cross]).mean(0)
 
 
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:

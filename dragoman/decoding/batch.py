@@ -1,8 +1,9 @@
 """What is computed for one batch of sentences, in this process or in a worker."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.data.batching import padded
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, align
 from dragoman.decoding.constrained import ConstrainedBeams, Term
@@ -18,8 +18,8 @@ from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
 from dragoman.decoding.glossary import ForbiddenTerms, joints
 from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
-from dragoman.decoding.sampling import Sampler, random_numbers
-from dragoman.decoding.search import Hypothesis, beam_search, follow, greedy_search, rank
+from dragoman.decoding.sampling import repeated, sample_search
+from dragoman.decoding.search import Hypothesis, Stepper, beam_search, follow, greedy_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -77,22 +77,31 @@ class BatchWork:
         self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
         limits = [2 * len(s.source) + 20 + len(s.prefix) + s.term_tokens for s in sentences]
         limits = [min(limit, self.max_positions) for limit in limits]
-        bos, eos, penalty = self.config.bos_id, self.config.eos_id, config.length_penalty
+        copies = config.n_best if config.sample or config.diversity else 1
+        stepper = self._stepper(sentences, config, copies)
+        return self._strategy(sentences, limits, config)(stepper)
+
+    def _strategy(
+        self, sentences: list[Sentence], limits: list[int], config: DecodingConfig
+    ) -> Callable[[Stepper], list[list[Hypothesis]]]:
+        """The search that the options ask for, to be run over a stepper."""
+        ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
+        options = {"max_lengths": limits, "length_penalty": config.length_penalty, **ids}
         if config.sample:
-            return self._samples(sentences, limits, config)
+            sources = [sentence.source for sentence in sentences]
+            return partial(sample_search, sources=sources, config=config, **options)
+        if config.beam_size == 1 and not sentences[0].terms:
+            return partial(greedy_search, **options)
+        beams = (limits, ids["eos_id"], config.length_penalty)
         if config.diversity:
             size, groups = config.beam_size // config.n_best, config.n_best
-            beams = DiverseBeams(size, limits, eos, penalty, groups=groups, strength=config.diversity)
-            return diverse_beam_search(self._stepper(sentences, config, groups), beams, bos_id=bos)
-        stepper = self._stepper(sentences, config)
+            diverse = DiverseBeams(size, *beams, groups=groups, strength=config.diversity)
+            return partial(diverse_beam_search, beams=diverse, bos_id=ids["bos_id"])
         if sentences[0].terms:
-            size, terms = sentences[0].rows(config), [sentence.terms for sentence in sentences]
-            marks = joints(self.target_tokenizer)
-            return follow(stepper, ConstrainedBeams(size, limits, eos, penalty, terms=terms, joints=marks), bos)
-        options = {"max_lengths": limits, "bos_id": bos, "eos_id": eos, "length_penalty": penalty}
-        if config.beam_size == 1:
-            return greedy_search(stepper, **options)
-        return beam_search(stepper, beam_size=config.beam_size, **options)
+            terms, size = [sentence.terms for sentence in sentences], sentences[0].rows(config)
+            constrained = ConstrainedBeams(size, *beams, terms=terms, joints=joints(self.target_tokenizer))
+            return partial(follow, beams=constrained, bos_id=ids["bos_id"])
+        return partial(beam_search, beam_size=config.beam_size, **options)
 
     @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
@@ -114,40 +123,37 @@ class BatchWork:
         inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_positions)]
         return align(self.models[0], source_ids, inputs, pairs=pairs, tokenizers=tokenizers)
 
-    def _samples(self, sentences: list[Sentence], limits: list[int], config: DecodingConfig) -> list[list[Hypothesis]]:
-        stepper, limits = self._stepper(sentences, config, config.n_best), _repeated(limits, config.n_best)
-        options = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id, "length_penalty": config.length_penalty}
-        found = greedy_search(stepper, max_lengths=limits, choose=_sampler(sentences, limits, config), **options)
-        groups = [found[start : start + config.n_best] for start in range(0, len(found), config.n_best)]
-        return [sorted((h for (h,) in group), key=rank) for group in groups]
-
-    def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> RuledStepper:
-        """All models under all rules; each sentence stands `times` times, one after another."""
-        sources = padded([s.source for s in sentences], self.config.pad_id, end=self.config.eos_id)
+    def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
+        """All models under the rules that apply; each sentence has `times` rows, one after another."""
+        sources = self._padded([*s.source, self.config.eos_id] for s in sentences)
         sources = sources.repeat_interleave(times, dim=0).to(self.device)
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
-        # What must hold a term may not end before it does.
+        prefixes = repeated([s.prefix for s in sentences], times)
+        bans = [self._forbidding(config.forbid)] if config.forbid else []
+        guard = _guard(sentences, config.max_copies, times) if config.max_copies else None
+        if not (any(prefixes) or bans or guard):
+            return stepper
+        # A hypothesis that must contain a term may not end before it does.
         end = None if any(s.terms for s in sentences) else self.config.eos_id
-        return RuledStepper(
-            stepper,
-            prefixes=_repeated([s.prefix for s in sentences], times),
-            bans=[self._forbidding(config.forbid)] if config.forbid else [],
-            guard=_guard(sentences, config.max_copies, times) if config.max_copies else None,
-            end=end,
-        )
+        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end)
 
     def _forbidding(self, terms: list[str]) -> ForbiddenTerms:
-        # Kept from batch to batch with all it has found out.
-        if self._forbidden[0] != terms:
-            self._forbidden = terms, ForbiddenTerms(terms, self.target_tokenizer)
-        return self._forbidden[1]
+        # Kept from batch to batch with what it has computed. Threads may replace it, so it is read only once.
+        known, forbidden = self._forbidden
+        if forbidden is None or known != terms:
+            forbidden = ForbiddenTerms(terms, self.target_tokenizer)
+            self._forbidden = terms, forbidden
+        return forbidden
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        pad, bos, eos = self.config.pad_id, self.config.bos_id, self.config.eos_id
-        sources = padded([source for source, _ in pairs], pad, end=eos)
-        targets = padded([target for _, target in pairs], pad, begin=bos, end=eos)
+        bos, eos = self.config.bos_id, self.config.eos_id
+        sources = self._padded([*source, eos] for source, _ in pairs)
+        targets = self._padded([bos, *target, eos] for _, target in pairs)
         return sources.to(self.device), targets.to(self.device)
+
+    def _padded(self, rows: Iterable[list[int]]) -> Tensor:
+        return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=self.config.pad_id)
 
     def _check(self, length: int) -> None:
         if length >= self.max_positions:
@@ -157,27 +163,13 @@ class BatchWork:
             )
 
 
-def _repeated(items: list[Any], times: int) -> list[Any]:
-    return [item for item in items for _ in range(times)]
-
-
-def _sampler(sentences: list[Sentence], limits: list[int], config: DecodingConfig) -> Sampler:
-    """`limits` are those of the samples, `n_best` for each sentence."""
-    numbers = [
-        random_numbers(config.seed, place % config.n_best, sentences[place // config.n_best].source, limit)
-        for place, limit in enumerate(limits)
-    ]
-    options = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-    return Sampler(pad_sequence(numbers, batch_first=True), **options)
-
-
 def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
     """Allows to repeat what the source or a term repeats, and three tokens more often where more is said."""
     # What an imported tokenizer puts around a source says nothing.
     said = [([i for i in s.source if i > EOS_ID], *(term.spelling for term in s.terms)) for s in sentences]
     copies = [max([least, *(most_copies(ids) for ids in each if _repeats(ids, least))]) for each in said]
     anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
-    return RepetitionGuard(_repeated(copies, times), _repeated(anywhere, times))
+    return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
 
 
 def _repeats(ids: list[int], least: int) -> bool:

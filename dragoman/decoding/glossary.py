@@ -1,7 +1,6 @@
 """Terms: which must appear in a translation, and which must not, from files and as tokens."""
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -126,7 +125,7 @@ class ForbiddenTerms:
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(_early(s) for s in sorted(spellings, reverse=True))})(?!\w)")
         self._beginnings = {spelling[:end] for spelling in spellings for end in range(1, len(spelling))}
         self._longest = max(map(len, spellings)) + 1
-        self._masks: OrderedDict[str, Tensor] = OrderedDict()
+        self._masks: dict[str, Tensor] = {}
 
     def found(self, text: str) -> str | None:
         """The first forbidden term in a text."""
@@ -171,9 +170,9 @@ class ForbiddenTerms:
                 i for i, piece in enumerate(self._pieces)
                 if (piece == silent and i != EOS_ID) or self._completed(tail, piece)
             ]  # fmt: skip
-            mask = self._masks[tail] = torch.tensor(banned, dtype=torch.long)
-            if len(self._masks) > _KEPT_MASKS:
-                self._masks.popitem(last=False)
+            mask = torch.tensor(banned, dtype=torch.long)
+            if len(self._masks) < _KEPT_MASKS:
+                self._masks[tail] = mask
         return mask
 
 

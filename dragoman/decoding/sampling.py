@@ -1,11 +1,16 @@
-"""Tokens drawn at random: what greedy search chooses instead of the most probable one."""
+"""Translations drawn at random: greedy search that chooses tokens by chance instead of the most probable one."""
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding.search import Hypothesis, Stepper, greedy_search, rank
 
 
 @dataclass(frozen=True)
@@ -40,3 +45,25 @@ def random_numbers(seed: int, sample: int, source: list[int], count: int) -> Flo
     digest = hashlib.blake2b(repr((seed, sample, source)).encode(), digest_size=8).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest, "little", signed=True))
     return torch.rand(count, generator=generator, dtype=torch.float64)
+
+
+def sample_search(
+    stepper: Stepper, *, sources: list[list[int]], config: DecodingConfig, max_lengths: list[int], **options: Any
+) -> list[list[Hypothesis]]:
+    """`config.n_best` random translations of each of `sources`, best first.
+
+    `stepper` has as many rows for each sentence, one after another; `options` are those of `greedy_search`.
+    """
+    count, limits = config.n_best, repeated(max_lengths, config.n_best)
+    numbers = [
+        random_numbers(config.seed, row % count, sources[row // count], limit) for row, limit in enumerate(limits)
+    ]
+    sampler = Sampler(pad_sequence(numbers, batch_first=True), config.temperature, config.top_k, config.top_p)
+    found = greedy_search(stepper, max_lengths=limits, choose=sampler, **options)
+    groups = [found[start : start + count] for start in range(0, len(found), count)]
+    return [sorted((hypothesis for (hypothesis,) in group), key=rank) for group in groups]
+
+
+def repeated(items: list[Any], times: int) -> list[Any]:
+    """Each item so many times, one after another."""
+    return [item for item in items for _ in range(times)]

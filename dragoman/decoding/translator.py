@@ -21,8 +21,7 @@ from dragoman.decoding.glossary import ForbiddenTerms, Glossary
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.errors import DataError, UsageError
-from dragoman.model import Transformer
-from dragoman.model.prepacked_weights import packed
+from dragoman.model.prepacked_weights import prepack
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches
 from dragoman.system.processes import Workers
@@ -40,29 +39,29 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer,
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
+        directory: ModelDirectory,
         *,
+        ensemble: Sequence[ModelDirectory] = (),
         precision: str = "float32",
         workers: int = 1,
-        ensemble: Sequence[Transformer] = (),
     ):
         """`precision` is float32, bfloat16 or auto (see `dragoman.system.device`).
 
         More than one of `workers` (on a CPU) are processes that this one forks, which suits a command more than a
         program with threads of its own; `close` ends them, and so does a `with` block. The models of `ensemble` have
-        the same vocabulary, and the mean of all probabilities counts.
+        the same vocabulary, and the mean of all probabilities counts. Threads may share a translator.
         """
         limit_kernel_caches(8)
-        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.device = next(model.parameters()).device
+        self.source_tokenizer, self.target_tokenizer = directory.tokenizers
+        self.decoding = directory.decoding
+        self.device = next(directory.model.parameters()).device
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
-        models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in (model, *ensemble)]
-        models = [packed(m.eval()) for m in models]
+        models = [each.model for each in (directory, *ensemble)]
+        models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in models]
+        models = [prepack(m.eval()) for m in models]
         self.model = models[0]
-        self._work = BatchWork(models, source_tokenizer, target_tokenizer)
+        self._work = BatchWork(models, *directory.tokenizers)
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
             self.workers = Workers(self._work, workers, remedy="give a smaller --beam-size or --workers 1")
@@ -81,15 +80,8 @@ class Translator:
 
         Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first.
         """
-        return cls.of(load_ensemble([path, *ensemble], device=device), precision=precision, workers=workers)
-
-    @classmethod
-    def of(cls, loaded: Sequence[ModelDirectory], *, precision: str = "float32", workers: int = 1) -> Self:
-        """From what `load_ensemble` gives."""
-        first, *others = loaded
-        models = [other.model for other in others]
-        tokenizers = first.source_tokenizer, first.target_tokenizer
-        return cls(first.model, *tokenizers, precision=precision, workers=workers, ensemble=models)
+        first, *others = load_ensemble([path, *ensemble], device=device)
+        return cls(first, ensemble=others, precision=precision, workers=workers)
 
     def __enter__(self) -> Self:
         return self
@@ -112,13 +104,14 @@ class Translator:
     ) -> list[Translation]:
         """The best translation of each sentence, in the order given.
 
-        `options` are the fields of `DecodingConfig`, such as `beam_size=5`, and go before those of `config`.
+        `options` are fields of `DecodingConfig`, such as `beam_size=5`; they override those of `config`, by default the
+        search that the model was scored with.
         `prefixes` are what each translation begins with, instead of the one `prefix` for all.
         Raises `dragoman.errors.UsageError` for options that make no sense.
         """
         if isinstance(sentences, str):
             raise UsageError("`translate` takes a list of sentences, not one text; write [text].")
-        config = configured(config, options)
+        config = self._merged(config, options)
         sentences = list(sentences)
         groups = [group[: config.n_best] for group in self.search(sentences, config, prefixes=prefixes)]
         texts = iter(self._texts(sentences, groups))
@@ -144,7 +137,7 @@ class Translator:
         """
         if window < 1:
             raise UsageError(f"`window` is {window}; give at least 1 sentence.")
-        config = configured(config, options)
+        config = self._merged(config, options)
         waiting: list[str] = []
         for sentence in sentences:
             if sentence is not None:
@@ -163,7 +156,7 @@ class Translator:
         **options: Any,
     ) -> list[list[Hypothesis]]:
         """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
-        config = configured(config, options)
+        config = self._merged(config, options)
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         prefixes = [config.prefix] * len(sentences) if prefixes is None else prefixes
         if len(prefixes) != len(sentences):
@@ -199,6 +192,10 @@ class Translator:
             )
             for log_probs, target in zip(found, targets, strict=True)
         ]
+
+    def _merged(self, config: DecodingConfig | None, options: dict[str, Any]) -> DecodingConfig:
+        config = config or self.decoding
+        return DecodingConfig.validate(config.model_dump() | options) if options else config
 
     def _translation(self, hypothesis: Hypothesis, text: str, alignment: Alignment | None) -> Translation:
         pieces = self.target_tokenizer.pieces(hypothesis.tokens)
@@ -266,13 +263,6 @@ class Translator:
             for i, value in zip(rows, values, strict=True):
                 results[i] = value
         return results
-
-
-def configured(config: DecodingConfig | None, options: dict[str, Any]) -> DecodingConfig:
-    """The config with these fields instead of its own, checked."""
-    if config is None or options:
-        return DecodingConfig.validate((config.model_dump() if config else {}) | options)
-    return config
 
 
 def load_ensemble(paths: Sequence[str | Path], *, device: torch.device | str | None = None) -> list[ModelDirectory]:

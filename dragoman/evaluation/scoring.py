@@ -30,13 +30,13 @@ def evaluate_pairs(
     loaded = load_ensemble([model, *ensemble])
     first, models = loaded[0], [each.model for each in loaded]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    with Translator.of(loaded, precision=precision, workers=workers) as translator:
+    with Translator(first, ensemble=loaded[1:], precision=precision, workers=workers) as translator:
         started = time.perf_counter()
         translations = [translation.text for translation in translator.translate(sources, search)]
         seconds = time.perf_counter() - started
         scores = score(translations, references, sources=sources, target_language=first.target_language)
-        batches = reference_batches(pairs, first.source_tokenizer, first.target_tokenizer)
-        return Evaluation(scores, token_statistics(models, batches), translations, seconds)
+        statistics = token_statistics(models, reference_batches(pairs, *first.tokenizers))
+        return Evaluation(scores, statistics, translations, seconds)
 
 
 def score_pairs(

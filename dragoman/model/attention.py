@@ -1,94 +1,46 @@
-"""Attention (section 3.2 of the paper): the formula, a fused kernel equal to it, heads, masks, the cache.
+"""Attention (section 3.2 of the paper): the formula, masks, caches, heads, self- and cross-attention.
 
 Masks are boolean and True means "may be attended to".
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.model import kernels
 from dragoman.model.config import TransformerConfig
-from dragoman.model.dropout import Dropout
-from dragoman.model.kernels import Keys, Queries
+from dragoman.model.kernels import Dropout, Keys, Mask, Queries
 
 Weights = Float[Tensor, "rows heads queries keys"]
-Mask = Bool[Tensor, "..."]
-"""Anything that broadcasts to (rows, heads, queries, keys)."""
+States = Float[Tensor, "rows length d_model"]
 
 
 def attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """softmax(Q K^T / sqrt(d_k)) V, equation 1, as it stands."""
+    """softmax(Q K^T / sqrt(d_k)) V, equation 1."""
     weights = attention_weights(query, key, mask)
     return dropout(weights) @ value
 
 
 def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> Weights:
-    """softmax(Q K^T / sqrt(d_k)): how much each query takes from each key."""
+    """softmax(Q K^T / sqrt(d_k)): how much each query takes from each key; rows sum to 1."""
     scores = (query / math.sqrt(key.size(-1))) @ key.transpose(-2, -1)
     if mask is not None:
-        # The smallest number rather than -inf: a row that may see nothing becomes uniform, not NaN.
+        # The smallest number rather than -inf: a row that may attend to nothing becomes uniform, not NaN.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return _softmax(scores)
+    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 
-def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """The same in one kernel that never stores the weights; a query that may see nothing gets zeros, not the mean."""
-    rate = dropout.rate if dropout.training else 0.0
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
-
-
-def single_query_attention(
-    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
-) -> Queries:
-    """The formula for one query a row, as sums of products, where a matrix product would first copy scattered keys."""
-    scores = (query / math.sqrt(key.size(-1)) * key).sum(-1)[:, :, None]
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = dropout(_softmax(scores))
-    return (weights.transpose(-2, -1) * value).sum(-2, keepdim=True)
-
-
-def compiled_attention(
-    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
-) -> Queries:
-    """The formula for training: what stands between the two products is done in one pass, and back in another."""
-    rate = dropout.rate if dropout.training else 0.0
-    scores = query @ key.transpose(-2, -1)
-    return kernels.weights(scores, mask, width=key.size(-1), rate=rate, generator=dropout.generator) @ value
-
-
-def fastest_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """The quickest of all: on a CPU the fused kernel only pays when the weights outgrow the cache."""
-    drops = dropout.training and dropout.rate > 0
-    if kernels.can_attend(query, key, value) and not drops:
-        return kernels.attention(query, key, value, mask)
-    # What PyTorch drops on a CPU follows from a generator that all threads share.
-    if query.device.type != "cpu" or (key.size(-2) > kernels.LONGEST and not drops):
-        return fused_attention(query, key, value, mask, dropout=dropout)
-    if kernels.can_weigh(query, key):
-        return compiled_attention(query, key, value, mask, dropout=dropout)
-    kernel = single_query_attention if query.size(-2) == 1 and not key.is_contiguous() else attention
-    return kernel(query, key, value, mask, dropout=dropout)
-
-
-def _softmax(scores: Tensor) -> Tensor:
-    # On CPUs PyTorch's vector path begins at 16 numbers of float32 a row, and is 12 times as fast.
-    if scores.device.type != "cpu":
-        return scores.softmax(-1)
-    missing = max(0, 16 - scores.size(-1))
-    wide = F.pad(scores, (0, missing), value=float("-inf")) if missing else scores
-    dtype = torch.promote_types(scores.dtype, torch.float32)
-    return wide.softmax(-1, dtype=dtype)[..., : scores.size(-1)].to(scores.dtype)
+def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
+    """`attention` in the quickest way for this device and these sizes (kernels.py)."""
+    mixed = kernels.fast_attention(query, key, value, mask, dropout=dropout)
+    return attention(query, key, value, mask, dropout=dropout) if mixed is None else mixed
 
 
 def causal_mask(length: int, *, past: int = 0, device: torch.device | None = None) -> Bool[Tensor, "length keys"]:
-    """Position i of `length` new ones may see the `past` before them, the new ones up to i, and itself."""
+    """Position i of `length` new ones may attend to the `past` before them, and to the new ones up to itself."""
     return torch.ones(length, past + length, dtype=torch.bool, device=device).tril(past)
 
 
@@ -102,7 +54,7 @@ class KeyValueCache:
         self._value: Tensor | None = None
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
-        """Add new positions and return all of them."""
+        """Add new positions; return all of them."""
         start, self.length = self.length, self.length + key.size(2)
         if self._key is None or self.length > self._key.size(0):
             # Doubling: appending one position at a time copies each old one about once.
@@ -140,7 +92,7 @@ class MemoryCache:
         self.contents: tuple[Tensor, Tensor] | None = None
 
     def fill(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
-        """Take them in and return them, each as one piece of memory, of which the products of a step need no copy."""
+        """Store both as contiguous tensors, which the products of later steps read without a copy; return them."""
         self.contents = key.contiguous(), value.contiguous()
         return self.contents
 
@@ -151,109 +103,116 @@ class MemoryCache:
             self.contents = key.index_select(0, rows), value.index_select(0, rows)
 
 
+class LayerCache:
+    """The caches of both attentions of one decoder layer."""
+
+    def __init__(self):
+        self.self_attention, self.cross_attention = KeyValueCache(), MemoryCache()
+
+
 class DecoderCache:
-    """What decoding has computed so far: per layer the keys and values of the target and of the memory."""
+    """What decoding has computed so far: for each layer the keys and values of the target and of the memory."""
 
     def __init__(self, num_layers: int):
-        self.target = [KeyValueCache() for _ in range(num_layers)]
-        self.memory = [MemoryCache() for _ in range(num_layers)]
+        self.layers = [LayerCache() for _ in range(num_layers)]
 
     @property
     def length(self) -> int:
         """Target positions decoded so far."""
-        return self.target[0].length
+        return self.layers[0].self_attention.length
 
     def reorder(self, rows: Int[Tensor, " kept"], memory_rows: Int[Tensor, " groups"] | None = None) -> None:
         """Keep these target rows and, where given, these rows of the memory."""
-        for cache in self.target:
-            cache.reorder(rows)
-        for cache in self.memory if memory_rows is not None else ():
-            cache.reorder(memory_rows)
+        for layer in self.layers:
+            layer.self_attention.reorder(rows)
+            if memory_rows is not None:
+                layer.cross_attention.reorder(memory_rows)
+
+
+@dataclass
+class AttentionMaps:
+    """The attention weights of one forward pass, a tensor for each layer (section 3.2.3)."""
+
+    encoder: list[Weights] = field(default_factory=list)
+    """Self-attention of the encoder."""
+    decoder: list[Weights] = field(default_factory=list)
+    """Self-attention of the decoder."""
+    cross: list[Weights] = field(default_factory=list)
+    """The decoder's attention to the memory."""
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2.2: queries, keys and values projected to heads, attention in each, one output projection.
+    """Section 3.2.2: queries, keys and values projected to heads, attention in each, one output projection."""
 
-    `rotation`, if given, turns queries and keys by their position (rotary positions).
-    """
-
-    def __init__(self, config: TransformerConfig, rotation: Callable[..., Tensor] | None = None):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.num_heads = config.num_heads
-        self.rotation = rotation
         self.query = nn.Linear(config.d_model, config.d_model)
         self.key = nn.Linear(config.d_model, config.d_model)
         self.value = nn.Linear(config.d_model, config.d_model)
         self.output = nn.Linear(config.d_model, config.d_model)
         self.dropout = Dropout(config.attention_dropout)
-        self.kernel, self.project = fastest_attention, in_one_product
+        self.project = kernels.project
 
-    def forward(
-        self,
-        x: Float[Tensor, "rows length d_model"],
-        memory: Float[Tensor, "groups keys d_model"],
-        mask: Mask | None = None,
-        cache: KeyValueCache | MemoryCache | None = None,
-    ) -> Float[Tensor, "rows length d_model"]:
-        """Let each position of `x` attend to `memory` (to `x` itself for self-attention).
+    def mix(
+        self, query: Queries, key: Keys, value: Keys, mask: Mask | None, weights: list[Weights] | None
+    ) -> Float[Tensor, "groups queries d_model"]:
+        """The results of all heads, side by side; `weights`, if given, receives their attention weights."""
+        if weights is not None:
+            weights.append(attention_weights(query, key, mask).detach())
+        compute = attend if weights is None else attention
+        return compute(query, key, value, mask, dropout=self.dropout).transpose(1, 2).flatten(2)
 
-        With a cache, self-attention adds its new positions to it; attention to another memory fills it once.
-        `x` may hold several rows for one of `memory`, one after another: the beams of a sentence share it.
-        """
-        if memory is x:
-            query, key, value = map(self._heads, self.project(x, self.query, self.key, self.value))
-            if self.rotation is not None:
-                past = cache.length if cache is not None else 0
-                query, key = self.rotation(query, offset=past), self.rotation(key, offset=past)
-            if cache is not None:
-                key, value = cache.append(key, value)
-        else:
-            # Rows that share a memory are only more queries to it.
-            query = self._heads(self.query(x).reshape(memory.size(0), -1, x.size(-1)))
-            if cache is None or cache.contents is None:
-                key, value = map(self._heads, self.project(memory, self.key, self.value))
-            if cache is not None:
-                key, value = cache.contents or cache.fill(key, value)
-        mixed = self.kernel(query, key, value, mask, dropout=self.dropout)
-        return self.output(mixed.transpose(1, 2).reshape(x.shape))
-
-    def _heads(self, x: Tensor) -> Tensor:
+    def heads(self, x: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows heads length width"]:
+        """`x`, split into the heads."""
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
 
-def in_one_product(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-    """Each projection of `x`; joined to one product, which is faster, where `x` is worth a copy of the weights.
+class SelfAttention(MultiHeadAttention):
+    """Each position attends to the positions of its own sequence; `rotation` turns queries and keys by position."""
 
-    In half precision it always is: a product takes longer to begin, and a copy is half as long.
-    """
-    if x.element_size() > 2 and x.numel() < projections[0].weight.numel():
-        return [project(x) for project in projections]
-    weight = torch.cat([project.weight for project in projections])
-    bias = torch.cat([project.bias for project in projections])
-    return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+    def __init__(self, config: TransformerConfig, rotation: nn.Module | None = None):
+        super().__init__(config)
+        self.rotation = rotation
+
+    def forward(
+        self,
+        x: States,
+        mask: Mask | None = None,
+        cache: KeyValueCache | None = None,
+        weights: list[Weights] | None = None,
+    ) -> States:
+        """With a cache, `x` holds the new positions alone, which attend to the cached ones too."""
+        query, key, value = map(self.heads, self.project(x, self.query, self.key, self.value))
+        if self.rotation is not None:
+            past = cache.length if cache is not None else 0
+            query, key = self.rotation(query, offset=past), self.rotation(key, offset=past)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return self.output(self.mix(query, key, value, mask, weights))
 
 
-@contextmanager
-def record_attention(model: nn.Module) -> Iterator[dict[str, Weights]]:
-    """Collect the attention weights of this model's next forward passes, by name of the attention module.
+class CrossAttention(MultiHeadAttention):
+    """Each target position attends to the memory, the encoder's output."""
 
-    Inside the `with` block the formula replaces the fused kernel; a later pass overwrites an earlier one.
-    """
-    maps: dict[str, Tensor] = {}
+    def forward(
+        self,
+        x: States,
+        memory: Float[Tensor, "groups keys d_model"],
+        mask: Mask | None = None,
+        cache: MemoryCache | None = None,
+        weights: list[Weights] | None = None,
+    ) -> States:
+        """A cache keeps the keys and values of the memory from the first call on.
 
-    def recorder(name: str) -> Callable[..., Tensor]:
-        def kernel(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-            maps[name] = attention_weights(query, key, mask).detach()
-            return attention(query, key, value, mask, dropout=dropout)
-
-        return kernel
-
-    modules = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    kernels = {name: module.kernel for name, module in modules.items()}
-    for name, module in modules.items():
-        module.kernel = recorder(name)
-    try:
-        yield maps
-    finally:
-        for name, module in modules.items():
-            module.kernel = kernels[name]
+        `x` may have several rows, one after another, for each row of `memory`: the hypotheses of one sentence share it.
+        """
+        # Rows that share a memory are only more queries to it.
+        query = self.heads(self.query(x).reshape(memory.size(0), -1, x.size(-1)))
+        if cache is not None and cache.contents is not None:
+            key, value = cache.contents
+        else:
+            key, value = map(self.heads, self.project(memory, self.key, self.value))
+            if cache is not None:
+                key, value = cache.fill(key, value)
+        return self.output(self.mix(query, key, value, mask, weights).reshape(x.shape))

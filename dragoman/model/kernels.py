@@ -1,14 +1,21 @@
-"""What kernels.c computes on a CPU in one pass over memory, several times as fast as its formulas.
+"""Every fast path of the model, each equal to a formula: dropout, attention, projections; and the kernels for CPUs.
 
-It is compiled when the package is built where there is a C compiler; without it the formulas run.
+`Dropout`, `fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. kernels.c
+is compiled when the package is built where there is a C compiler; each kernel makes one pass over memory, and without
+it the formulas run.
+
+Budget: more lines than a file may have, since every fast path is here.
 """
 
 import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
@@ -21,6 +28,116 @@ LONGEST = 512
 
 Queries = Float[Tensor, "rows heads queries width"]
 Keys = Float[Tensor, "rows heads keys width"]
+Mask = Bool[Tensor, "..."]
+"""Anything that broadcasts to (rows, heads, queries, keys)."""
+
+
+class Dropout(nn.Module):
+    """Zeroes elements with probability `rate` while training and scales the rest so that the mean stays.
+
+    Without the compiled kernel the rate is, in half precision, the nearest one, within 0.002, whose scale is a number.
+    """
+
+    def __init__(self, rate: float):
+        super().__init__()
+        self.rate = rate
+        self.generator: torch.Generator | None = None
+        """Of the random numbers on a CPU; None: the one of torch."""
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        if not self.training or self.rate == 0:
+            return x
+        if _takes(x):
+            return compiled_dropout(x, self.rate, self.generator)
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        return x * _keep_mask(x, self.rate, self.generator)
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+
+def _keep_mask(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Zeros with probability `rate`, else 1 / (1 - rate).
+
+    On a CPU, Bernoulli sampling costs more than a matrix product. Sixteen random bits an element, compared with a
+    threshold, cost a sixth and hit the rate to 1 in 65,536.
+    """
+    scale = torch.tensor(1 / (1 - rate), dtype=x.dtype).item()
+    dropped = min(round((1 - 1 / scale) * 2**16), 2**16 - 1)
+    # From -2**63: without a lower bound the sign bit stays 0, and with it one number of four non-negative.
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
+    return (bits >= dropped - 2**15).to(x.dtype) * (2**16 / (2**16 - dropped))
+
+
+def fast_attention(
+    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
+) -> Queries | None:
+    """The result of `attention.attention`, or None where no way is quicker than the formula."""
+    drops = dropout.training and dropout.rate > 0
+    if can_attend(query, key, value) and not drops:
+        return single_pass_attention(query, key, value, mask)
+    # On a CPU, PyTorch's fused kernel pays only when the weights outgrow the cache, and it draws dropout from a
+    # generator that all threads share.
+    if query.device.type != "cpu" or (key.size(-2) > LONGEST and not drops):
+        return fused_attention(query, key, value, mask, dropout=dropout)
+    if can_soften(query, key):
+        return compiled_attention(query, key, value, mask, dropout=dropout)
+    return None
+
+
+def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
+    """One kernel of PyTorch that never stores the weights. A query that may attend to nothing gets zeros, where the
+    formula gives it the mean of the values.
+    """
+    rate = dropout.rate if dropout.training else 0.0
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
+
+
+def compiled_attention(
+    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
+) -> Queries:
+    """For training: one compiled pass between the two matrix products, and one on the way back."""
+    rate = dropout.rate if dropout.training else 0.0
+    scores = query @ key.transpose(-2, -1)
+    weights = masked_softmax_dropout(scores, mask, width=key.size(-1), rate=rate, generator=dropout.generator)
+    return weights @ value
+
+
+def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """Each projection of `x`; as a single product where `x` is large enough to be worth a copy of the weights.
+
+    In half precision it always is: a product takes longer to begin, and a copy is half as large.
+    """
+    if x.element_size() > 2 and x.numel() < projections[0].weight.numel():
+        return [each(x) for each in projections]
+    weight = torch.cat([each.weight for each in projections])
+    bias = torch.cat([each.bias for each in projections])
+    return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+
+
+def prepacked_linear(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:
+    """The linear layer with these weights, put into the order in which oneDNN multiplies them; see `can_prepack`."""
+    in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    return partial(_linear, in_order, None if bias is None else bias.detach())
+
+
+def project_prepacked(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """As `project`; `product` is the prepacked layer of all `projections` together."""
+    return product(x).chunk(len(projections), dim=-1)
+
+
+def can_prepack(dtype: torch.dtype) -> bool:
+    """Whether this PyTorch and this processor have oneDNN's product of prepacked weights."""
+    operations = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+    if not (torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def compiled() -> bool:
@@ -29,7 +146,7 @@ def compiled() -> bool:
 
 
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
-    """Whether `attention` takes these: no gradient comes from it, and it is for CPUs and few keys."""
+    """Whether `single_pass_attention` takes these: no gradient comes from it, and it is for CPUs and few keys."""
     return (
         _takes(query)
         and query.size(3) % LANES == 0
@@ -38,10 +155,10 @@ def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     )
 
 
-def attention(query: Queries, key: Keys, value: Keys, mask: Bool[Tensor, "..."] | None = None) -> Queries:
-    """softmax(Q K^T / sqrt(d_k)) V, wherever in memory places and heads stand.
+def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None) -> Queries:
+    """softmax(Q K^T / sqrt(d_k)) V for tensors of any strides.
 
-    The result has its heads side by side, place by place. Raises `MemoryError`.
+    In memory, the heads of each position of the result are side by side. Raises `MemoryError`.
     """
     query, key, value = (x if x.stride(3) == 1 else x.contiguous() for x in (query, key, value))
     rows, heads, queries, width = query.shape
@@ -52,7 +169,7 @@ def attention(query: Queries, key: Keys, value: Keys, mask: Bool[Tensor, "..."] 
         steps += mask.stride()
     failed = _library.attention(
         *(x.data_ptr() for x in (query, key, value)),
-        _place(mask),
+        _pointer(mask),
         out.data_ptr(),
         (ctypes.c_int64 * 5)(rows, heads, queries, key.size(2), width),
         (ctypes.c_int64 * 16)(*steps),
@@ -83,12 +200,9 @@ class Draws(ctypes.Structure):
         return cls((ctypes.c_uint32 * 2)(*key.tolist()), min(round(rate * 2**32), 2**32 - 1), 1 / (1 - rate))
 
 
-def can_drop(x: Tensor) -> bool:
-    """Whether `dropout` takes these."""
-    return _takes(x)
-
-
-def dropout(x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None) -> Float[Tensor, "*shape"]:
+def compiled_dropout(
+    x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None
+) -> Float[Tensor, "*shape"]:
     """Zeroes elements with probability `rate`, below 1, and scales the rest so that the mean stays."""
     return _Dropout.apply(x, Draws.of(rate, generator))
 
@@ -112,26 +226,26 @@ def _drop(x: Tensor, draws: Draws) -> Tensor:
     return kept
 
 
-def can_weigh(query: Queries, key: Keys) -> bool:
-    """Whether `weights` takes the scores of these; where several threads would share the work, the formula is left."""
+def can_soften(query: Queries, key: Keys) -> bool:
+    """Whether `masked_softmax_dropout` takes the scores of these; it has one thread, so not where several share."""
     return _takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1
 
 
-def weights(
+def masked_softmax_dropout(
     scores: Float[Tensor, "rows heads queries keys"],
-    mask: Bool[Tensor, "..."] | None,
+    mask: Mask | None,
     *,
     width: int,
     rate: float,
     generator: torch.Generator | None,
 ) -> Float[Tensor, "rows heads queries keys"]:
-    """What dropout leaves of softmax(scores / sqrt(width)), with a gradient."""
+    """Dropout of softmax(scores / sqrt(width)), differentiable."""
     if mask is not None:
         mask = mask.bool().expand(scores.shape)
-    return _Weights.apply(scores, mask, width, Draws.of(rate, generator) if rate else None)
+    return _MaskedSoftmaxDropout.apply(scores, mask, width, Draws.of(rate, generator) if rate else None)
 
 
-class _Weights(torch.autograd.Function):
+class _MaskedSoftmaxDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores, mask, width, draws):
         scores = scores.contiguous()
@@ -142,7 +256,7 @@ class _Weights(torch.autograd.Function):
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
         _library.masked_softmax_dropout(
-            scores.data_ptr(), _place(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
+            scores.data_ptr(), _pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
             ctx.shape, ctx.strides, draws, scores.dtype == torch.bfloat16,
         )  # fmt: skip
         return kept
@@ -153,7 +267,7 @@ class _Weights(torch.autograd.Function):
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
         _library.masked_softmax_dropout_backward(
-            weights.data_ptr(), _place(mask), gradient.data_ptr(), found.data_ptr(),
+            weights.data_ptr(), _pointer(mask), gradient.data_ptr(), found.data_ptr(),
             ctx.shape, ctx.strides, ctx.draws, weights.dtype == torch.bfloat16,
         )  # fmt: skip
         return found, None, None, None
@@ -179,7 +293,7 @@ def exponentiate(
     return terms
 
 
-def _place(x: Tensor | None) -> int | None:
+def _pointer(x: Tensor | None) -> int | None:
     return None if x is None else x.data_ptr()
 
 

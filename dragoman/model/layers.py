@@ -4,14 +4,12 @@ import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import DecoderCache, MultiHeadAttention
+from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, Mask, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.dropout import Dropout
-
-States = Float[Tensor, "rows length d_model"]
+from dragoman.model.kernels import Dropout
 
 
 class Norm(nn.Module):
@@ -149,12 +147,12 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig, rotation: RotaryPositions | None):
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, rotation)
+        self.self_attention = SelfAttention(config, rotation)
         self.feed_forward = FeedForward(config)
         self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(2))
 
-    def forward(self, x: States, mask: Bool[Tensor, "rows 1 1 length"] | None) -> States:
-        x = self.residuals[0](x, lambda x: self.self_attention(x, x, mask))
+    def forward(self, x: States, mask: Mask | None, maps: AttentionMaps | None = None) -> States:
+        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, weights=maps and maps.encoder))
         return self.residuals[1](x, self.feed_forward)
 
 
@@ -163,8 +161,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig, rotation: RotaryPositions | None):
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, rotation)
-        self.cross_attention = MultiHeadAttention(config)
+        self.self_attention = SelfAttention(config, rotation)
+        self.cross_attention = CrossAttention(config)
         self.feed_forward = FeedForward(config)
         self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(3))
 
@@ -172,13 +170,12 @@ class DecoderLayer(nn.Module):
         self,
         x: States,
         memory: Float[Tensor, "groups src_len d_model"],
-        mask: Bool[Tensor, "length keys"] | None,
-        memory_mask: Bool[Tensor, "groups 1 1 src_len"] | None,
-        cache: DecoderCache | None = None,
-        index: int = 0,
+        mask: Mask | None,
+        memory_mask: Mask | None,
+        cache: LayerCache | None = None,
+        maps: AttentionMaps | None = None,
     ) -> States:
-        """`index` is this layer's place in the cache."""
-        own, other = (cache.target[index], cache.memory[index]) if cache else (None, None)
-        x = self.residuals[0](x, lambda x: self.self_attention(x, x, mask, own))
-        x = self.residuals[1](x, lambda x: self.cross_attention(x, memory, memory_mask, other))
+        own, other = (cache.self_attention, cache.cross_attention) if cache else (None, None)
+        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, own, maps and maps.decoder))
+        x = self.residuals[1](x, lambda x: self.cross_attention(x, memory, memory_mask, other, maps and maps.cross))
         return self.residuals[2](x, self.feed_forward)

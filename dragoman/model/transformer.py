@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import DecoderCache, causal_mask
+from dragoman.model.attention import AttentionMaps, DecoderCache, causal_mask
 from dragoman.model.config import TransformerConfig
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout
 from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
 
 SourceMask = Bool[Tensor, "batch src_len"]
@@ -25,10 +25,12 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(config, rotation) for _ in range(config.num_encoder_layers))
         self.norm = Norm(config) if config.norm_order == "pre" else nn.Identity()
 
-    def forward(self, source_ids: Int[Tensor, "batch src_len"], mask: SourceMask) -> Memory:
+    def forward(
+        self, source_ids: Int[Tensor, "batch src_len"], mask: SourceMask, maps: AttentionMaps | None = None
+    ) -> Memory:
         x = self.embedding(source_ids)
         for layer in self.layers:
-            x = layer(x, mask[:, None, None, :])
+            x = layer(x, mask[:, None, None, :], maps)
         return self.norm(x)
 
 
@@ -48,12 +50,13 @@ class Decoder(nn.Module):
         memory: Memory,
         memory_mask: SourceMask,
         cache: DecoderCache | None = None,
+        maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "rows tgt_len d_model"]:
         past, length = (cache.length if cache else 0), target_ids.size(1)
         x = self.embedding(target_ids, past)
         mask = causal_mask(length, past=past, device=x.device) if length > 1 else None
         for index, layer in enumerate(self.layers):
-            x = layer(x, memory, mask, memory_mask[:, None, None, :], cache, index)
+            x = layer(x, memory, mask, memory_mask[:, None, None, :], cache.layers[index] if cache else None, maps)
         return self.norm(x)
 
 
@@ -126,10 +129,15 @@ class Transformer(nn.Module):
         source_ids: Int[Tensor, "batch src_len"],
         target_ids: Int[Tensor, "batch tgt_len"],
         source_mask: SourceMask | None = None,
+        maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """What `forward` projects to logits; the training loss starts here, to never hold all the logits."""
+        """What `forward` projects to logits; the training loss starts here, so that it never holds all logits.
+
+        `maps`, if given, receives the attention weights of this call.
+        """
         source_mask = self._mask(source_ids, source_mask)
-        return self.decoder(target_ids, self.encoder(source_ids, source_mask), source_mask)
+        memory = self.encoder(source_ids, source_mask, maps)
+        return self.decoder(target_ids, memory, source_mask, maps=maps)
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape tgt_vocab"]:
         """States of the decoder to logits."""

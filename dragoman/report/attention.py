@@ -16,17 +16,13 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
-from dragoman.model.attention import record_attention
+from dragoman.model.attention import AttentionMaps
 
 Weights = Float[np.ndarray, "target_words source_words"]
 Maps = Float[np.ndarray, "layers heads queries keys"]
 
-KINDS = {
-    "encoder": "encoder.layers.{}.self_attention",
-    "decoder": "decoder.layers.{}.self_attention",
-    "cross": "decoder.layers.{}.cross_attention",
-}
-"""The three attentions of the paper (section 3.2.3), and the names of their modules."""
+KINDS = ("encoder", "decoder", "cross")
+"""The three attentions of the paper (section 3.2.3), as `AttentionMaps` calls them."""
 WIDEST = 16
 """Source words of a sentence whose picture fits on a page."""
 
@@ -65,14 +61,11 @@ def forced_decoding(model: Transformer, source_ids: list[int], target_ids: list[
     """Let `model` predict `target_ids` from `source_ids`; both end with the end of sentence."""
     config, device = model.config, next(model.parameters()).device
     inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
-    with evaluating(model), record_attention(model) as recorded:
-        logits = model(torch.tensor([source_ids], device=device), inputs)[0]
-    depths = {"encoder": config.num_encoder_layers}
-    maps = {
-        kind: torch.cat([recorded[name.format(i)] for i in range(depths.get(kind, config.num_decoder_layers))])
-        for kind, name in KINDS.items()
-    }
-    maps = {kind: weights.float().cpu().numpy() for kind, weights in maps.items()}
+    recorded = AttentionMaps()
+    with evaluating(model):
+        states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
+        logits = model.project(states)
+    maps = {kind: torch.cat(getattr(recorded, kind)).float().cpu().numpy() for kind in KINDS}
     return ForcedDecoding(logits.float().log_softmax(-1).cpu(), maps)
 
 

@@ -47,14 +47,13 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
 def _summary(
     directory: RunDirectory, config: RunConfig, data: PreparedData, kept: ModelDirectory, evaluation: Evaluation
 ) -> RunSummary:
-    tokenizers = kept.source_tokenizer, kept.target_tokenizer
     samples = [
         {"source": source, "reference": reference, "translation": translation}
         for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
     ]
     # The report shows one of the first hundred sentences, in which words change places.
     translated = [each for each in samples[:100] if each["translation"]]
-    maps = (word_attention(kept.model, *tokenizers, each["source"], each["translation"]) for each in translated)
+    maps = (word_attention(kept.model, *kept.tokenizers, each["source"], each["translation"]) for each in translated)
     return RunSummary(
         source_language=kept.source_language,
         target_language=kept.target_language,

@@ -1,11 +1,12 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
+import json
 from pathlib import Path
 
 from dragoman.config import DataConfig, RunConfig, load_config, read_recipe
 from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
-from dragoman.data.splitting import default_held_out, held_out_sizes
-from dragoman.data.synthetic.builtin import settings_for
+from dragoman.data.readers.registry import settings_for
+from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
@@ -24,40 +25,31 @@ def choose_size(num_pairs: int, *, gpu: bool) -> str:
 
 
 def choose_vocab_size(num_pairs: int, kind: str) -> int:
-    """Fewer pairs show fewer words often enough to learn them whole; what is not in a vocabulary of words is lost."""
+    """Fewer pairs show fewer words often enough to learn them; words that a vocabulary of words lacks are lost."""
     sizes = (20_000, 50_000, 50_000) if kind == "word" else (8_000, 16_000, 32_000)
     return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
-    """The section `data` of a run; one or two files in `paths` come before those that recipe and settings name."""
-    data = _resolved(recipe or "tiny", settings).data
-    if paths:
-        data.corpora, (data.source, data.target) = [], [*paths, None][:2]
-    elif not data.source and not data.corpora:
-        raise UsageError(
-            "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
-        )
-    return data
+    """The section `data` of a run; one or two files in `paths` replace those that recipe and settings name."""
+    return _with_data(_read_config(paths, recipe or "tiny", settings)).data
 
 
 def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
     """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
-    wanted = _resolved(recipe or "tiny", settings)
-    _require_libraries(wanted)
-    data = choose_data(paths, recipe=recipe, settings=settings)
-    bitext = open_corpora(data)
-    open_held_out(data, bitext.languages)
-    if wanted.tokenizer.pairs:
-        Bitext.open(*wanted.tokenizer.pairs, languages=bitext.languages)
-    num_pairs = sum(1 for _ in bitext)
-    recipe = recipe or choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
-    config = load_config(read_recipe(recipe), [*settings_for(data.source), *settings])
-    config.data.source, config.data.target, config.data.corpora = data.source, data.target, data.corpora
+    config = _with_data(_read_config(paths, recipe or "tiny", settings))
+    bitext = open_corpora(config.data)
+    open_held_out(config.data, bitext.languages)
+    if config.tokenizer.pairs:
+        Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
+    num_pairs, held_out = survey(bitext, config.data)
+    size = choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
+    if recipe is None and size != config.size:
+        config = _read_config(paths, size, settings)
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
     if not (config.data.valid and config.data.test):
-        config.data.held_out = held_out_sizes(bitext, config.data) or (default_held_out(num_pairs),) * 2
+        config.data.held_out = held_out
     return config, bitext
 
 
@@ -70,8 +62,7 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     directory.refuse_if_locked()
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
-    config = _resolved(str(directory.config), settings)
-    _require_libraries(config)
+    config = _read_config([], str(directory.config), settings)
     if not (directory.data / "about.json").is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
@@ -83,19 +74,34 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     return config
 
 
-def _resolved(recipe: str, settings: list[str]) -> RunConfig:
-    """The recipe with the settings; a mistake in the recipe itself names it."""
+def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfig:
+    """The recipe with the settings, on the files in `paths`; a mistake in the recipe itself names it."""
     tree = read_recipe(recipe)
+    if paths:
+        files = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
+        settings = [*settings, *(f"data.{key}={json.dumps(value)}" for key, value in files.items())]
     try:
-        load_config(tree, [])
-    except UsageError as error:
-        raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
-    return load_config(tree, settings)
-
-
-def _require_libraries(config: RunConfig) -> None:
+        config = load_config(tree, settings)
+        if defaults := settings_for(config.data.source):
+            config = load_config(tree, [*defaults, *settings])
+    except UsageError:
+        try:
+            load_config(tree, [])
+        except UsageError as error:
+            raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
+        raise
     if config.training.tensorboard:
         require("tensorboard", extra="tensorboard", purpose="training.tensorboard=true")
+    return config
+
+
+def _with_data(config: RunConfig) -> RunConfig:
+    """The config, if it names sentence pairs."""
+    if not config.data.source and not config.data.corpora:
+        raise UsageError(
+            "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
+        )
+    return config
 
 
 def _has_gpu() -> bool:

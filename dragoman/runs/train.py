@@ -20,7 +20,6 @@ from dragoman.evaluation.scores import score
 from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
 from dragoman.runs.finish import conclude
-from dragoman.runs.plan import plan_resume
 from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
@@ -35,7 +34,7 @@ from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 
-SHOWN_SAMPLES = 3
+SAMPLES = 3
 
 
 def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
@@ -52,9 +51,9 @@ def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: 
         return _train(directory, config, display)
 
 
-def resume_run(path: Path, settings: list[str], *, display: Display) -> Evaluation:
-    """Go on with a run from its last checkpoint; `settings` may change keys of `training` and `decoding`."""
-    config, directory = plan_resume(path, settings), RunDirectory(path)
+def resume_run(path: Path, config: RunConfig, *, display: Display) -> Evaluation:
+    """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
+    directory = RunDirectory(path)
     with directory.locked():
         return _train(directory, config, display)
 
@@ -87,7 +86,7 @@ def _fit(
 ) -> tuple[Progress, str, int | None]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signal if it was one."""
     languages = data.about.source_language, data.about.target_language
-    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages)
+    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
         every = config.training.log_every
@@ -105,7 +104,7 @@ def _fit(
             stop_requested=stop,
         )
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
-        opened.callback(trainer.replicas.close)
+        opened.callback(trainer.executor.close)
         if checkpoint := callbacks.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
         # Only now are the settings of a resumed run known to fit it.
@@ -139,10 +138,12 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
 
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
     """Scores of greedy translations of the first validation pairs, and `samples` of the translations."""
-    translator = Translator(model, data.source_tokenizer, data.target_tokenizer, precision=config.training.precision)
+    translator = Translator(
+        ModelDirectory(model, data.source_tokenizer, data.target_tokenizer), precision=config.training.precision
+    )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     texts = [t.text for t in translator.translate(sources, beam_size=1)]
-    shown = [round(i * (len(sources) - 1) / SHOWN_SAMPLES) for i in range(min(SHOWN_SAMPLES, len(sources)))]
+    shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     options = {"sources": sources, "target_language": data.about.target_language, "metrics": VALIDATED_TEXT_METRICS}
     scores = score(texts, references, **options)

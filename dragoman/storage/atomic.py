@@ -17,14 +17,14 @@ def new_folder(path: Path) -> Iterator[Path]:
     temporary.mkdir(parents=True)
     try:
         yield temporary
-        _sync(temporary)
+        sync_folder(temporary)
         if path.exists():
             path.rmdir()
         os.rename(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -39,12 +39,12 @@ def write_file(path: Path, data: bytes) -> None:
     check_space(path.parent, len(data))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        _write_synced(temporary, data)
+        write_synced(temporary, data)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def check_space(folder: Path, size: int) -> None:
@@ -57,14 +57,14 @@ def check_space(folder: Path, size: int) -> None:
         )
 
 
-def _write_synced(path: Path, data: bytes) -> None:
+def write_synced(path: Path, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     # A directory can only be synced where it can be opened, which Windows refuses.
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)

@@ -17,8 +17,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import DataError
-from dragoman.storage.atomic import _sync, _write_synced, check_space
-from dragoman.storage.model_directory import _tensors
+from dragoman.storage.atomic import check_space, sync_folder, write_synced
+from dragoman.storage.model_directory import stored_tensors
 
 
 class Checkpoints:
@@ -41,7 +41,7 @@ class Checkpoints:
     def save(self, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Write one file of tensors for each name, and `state` as JSON; raises `ResourceError` on a full disk."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        files = {f"{name}.safetensors": save(_tensors(group)) for name, group in tensors.items()}
+        files = {f"{name}.safetensors": save(stored_tensors(group)) for name, group in tensors.items()}
         files["state.json"] = json.dumps(state).encode()
         files["manifest.json"] = json.dumps({name: _fingerprint(data) for name, data in files.items()}).encode()
         for stale in self.folder.glob("*.tmp"):
@@ -50,14 +50,14 @@ class Checkpoints:
         temporary = self.folder / f"step_{step:08d}.{os.getpid()}.tmp"
         temporary.mkdir()
         for name, data in files.items():
-            _write_synced(temporary / name, data)
-        _sync(temporary)
+            write_synced(temporary / name, data)
+        sync_folder(temporary)
         final = self._path(step)
         replaced = final.with_suffix(".old")
         if final.exists():
             os.rename(final, replaced)
         os.rename(temporary, final)
-        _sync(self.folder)
+        sync_folder(self.folder)
         shutil.rmtree(replaced, ignore_errors=True)
 
     def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:

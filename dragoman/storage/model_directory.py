@@ -1,7 +1,12 @@
-"""The model directory: config.json, the tokenizers and model.safetensors, written file by file and verified."""
+"""The model directory: config.json, the tokenizers and model.safetensors, written file by file and verified.
+
+The weights file carries checksums of itself, of the tokenizers and of the architecture, so that files of different
+models, and damaged ones, are refused.
+"""
 
 import json
-from dataclasses import dataclass
+import mmap
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -9,11 +14,23 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from dragoman.config import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer
 from dragoman.storage.atomic import write_file
-from dragoman.storage.validate import FORMAT, LANGUAGES, TOKENIZERS, read_architecture, read_config
+from dragoman.storage.validate import (
+    FORMAT,
+    LANGUAGES,
+    SUMS,
+    TOKENIZERS,
+    WEIGHTS,
+    checksum,
+    config_checksum,
+    read_architecture,
+    read_config,
+    read_header,
+)
 
 
 @dataclass
@@ -25,55 +42,74 @@ class ModelDirectory:
     target_tokenizer: Tokenizer
     source_language: str | None = None
     target_language: str | None = None
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    """The search that the model was scored with, and translates with unless told otherwise."""
 
     def save(self, path: Path) -> None:
         """Write config.json, the tokenizers and model.safetensors, each file atomically, the weights last."""
         path.mkdir(parents=True, exist_ok=True)
         shared = self.source_tokenizer is self.target_tokenizer
         names = ("tokenizer.json",) * 2 if shared else ("source_tokenizer.json", "target_tokenizer.json")
-        for name, tokenizer in zip(names, (self.source_tokenizer, self.target_tokenizer), strict=True):
-            write_file(path / name, tokenizer.to_json().encode())
+        tokenizers = {name: each.to_json().encode() for name, each in zip(names, self.tokenizers, strict=True)}
+        for name, content in tokenizers.items():
+            write_file(path / name, content)
+        architecture = self.model.config.to_dict()
         config = {
             "format": FORMAT,
             "source_language": self.source_language,
             "target_language": self.target_language,
             "source_tokenizer": names[0],
             "target_tokenizer": names[1],
-            "model": self.model.config.to_dict(),
+            "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
+            "model": architecture,
         }
-        write_file(path / "config.json", (json.dumps(config, indent=2) + "\n").encode())
-        save_weights(path, self.model)
+        write_file(path / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
+        sums = {name: checksum(content) for name, content in tokenizers.items()}
+        save_weights(path, self.model, sums | {"config.json": config_checksum(architecture)})
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Source and target tokenizer."""
+        return self.source_tokenizer, self.target_tokenizer
 
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
-        """Read a model directory; raises `DataError` for one that is missing, damaged or of another version."""
+        """Read a model directory; raises `DataError` for one that is missing, damaged, mixed or of another version."""
         config = read_config(path)
-        model_config = read_architecture(path, config)
+        architecture = read_architecture(path, config)
+        _verify(path, config)
         source, target = (config[key] for key in TOKENIZERS)
         source_tokenizer = Tokenizer.load(path / source)
         target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
         for side, tokenizer, size in (
-            ("source", source_tokenizer, model_config.source_vocab_size),
-            ("target", target_tokenizer, model_config.target_vocab_size),
+            ("source", source_tokenizer, architecture.source_vocab_size),
+            ("target", target_tokenizer, architecture.target_vocab_size),
         ):
             if tokenizer.vocab_size != size:
                 raise DataError(
                     f"The {side} tokenizer in {path} has {tokenizer.vocab_size} entries, but the model {size}: "
                     "the files are of two different models; copy the whole folder again."
                 )
-        weights = _read_tensors(path / "model.safetensors")
+        try:
+            decoding = DecodingConfig.validate(config["decoding"])
+        except UsageError as error:
+            raise DataError(f"{path / 'config.json'}, `decoding`: {error}") from None
+        weights = _read_tensors(path / WEIGHTS)
         with torch.device("meta"):
             # Before any memory is asked for: the sizes in a stranger's config may be huge.
-            check_weights(weights, Transformer(model_config), origin=path / "model.safetensors")
-        model = Transformer(model_config)
-        copy_weights(weights, model, origin=path / "model.safetensors")
+            check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
+        model = Transformer(architecture)
+        copy_weights(weights, model, origin=path / WEIGHTS)
         languages = (config[key] for key in LANGUAGES)
-        return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages)
+        return cls(model.to(device).eval(), source_tokenizer, target_tokenizer, *languages, decoding)
 
 
-def save_weights(path: Path, model: Transformer) -> None:
-    """Write `path`/model.safetensors; tensors that several names share are stored once."""
-    write_file(path / "model.safetensors", save(_tensors(dict(model.named_parameters()))))
+def save_weights(path: Path, model: Transformer, checksums: dict[str, str]) -> None:
+    """Write `path`/model.safetensors with its own and other files' checksums; shared tensors are stored once."""
+    tensors = stored_tensors(dict(model.named_parameters()))
+    content = memoryview(save(tensors))
+    checksums = checksums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
+    write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(checksums)}))
 
 
 @torch.no_grad()
@@ -85,7 +121,7 @@ def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path
 
 
 def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
-    """Raise `DataError` that names what is missing, superfluous, misshapen or no number."""
+    """Raise `DataError` that names what is missing, superfluous, misshapen or not a finite number."""
     own = dict(model.named_parameters())
     if missing := sorted(own.keys() - weights.keys()):
         raise DataError(f"{origin} lacks the weights '{missing[0]}' that config.json asks for; copy the model again.")
@@ -101,8 +137,40 @@ def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Pat
             raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
 
 
-def _tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
+def stored_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors as safetensors takes them: without gradient, on the CPU, contiguous."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}
+
+
+def _verify(path: Path, config: dict) -> None:
+    """Compare the files with the checksums in the weights file; models of version 0.1.0 have none."""
+    begin, expected = read_header(path / WEIGHTS)
+    for name, wanted in expected.items():
+        if name == "config.json":
+            found = config_checksum(config["model"])
+        elif name in (WEIGHTS, *(config[key] for key in TOKENIZERS)):
+            found = _file_checksum(path / name, begin if name == WEIGHTS else 0)
+        else:
+            found = None  # config.json names other tokenizers
+        if found != wanted:
+            raise DataError(
+                f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
+                "copy the whole folder again."
+            )
+
+
+def _file_checksum(path: Path, begin: int) -> str:
+    """The checksum of a file from byte `begin` on, without a copy of it in memory."""
+    try:
+        with (
+            open(path, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+            memoryview(content) as view,
+            view[begin:] as part,
+        ):
+            return checksum(part)
+    except (OSError, ValueError) as error:  # a file that is empty cannot be mapped
+        raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

@@ -1,7 +1,9 @@
-"""The files of a model directory, as far as they can be judged without loading the model, or torch."""
+"""Checks of a model directory that need neither the model nor torch."""
 
 import json
 import os
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,21 @@ FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
 LANGUAGES = ("source_language", "target_language")
 TOKENIZERS = ("source_tokenizer", "target_tokenizer")
+SPECIAL_IDS = {"pad_id": 0, "bos_id": 2, "eos_id": 3}
+"""The special tokens of every tokenizer (`dragoman.data.tokenizers.algorithms`), as a model's config calls them."""
+WEIGHTS = "model.safetensors"
+SUMS = "checksums"
+"""Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
 
 
 def check_files(path: Path) -> None:
-    """Raise `DataError` for a folder that is no model, is of another version, or lacks a file or the end of one."""
+    """Raise `DataError` for a folder that is no model, is of another version, or has a missing or truncated file."""
     config = read_config(path)
     read_architecture(path, config)
     for name in {config[key] for key in TOKENIZERS}:
         if not (path / name).is_file():
             raise DataError(f"{path / name} is missing; copy the whole folder again.")
-    weights = path / "model.safetensors"
-    if fault := _fault(weights):
-        raise DataError(f"{weights} {fault}; copy the model again.")
+    read_header(path / WEIGHTS)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -40,22 +45,76 @@ def read_config(path: Path) -> dict[str, Any]:
         if not isinstance(text, str if is_file else str | None) or (is_file and Path(text).name != text):
             what = "a file in the same folder" if is_file else "a language"
             raise DataError(f"{file}: `{key}` is {text!r}, not {what}; copy the model again.")
+    if not isinstance(config.setdefault("decoding", {}), dict):
+        raise DataError(f"{file}: `decoding` is {config['decoding']!r}, no settings; copy the model again.")
     return config
 
 
 def languages(path: Path) -> tuple[str, str] | None:
-    """Those of a model, if it knows both: they choose the sides of files that name theirs."""
+    """Source and target language of a model, if it knows both: they choose the sides of files that name theirs."""
     config = read_config(path)
     source, target = (config[key] for key in LANGUAGES)
     return (source, target) if source and target else None
 
 
+def decoding_defaults(path: Path) -> dict[str, Any]:
+    """The settings of `DecodingConfig` that a model was scored with; empty for models that do not say."""
+    return read_config(path)["decoding"]
+
+
 def read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
-    """The architecture that `config`, read from `path`, describes."""
+    """The architecture that `config`, read from `path`, describes, with the special ids of its tokenizers."""
     try:
-        return TransformerConfig.from_dict(config["model"])
+        model = TransformerConfig.from_dict(config["model"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
+    for name, expected in SPECIAL_IDS.items():
+        if getattr(model, name) != expected:
+            raise DataError(
+                f"{path / 'config.json'}: `{name}` is {getattr(model, name)}, but the tokenizer has this token as "
+                f"{expected}; copy the model again."
+            )
+    return model
+
+
+def checksum(content: bytes | memoryview) -> str:
+    """CRC-32 as eight hexadecimal digits. It finds damage, not malice; 100 MB take some 25 ms."""
+    return f"{zlib.crc32(content):08x}"
+
+
+def config_checksum(model: Mapping[str, Any]) -> str:
+    """The checksum of the section `model` of config.json, however it is laid out."""
+    return checksum(json.dumps(model, sort_keys=True).encode())
+
+
+def read_header(weights: Path) -> tuple[int, dict[str, str]]:
+    """Where the tensors of a safetensors file begin, in bytes, and the checksums in its metadata.
+
+    The checksums are empty for files that have none. Raises `DataError` unless the file has 8 bytes of length, a JSON
+    header of that length, and exactly the tensors that the header promises.
+    """
+    try:
+        with weights.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            size = os.fstat(file.fileno()).st_size
+            if length > size:
+                raise DataError(f"{weights} is cut short or damaged; copy the model again.")
+            header = json.loads(file.read(length))
+        metadata = header.pop("__metadata__", {})
+        ends = [tensor["data_offsets"][1] for tensor in header.values()]
+        promised = 8 + length + max(ends, default=0)
+        sums = json.loads(metadata.get(SUMS, "{}"))
+        if not all(isinstance(each, str) for each in sums.values()):
+            raise TypeError(sums)
+    except OSError as error:
+        raise DataError(f"{weights} cannot be read: {error.strerror}; copy the model again.") from None
+    except (ValueError, RecursionError, AttributeError, KeyError, IndexError, TypeError):
+        raise DataError(f"{weights} is damaged: its header cannot be read; copy the model again.") from None
+    if size != promised:
+        raise DataError(
+            f"{weights} is cut short or damaged: {size:,} bytes instead of {promised:,}; copy the model again."
+        )
+    return 8 + length, sums
 
 
 def _read_json(path: Path) -> Any:
@@ -72,21 +131,3 @@ def _read_json(path: Path) -> Any:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file} cannot be read as JSON ({error}); copy the model again.") from None
-
-
-def _fault(weights: Path) -> str | None:
-    """What a safetensors file does not keep of its own promise: 8 bytes of length, a header of JSON, the tensors."""
-    try:
-        with weights.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            found = os.fstat(file.fileno()).st_size
-            if length > found:
-                return "is cut short or damaged"
-            header = json.loads(file.read(length))
-        ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
-        promised = 8 + length + max(ends, default=0)
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    except (ValueError, RecursionError, AttributeError, KeyError, IndexError, TypeError):
-        return "is damaged: its header cannot be read"
-    return None if found == promised else f"is cut short or damaged: {found:,} bytes instead of {promised:,}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dragoman.config import TrainingConfig
-from dragoman.data.token_store import Sentences
+from dragoman.data.batching import Sentences
 
 FEWEST_STEPS = 100
 """Between two looks at the losses: the mean of fewer says little."""

@@ -1,18 +1,62 @@
-"""Label-smoothed cross-entropy (section 5.4 of the paper) as a sum and a count, and R-Drop.
+"""The loss of a batch: label-smoothed cross-entropy (section 5.4 of the paper) as a sum and a count, and R-Drop.
 
 The logits of a batch, (tokens, vocabulary), are by far its largest tensor. They are computed here in slices
 that fit in the cache, and each slice turns into its gradient at once, so the whole tensor never exists.
 """
+
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.model import kernels
+from dragoman.data.batching import Batch
+from dragoman.model import Transformer, kernels
 
 _SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 4 MB of bfloat16 stay near a CPU's core
 _FAR = 60.0  # exp of 88 is the largest in float32
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """Which loss is computed."""
+
+    pad_id: int
+    smoothing: float = 0.0
+    """Share of each target that is spread over the vocabulary."""
+    r_drop: float = 0.0
+    """Alpha of R-Drop; 0: a single pass."""
+
+
+def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[Tensor, Tensor]:
+    """The loss of a batch, summed over its target tokens, and their number.
+
+    With R-Drop the batch passes twice. The result is half of its paper's loss, which adds up two cross-entropies, so
+    that it compares with that of a run without.
+    """
+    output = {"weight": model.projection.weight, "bias": model.projection.bias, "smoothing": options.smoothing}
+    if not options.r_drop:
+        states = model.projection_dropout(model.states(batch.source_ids, batch.target_ids))
+        return cross_entropy(states, batch.labels, **output, pad_id=options.pad_id)
+    states = model.states(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
+    # From (2 batches, length, width) to (batch, length, 2, width).
+    states = model.projection_dropout(states).unflatten(0, (2, -1)).movedim(0, 2)
+    counted = batch.labels != options.pad_id
+    return r_drop(states[counted], batch.labels[counted], alpha=options.r_drop, **output) / 2, counted.sum()
+
+
+def loss_and_backward(
+    model: Transformer, batch: Batch, *, options: LossOptions, step_tokens: int = 0
+) -> tuple[float, int]:
+    """`batch_loss` as numbers.
+
+    With `step_tokens`, the target tokens of the whole step, the weights have the gradient of loss / step_tokens.
+    """
+    loss, count = batch_loss(model, batch, options)
+    if step_tokens:
+        (loss / step_tokens).backward()
+    return loss.item(), int(count)
 
 
 def cross_entropy(

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.config import TrainingConfig
 from dragoman.errors import DragomanError, ResourceError
-from dragoman.training.gradient import GradientSum
+from dragoman.training.executors import GradientSum
 from dragoman.training.progress import Progress
 
 BAD_STEPS = 3
@@ -48,12 +48,14 @@ def after_roll_back(progress: Progress, config: TrainingConfig) -> dict[str, Any
     }
 
 
-def count_memory(progress: Progress, gradient: GradientSum, config: TrainingConfig) -> Iterator[str]:
+def count_memory(
+    progress: Progress, gradient: GradientSum, too_large: int | None, config: TrainingConfig
+) -> Iterator[str]:
     """Count what did not fit in memory, and say so the first time, or when still less fits."""
-    if gradient.too_large != progress.too_large:
-        progress.too_large = gradient.too_large
+    if too_large != progress.too_large:
+        progress.too_large = too_large
         yield (
-            f"A batch of {gradient.too_large:,} tokens does not fit in memory: it is halved, and so are others as "
+            f"A batch of {too_large:,} tokens does not fit in memory: it is halved, and so are others as "
             f"large from now on, which is slower; a smaller training.max_tokens than {config.max_tokens:,} avoids it."
         )
     if gradient.left_out:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import TrainingConfig
-from dragoman.data.batching import Batch, TokenBatches
+from dragoman.data.batching import TokenBatches
 from dragoman.errors import DataError, ResourceError
 from dragoman.metrics import VALIDATED
 from dragoman.model import Transformer
@@ -24,10 +24,10 @@ from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
 from dragoman.training.averaging import MovingAverage, average_weights
-from dragoman.training.gradient import GradientSum, loss_and_backward, random_seed, sum_gradients
+from dragoman.training.executors import build_executor
+from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, learning_rate, load_moments, moments
 from dragoman.training.progress import Progress, last_step, steps_in, why_finished
-from dragoman.training.replicas import Replicas
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
@@ -68,9 +68,9 @@ class Trainer:
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
-        self.device = next(model.parameters()).device
-        self.precision = choose_precision(config.precision, self.device)
-        self.replicas = Replicas(model, self.precision, max_tokens=config.max_tokens, warn=self._warn)
+        options = LossOptions(batches.pad_id, config.label_smoothing, config.r_drop)
+        precision = choose_precision(config.precision, next(model.parameters()).device)
+        self.executor = build_executor(model, precision, options, max_tokens=config.max_tokens, warn=self._warn)
         fields = ("betas", "eps", "weight_decay", "momentum")
         self.optimizer = build_optimizer(model, config.optimizer, **{name: getattr(config, name) for name in fields})
         self.ema = MovingAverage(model, config.ema) if config.ema else None
@@ -108,11 +108,15 @@ class Trainer:
 
     def train_step(self) -> Metrics | None:
         """One optimizer step over `accumulate` batches; None if it changed nothing, its loss being no number."""
-        progress = self.progress
+        config, progress = self.config, self.progress
         progress.step += 1
-        gradient = self._sum_gradients()
+        self.model.train()
+        batches = [self.batches.next(progress.position) for _ in range(config.accumulate)]
+        total_tokens = sum(self.executor.count(batch.labels) for batch in batches)
+        gradient = self.executor.backward(batches, total_tokens, seed=partial(random_seed, self.seed, progress.step))
+        self._warn(*count_memory(progress, gradient, self.executor.too_large, config))
         rate = self._set_learning_rate()
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf))
         if usable := gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -141,7 +145,7 @@ class Trainer:
     def validate(self) -> Metrics:
         """Loss per token without smoothing, in nats, and what `evaluate` adds."""
         self.model.eval()
-        sums = [self._loss(batch.to(self.device)) for batch in self.valid.in_order()]
+        sums = [self.executor.loss(batch) for batch in self.valid.in_order()]
         loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
         return {"valid_loss": loss, **self.callbacks.evaluate(self.model)}
 
@@ -157,39 +161,8 @@ class Trainer:
         if self.ema:
             self.ema.load(tensors.get("ema", tensors["model"]))
         self.progress.load_state_dict(state)
+        self.executor.too_large = self.progress.too_large
         self._saved_step = self.progress.step
-
-    def _sum_gradients(self) -> GradientSum:
-        """Leave the gradient of the next batches in the weights."""
-        config, progress = self.config, self.progress
-        self.model.train()
-
-        def add_gradient(batch: Batch, index: int, target_tokens: int) -> float:
-            options = {"smoothing": config.label_smoothing, "alpha": config.r_drop}
-            seed = random_seed(self.seed, progress.step, index)
-            loss, _ = self._loss(batch.to(self.device), seed=seed, step_tokens=target_tokens, **options)
-            return loss
-
-        gradient = sum_gradients(
-            [self.batches.next(progress.position) for _ in range(config.accumulate)],
-            add_gradient,
-            forget=self.optimizer.zero_grad,
-            pad_id=self.batches.pad_id,
-            too_large=progress.too_large,
-        )
-        self._warn(*count_memory(progress, gradient, config))
-        return gradient
-
-    def _loss(
-        self, batch: Batch, *, seed: int | None = None, step_tokens: int = 0, **options: float
-    ) -> tuple[float, int]:
-        """The loss of a batch, as a sum over its target tokens, and their number.
-
-        Of a step with `step_tokens` target tokens in all, the gradient is added to that of the model.
-        """
-        compute = partial(loss_and_backward, step_tokens=step_tokens, pad_id=self.batches.pad_id, **options)
-        losses, counts = zip(*self.replicas.map(compute, batch, seed=seed), strict=True)
-        return sum(losses), sum(counts)
 
     def _set_learning_rate(self) -> float:
         config = self.config
@@ -296,3 +269,9 @@ class Trainer:
             yield
         except (OSError, DataError, ResourceError) as error:
             self.callbacks.checkpoints.warn(f"{what}: {error}")
+
+
+def random_seed(seed: int, step: int, micro_batch: int) -> int:
+    """What the random numbers of a micro-batch begin with."""
+    # Below 2**63 for torch; the factors keep neighbouring runs and steps apart.
+    return (seed * 1_000_000_007 + step * 10_007 + micro_batch) % 2**63

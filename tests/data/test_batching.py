@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching import Batch, Position, TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import Batch, Position, TokenBatches, TokenStore
 
 PAD, BOS, EOS = 0, 2, 3
 Pair = tuple[list[int], list[int]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.config import DataConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.splitting import default_held_out, held_out_sizes, split
+from dragoman.data.splitting import default_held_out, split, survey
 from dragoman.errors import DataError, UsageError
 
 PAIRS = [("Go.", "Va !"), ("Run!", "Cours\u202f!"), ("I see.", "Je vois.")]
@@ -383,11 +383,11 @@ def test_a_line_is_drawn_by_all_of_it_and_its_copies_stay_together() -> None:
     ],
 )
 def test_shares_are_of_what_is_held_out(held_out: tuple, by: str, sizes: tuple[int, int]) -> None:
-    assert held_out_sizes(bitext(REPEATED), DataConfig(held_out=held_out, split=by)) == sizes
+    assert survey(bitext(REPEATED), DataConfig(held_out=held_out, split=by)) == (len(REPEATED), sizes)
 
 
-def test_no_size_is_none() -> None:
-    assert held_out_sizes(bitext(REPEATED), DataConfig()) is None
+def test_without_a_size_five_percent_are_held_out() -> None:
+    assert survey(bitext(REPEATED), DataConfig()) == (193, (9, 9))
 
 
 def test_nothing_may_be_held_out_but_not_less_than_nothing() -> None:

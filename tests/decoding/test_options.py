@@ -14,6 +14,7 @@ from dragoman.decoding.rules import most_copies
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 
 WORDS = ["the", "red", "house", "is", "old", "and", "a", "cat", "sees", "two", "dogs", "in", "garden"]
 TEXTS = ["the red house is old", "a cat", "two dogs", "the garden and the cat and a dog", "is a cat in the garden"]
@@ -39,13 +40,13 @@ def random_model(vocab_size: int, *, end: float) -> Transformer:
 
 @pytest.fixture(scope="module")
 def translator(tokenizer: Tokenizer) -> Translator:
-    return Translator(random_model(tokenizer.vocab_size, end=5.0), tokenizer, tokenizer)
+    return Translator(ModelDirectory(random_model(tokenizer.vocab_size, end=5.0), tokenizer, tokenizer))
 
 
 @pytest.fixture(scope="module")
 def endless(tokenizer: Tokenizer) -> Translator:
     """Never ends by itself, and says the same again and again."""
-    return Translator(random_model(tokenizer.vocab_size, end=-1e4), tokenizer, tokenizer)
+    return Translator(ModelDirectory(random_model(tokenizer.vocab_size, end=-1e4), tokenizer, tokenizer))
 
 
 # ---- alternatives ----------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_what_the_source_repeats_may_be_repeated(tokenizer: Tokenizer) -> None:
         model.projection.bias[101] = 1e3  # says one token, and nothing else if it may
     repeating, calm = "cat cat cat cat cat cat cat", "the red house is old and a"
     assert most_copies(tokenizer.encode(repeating)) == 7
-    found = Translator(model, tokenizer, tokenizer).search([repeating, calm], beam_size=1, max_copies=2)
+    found = Translator(ModelDirectory(model, tokenizer, tokenizer)).search([repeating, calm], beam_size=1, max_copies=2)
     assert [most_copies(group[0].tokens) for group in found] == [7, 2]
 
 
@@ -260,4 +261,4 @@ def test_a_prefix_longer_than_learned_positions_is_refused(tokenizer: Tokenizer)
     options = {"d_model": 24, "num_heads": 3, "positions": "learned", "max_positions": 23}
     model = Transformer(TransformerConfig.preset("tiny", source_vocab_size=size, target_vocab_size=size, **options))
     with pytest.raises(DataError, match="23 positions"):
-        Translator(model, tokenizer, tokenizer).translate(["a cat"], prefix="the red house " * 11)
+        Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(["a cat"], prefix="the red house " * 11)

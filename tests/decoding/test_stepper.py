@@ -8,7 +8,8 @@ from torch import Tensor
 
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.attention import MultiHeadAttention, in_one_product
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.kernels import project
 
 VARIANTS = {
     "default": {},
@@ -129,7 +130,7 @@ def test_the_source_is_encoded_and_projected_once() -> None:
 
     def count(x: torch.Tensor, *projections: torch.nn.Linear) -> object:
         calls.append("memory" if len(projections) == 2 else "self")
-        return in_one_product(x, *projections)
+        return project(x, *projections)
 
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):

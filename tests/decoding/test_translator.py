@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -70,7 +71,7 @@ def taught(tokenizer: Tokenizer) -> Translator:
         F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=config.pad_id).backward()
         optimizer.step()
         optimizer.zero_grad()
-    return Translator(model, tokenizer, tokenizer)
+    return Translator(ModelDirectory(model, tokenizer, tokenizer))
 
 
 def ending_model(vocab_size: int, **choices) -> Transformer:
@@ -84,7 +85,7 @@ def ending_model(vocab_size: int, **choices) -> Transformer:
 
 @pytest.fixture(scope="module")
 def untaught(tokenizer: Tokenizer) -> Translator:
-    return Translator(ending_model(tokenizer.vocab_size), tokenizer, tokenizer)
+    return Translator(ModelDirectory(ending_model(tokenizer.vocab_size), tokenizer, tokenizer))
 
 
 def sentences(count: int) -> list[str]:
@@ -236,7 +237,9 @@ def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) 
         model.projection.bias[EOS_ID] = -1e4
     asked = sentences(7)
     for beam_size in (1, 2):
-        found = Translator(model, tokenizer, tokenizer).translate(asked, beam_size=beam_size, max_copies=0)
+        found = Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(
+            asked, beam_size=beam_size, max_copies=0
+        )
         limits = [2 * len(ids) + 20 for ids in tokenizer.encode_batch(asked)]
         assert [len(t.tokens) for t in found] == limits
         for t, limit in zip(found, limits, strict=True):
@@ -245,7 +248,7 @@ def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) 
 
 def test_dropout_is_off(tokenizer: Tokenizer) -> None:
     model = ending_model(tokenizer.vocab_size, dropout=0.3, projection_dropout=0.3).train()
-    translator = Translator(model, tokenizer, tokenizer)
+    translator = Translator(ModelDirectory(model, tokenizer, tokenizer))
     asked = sentences(5)
     assert translator.translate(asked) == translator.translate(asked)
 
@@ -326,7 +329,7 @@ def test_a_loaded_translator_says_the_same(taught: Translator, tmp_path: Path) -
 def test_source_and_target_may_have_tokenizers_of_their_own(tokenizer: Tokenizer) -> None:
     target = Tokenizer.train(["Le chien dort.", "Un chat noir."], vocab_size=271)
     model = ending_model(tokenizer.vocab_size, target_vocab_size=target.vocab_size)
-    for translation in Translator(model, tokenizer, target).translate(sentences(5), beam_size=3):
+    for translation in Translator(ModelDirectory(model, tokenizer, target)).translate(sentences(5), beam_size=3):
         assert "".join(translation.tokens)
         known = {target.pieces([id_])[0] for id_ in range(target.vocab_size)}
         assert known.issuperset(translation.tokens)
@@ -334,7 +337,7 @@ def test_source_and_target_may_have_tokenizers_of_their_own(tokenizer: Tokenizer
 
 def test_half_precision_gives_finite_scores(untaught: Translator) -> None:
     tokenizer = untaught.source_tokenizer
-    halved = Translator(untaught.model, tokenizer, tokenizer, precision="bfloat16")
+    halved = Translator(ModelDirectory(untaught.model, tokenizer, tokenizer), precision="bfloat16")
     for beam_size in (1, 3):
         for translation in halved.translate(sentences(5), beam_size=beam_size):
             assert math.isfinite(translation.score)
@@ -344,7 +347,7 @@ def test_half_precision_gives_finite_scores(untaught: Translator) -> None:
 def test_a_model_can_train_on_after_a_long_translation(tokenizer: Tokenizer) -> None:
     # Its table of positions has grown meanwhile, without gradients.
     model = ending_model(tokenizer.vocab_size, max_positions=5)
-    Translator(model, tokenizer, tokenizer).translate(sentences(3), beam_size=1)
+    Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(sentences(3), beam_size=1)
     model.train()
     model(torch.tensor([[5, 7, 3]]), torch.tensor([[2, 11]])).sum().backward()
     assert model.encoder.embedding.table.weight.grad.abs().sum() > 0
@@ -355,7 +358,7 @@ def test_learned_positions_end_a_translation_not_the_program(tokenizer: Tokenize
     model = ending_model(tokenizer.vocab_size, positions="learned", max_positions=23)
     with torch.no_grad():
         model.projection.bias[EOS_ID] = -1e4
-    translator = Translator(model, tokenizer, tokenizer)
+    translator = Translator(ModelDirectory(model, tokenizer, tokenizer))
     for beam_size in (1, 3):
         (found,) = translator.translate(["The dog sleeps."], beam_size=beam_size)
         assert len(found.tokens) == 23
@@ -364,7 +367,7 @@ def test_learned_positions_end_a_translation_not_the_program(tokenizer: Tokenize
 def test_a_sentence_too_long_for_learned_positions_is_a_data_error(tokenizer: Tokenizer) -> None:
     model = ending_model(tokenizer.vocab_size, positions="learned", max_positions=23)
     with pytest.raises(DataError, match="23"):
-        Translator(model, tokenizer, tokenizer).translate(["The dog sleeps. " * 11])
+        Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(["The dog sleeps. " * 11])
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -373,7 +376,7 @@ def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: 
     with torch.no_grad():
         model.encoder.embedding.table.weight.fill_(math.nan)
     try:
-        found = Translator(model, tokenizer, tokenizer).translate(["Yes."], beam_size=beam_size)
+        found = Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(["Yes."], beam_size=beam_size)
     except DragomanError:
         return
     assert len(found) == 1
@@ -388,8 +391,8 @@ def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: 
         lambda t: t.translate(["Yes."], beam_size=0),
         lambda t: t.translate(["Yes."], beam_size=-1),
         lambda t: list(t.stream(["Yes."], window=0)),
-        lambda t: Translator(t.model, t.source_tokenizer, t.target_tokenizer, precision="int8"),
-        lambda t: Translator(t.model, t.source_tokenizer, t.target_tokenizer, precision="float99"),
+        lambda t: Translator(ModelDirectory(t.model, t.source_tokenizer, t.target_tokenizer), precision="int8"),
+        lambda t: Translator(ModelDirectory(t.model, t.source_tokenizer, t.target_tokenizer), precision="float99"),
         lambda t: t.translate("Yes."),  # one sentence, not four of a letter each
     ],
     ids=["beam 0", "beam -1", "window 0", "precision int8", "precision float99", "bare text"],
@@ -406,7 +409,7 @@ def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch
     """With a search that gives back the source tokens, what comes out is what went in."""
     texts = ["Hello {name}, <b>%d</b> dogs & 100%!", "<2de> {name}", "", "no \ufdd0 slot"]
     tokenizer = Tokenizer.train(texts, vocab_size=331, symbols=["<2de>", *SLOTS])
-    translator = Translator(small_model(tokenizer.vocab_size), tokenizer, tokenizer)
+    translator = Translator(ModelDirectory(small_model(tokenizer.vocab_size), tokenizer, tokenizer))
     searched = []
 
     def echo(_, sentences: list[Sentence], *__) -> list[list[Hypothesis]]:
@@ -418,3 +421,29 @@ def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch
     shown = {piece for ids in searched for piece in tokenizer.pieces(ids)}
     assert {"<ph1>", "<ph2>", "<ph3>", "<ph4>", "<2de>"} <= shown
     assert not {"name", "{"} & shown
+
+
+MODES = [
+    {"beam_size": 1, "alignments": True},
+    {"beam_size": 3, "alignments": True},
+    {"beam_size": 2, "n_best": 2, "max_copies": 0},
+    {"beam_size": 4, "n_best": 2, "diversity": 0.7},
+    {"sample": True, "n_best": 2, "seed": 5},
+    {"beam_size": 2, "glossary": {"dog": "chat"}},
+    {"beam_size": 2, "forbid": ["chien", "le"], "alignments": True},
+    {"beam_size": 2, "forbid": ["chat"], "prefix": "Un"},
+]
+
+
+def test_threads_that_share_a_translator_get_what_each_gets_alone(taught: Translator) -> None:
+    """Each mode in a thread of its own, five times, all of them at once."""
+    texts = [source for source, _ in PAIRS[:5]]
+    alone = [taught.translate(texts, **mode) for mode in MODES]
+    pairs = [(text, TARGETS[text]) for text in texts]
+    scores = taught.score(pairs)
+    with ThreadPoolExecutor(len(MODES) + 1) as pool:
+        jobs = [pool.submit(taught.translate, texts, **mode) for _ in range(5) for mode in MODES]
+        scored = [pool.submit(taught.score, pairs) for _ in range(5)]
+        for number, job in enumerate(jobs):
+            assert job.result() == alone[number % len(MODES)]
+    assert all(job.result() == scores for job in scored)

@@ -1,7 +1,6 @@
 """Attention: the formula, the fused kernel, heads, masks, the cache and the recorder."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,18 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.attention import (
+    AttentionMaps,
+    CrossAttention,
     KeyValueCache,
     MemoryCache,
-    MultiHeadAttention,
+    SelfAttention,
+    attend,
     attention,
     attention_weights,
     causal_mask,
-    fastest_attention,
-    fused_attention,
-    record_attention,
-    single_query_attention,
 )
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout, fused_attention
 from tests.model import twins
 from tests.model.variants import build, sentences, small_config
 
@@ -68,7 +66,7 @@ def by_hand(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> n
 # Rows below 16 keys take another way through the softmax.
 @pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 31])
 @pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("kernel", [attention, fused_attention, fastest_attention])
+@pytest.mark.parametrize("kernel", [attention, fused_attention, attend])
 def test_every_kernel_equals_a_loop_in_double_precision(kernel, kind: str, keys: int):
     tensors = query_key_value(keys)
     mask = random_mask(kind, keys)
@@ -78,7 +76,7 @@ def test_every_kernel_equals_a_loop_in_double_precision(kernel, kind: str, keys:
 
 @pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 31])
 @pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("kernel", [single_query_attention, fastest_attention])
+@pytest.mark.parametrize("kernel", [attention, attend])
 def test_a_single_query_equals_a_loop_in_double_precision(kernel, kind: str, keys: int):
     query, key, value = query_key_value(keys)
     mask = random_mask(kind, keys)
@@ -89,14 +87,14 @@ def test_a_single_query_equals_a_loop_in_double_precision(kernel, kind: str, key
 
 def test_few_rows_are_projected_apart_and_many_in_one_product_to_the_same():
     torch.manual_seed(11)
-    ours = MultiHeadAttention(small_config())  # 30 wide: 31 positions are worth joining the weights
+    ours = SelfAttention(small_config())  # 30 wide: 31 positions are worth joining the weights
     x = torch.randn(31, 1, 30)
     products = []
     for projection in (ours.query, ours.key, ours.value):
         projection.register_forward_hook(lambda *_: products.append("apart"))
-    together = ours(x, x)
+    together = ours(x)
     assert not products
-    apart = torch.cat([ours(row, row) for row in x.split(1)])
+    apart = torch.cat([ours(row) for row in x.split(1)])
     assert len(products) == 93
     torch.testing.assert_close(together, apart, rtol=0, atol=1e-6)
 
@@ -117,7 +115,7 @@ def test_the_fused_kernel_has_the_gradients_of_the_formula(kind: str, keys: int)
 @pytest.mark.parametrize("keys", [509, 521])
 def test_the_fastest_kernel_is_right_on_both_sides_of_its_threshold(keys: int):
     tensors = query_key_value(keys)
-    mixed = fastest_attention(*tensors, dropout=NO_DROPOUT)
+    mixed = attend(*tensors, dropout=NO_DROPOUT)
     np.testing.assert_allclose(mixed.numpy(), by_hand(*tensors, None), rtol=1e-5, atol=1e-5)
 
 
@@ -129,9 +127,9 @@ def test_what_is_dropped_among_many_keys_follows_from_the_generator_of_the_model
     for seed in (5, 7):
         torch.manual_seed(seed)
         dropout.generator = torch.Generator().manual_seed(3)
-        found.append(fastest_attention(*tensors, dropout=dropout))
+        found.append(attend(*tensors, dropout=dropout))
     assert torch.equal(*found)
-    assert not torch.equal(found[0], fastest_attention(*tensors, dropout=dropout))
+    assert not torch.equal(found[0], attend(*tensors, dropout=dropout))
 
 
 @pytest.mark.parametrize("keys", [11, 23])
@@ -178,7 +176,7 @@ def test_the_causal_mask_shows_the_past_and_the_present(past: int):
 def test_heads_equal_those_of_torch_with_every_gradient(own: bool):
     torch.manual_seed(3)
     config = small_config()
-    ours = MultiHeadAttention(config).double()
+    ours = (SelfAttention if own else CrossAttention)(config).double()
     theirs = nn.MultiheadAttention(config.d_model, config.num_heads, batch_first=True).double()
     theirs.load_state_dict(twins.attention(ours, twins.weights))
     x = torch.randn(5, 7, config.d_model, dtype=torch.float64)
@@ -186,7 +184,7 @@ def test_heads_equal_those_of_torch_with_every_gradient(own: bool):
     visible = torch.rand(5, memory.size(1)) > 0.3
     visible[:, 0] = True
     expected, _ = theirs(x, memory, memory, key_padding_mask=~visible)
-    mixed = ours(x, memory, visible[:, None, None, :])
+    mixed = ours(*((x,) if own else (x, memory)), visible[:, None, None, :])
     torch.testing.assert_close(mixed, expected, rtol=0, atol=1e-12)
     direction = torch.randn_like(mixed)
     (mixed * direction).sum().backward()
@@ -240,64 +238,27 @@ def test_a_memory_is_kept_in_one_piece_and_its_rows_can_be_dropped():
 
 def test_queries_that_share_a_memory_row_equal_queries_with_one_each():
     torch.manual_seed(9)
-    ours = MultiHeadAttention(small_config())
+    ours = CrossAttention(small_config())
     x, memory = torch.randn(6, 5, 30), torch.randn(2, 11, 30)
     mask = torch.rand(2, 1, 1, 11) > 0.3
     expected = ours(x, memory.repeat_interleave(3, 0), mask.repeat_interleave(3, 0))
     torch.testing.assert_close(ours(x, memory, mask), expected, rtol=0, atol=1e-6)
 
 
-def test_recorded_weights_sum_to_one_and_name_their_module():
+def test_weights_that_were_asked_for_sum_to_one_and_change_nothing():
     model = build()
     source, target = sentences(model, rows=5, src_len=13, tgt_len=7)
     source[:, 11:] = model.config.pad_id
-    with record_attention(model) as maps:
-        model(source, target)
-    own = {f"encoder.layers.{i}.self_attention": (5, 3, 13, 13) for i in range(2)}
-    own |= {f"decoder.layers.{i}.self_attention": (5, 3, 7, 7) for i in range(3)}
-    own |= {f"decoder.layers.{i}.cross_attention": (5, 3, 7, 13) for i in range(3)}
-    assert {name: tuple(weights.shape) for name, weights in maps.items()} == own
-    for name, weights in maps.items():
-        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-        assert not weights.requires_grad
-        if name.startswith("decoder") and name.endswith("self_attention"):
-            assert (weights.triu(1) == 0).all()
-        else:
-            assert (weights[..., 11:] == 0).all()
-
-
-def test_recording_does_not_change_the_output():
-    model = build()
-    source, target = sentences(model, rows=3, src_len=19, tgt_len=7)
-    outside = model(source, target)
-    with record_attention(model):
-        inside = model(source, target)
-    torch.testing.assert_close(inside, outside, rtol=0, atol=1e-5)
-
-
-def kernels(model: nn.Module) -> list[Callable[..., Tensor]]:
-    return [module.kernel for module in model.modules() if isinstance(module, MultiHeadAttention)]
-
-
-def test_recording_ends_with_the_block_even_after_an_error():
-    model = build()
-    before = kernels(model)
-
-    def fail() -> None:
-        with record_attention(model):
-            assert kernels(model) != before
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert kernels(model) == before
-
-
-def test_recording_hears_neither_other_models_nor_later_passes():
-    model, other = build(), build()
-    source, target = sentences(model, rows=2, src_len=3, tgt_len=5)
-    with record_attention(model) as maps:
-        other(source, target)
-        assert kernels(other) == kernels(build())
-    model(source, target)
-    assert maps == {}
+    maps = AttentionMaps()
+    with_maps = model.states(source, target, maps=maps)
+    torch.testing.assert_close(with_maps, model.states(source, target), rtol=0, atol=1e-5)
+    for weights, count, shape in (
+        (maps.encoder, 2, (5, 3, 13, 13)),
+        (maps.decoder, 3, (5, 3, 7, 7)),
+        (maps.cross, 3, (5, 3, 7, 13)),
+    ):
+        assert [tuple(each.shape) for each in weights] == [shape] * count
+        for each in weights:
+            torch.testing.assert_close(each.sum(-1), torch.ones(each.shape[:-1]))
+            assert not each.requires_grad
+            assert (each.triu(1) == 0).all() if weights is maps.decoder else (each[..., 11:] == 0).all()

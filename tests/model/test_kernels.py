@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from dragoman.model import kernels
-from dragoman.model.attention import attention, causal_mask, fastest_attention
-from dragoman.model.dropout import Dropout
+from dragoman.model.attention import attend, attention, causal_mask
+from dragoman.model.kernels import Dropout
 from tools import build_kernels
 
 NO_DROPOUT = Dropout(0.0)
@@ -47,7 +47,7 @@ def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: i
     query, key, value = (heads(3, n, **options) for n in (queries, keys, keys))
     mask = torch.rand(3, 1, 1, keys) > 0.4
     for hidden in (None, mask, mask.expand(3, 3, queries, keys).contiguous(), mask[0, 0].expand(queries, keys)):
-        found = kernels.attention(query, key, value, hidden)
+        found = kernels.single_pass_attention(query, key, value, hidden)
         assert found.dtype == dtype
         torch.testing.assert_close(
             found.double(), exact(query, key, value, hidden), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
@@ -59,9 +59,9 @@ def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: i
 def test_causal_queries_see_exactly_nothing_of_the_future():
     torch.manual_seed(1)
     query, key, value = (heads(2, 9, width=32, dtype=torch.float32, layout="heads last") for _ in range(3))
-    before = kernels.attention(query, key, value, causal_mask(9))
+    before = kernels.single_pass_attention(query, key, value, causal_mask(9))
     key[:, :, 5:], value[:, :, 5:] = 7.0, -1e30
-    after = kernels.attention(query, key, value, causal_mask(9))
+    after = kernels.single_pass_attention(query, key, value, causal_mask(9))
     assert torch.equal(before[:, :, :5], after[:, :, :5])
     assert not torch.equal(before[:, :, 5:], after[:, :, 5:])
 
@@ -73,15 +73,15 @@ def test_large_scores_and_no_numbers(queries: int):
     query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (queries, 5, 5))
     query *= 300
     torch.testing.assert_close(
-        kernels.attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
+        kernels.single_pass_attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
     )
     key[1, 2, 3, 4] = torch.nan
-    found = kernels.attention(query, key, value)
+    found = kernels.single_pass_attention(query, key, value)
     assert found[1, 2].isnan().all()
     assert found.isnan().sum() == found[1, 2].numel()
     nothing = torch.zeros(queries, 5, dtype=torch.bool)
     mean = value.mean(2, keepdim=True).expand(2, 3, queries, 16)
-    torch.testing.assert_close(kernels.attention(query, key.nan_to_num(), value, nothing), mean)
+    torch.testing.assert_close(kernels.single_pass_attention(query, key.nan_to_num(), value, nothing), mean)
 
 
 @needs_library
@@ -139,7 +139,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
 def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, shape: tuple[int, ...]):
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     gone = dropped(key, np.arange(x.numel()), rate).view(shape)
-    found = kernels.dropout(x, rate, None)
+    found = kernels.compiled_dropout(x, rate, None)
     exactly = {"rtol": torch.finfo(dtype).eps, "atol": 0}
     torch.testing.assert_close(found, (x.double() / (1 - rate)).masked_fill(gone, 0).to(dtype), **exactly)
     gradient = torch.randn(shape, dtype=dtype)
@@ -151,14 +151,14 @@ def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, s
 def test_another_key_drops_others():
     x = torch.ones(2**20)
     torch.manual_seed(4)
-    first, second = (kernels.dropout(x, 0.5, None) == 0 for _ in range(2))
+    first, second = (kernels.compiled_dropout(x, 0.5, None) == 0 for _ in range(2))
     for shift in (0, 1, 16, 4096):
         alike = (first[shift:] == second[: len(second) - shift]).double().mean()
         assert abs(alike - 0.5) < 6 * 0.5 / 2**10
     generator = torch.Generator().manual_seed(5)
     again = torch.Generator().manual_seed(5)
-    assert torch.equal(kernels.dropout(x, 0.5, generator), kernels.dropout(x, 0.5, again))
-    assert not torch.equal(kernels.dropout(x, 0.5, generator), kernels.dropout(x, 0.5, None))
+    assert torch.equal(kernels.compiled_dropout(x, 0.5, generator), kernels.compiled_dropout(x, 0.5, again))
+    assert not torch.equal(kernels.compiled_dropout(x, 0.5, generator), kernels.compiled_dropout(x, 0.5, None))
 
 
 @needs_library
@@ -176,7 +176,7 @@ def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: f
         ours, exactly = scores.clone().requires_grad_(), scores.double().requires_grad_()
         hidden = torch.zeros((), dtype=torch.bool) if mask is None else ~mask
         formula = (exactly / math.sqrt(24)).masked_fill(hidden, -1e30).softmax(-1) * scale
-        found = kernels.weights(ours, mask, width=24, rate=rate, generator=None)
+        found = kernels.masked_softmax_dropout(ours, mask, width=24, rate=rate, generator=None)
         close = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6 + torch.finfo(dtype).eps / 8}
         torch.testing.assert_close(found.double(), formula, **close)
         found.backward(gradient)
@@ -210,7 +210,7 @@ def test_training_writes_nothing_beside_its_rows():
 def test_gradients_never_come_from_the_kernel():
     query, key, value = (torch.randn(2, 3, 4, 16, requires_grad=True) for _ in range(3))
     assert not kernels.can_attend(query, key, value)
-    fastest_attention(query, key, value, dropout=NO_DROPOUT).sum().backward()
+    attend(query, key, value, dropout=NO_DROPOUT).sum().backward()
     assert all(x.grad is not None for x in (query, key, value))
     for only in range(3):
         alone = [x.detach().requires_grad_(place == only) for place, x in enumerate((query, key, value))]
@@ -226,7 +226,7 @@ def test_what_the_kernel_does_not_know_the_formula_does(width: int, keys: int, d
     torch.manual_seed(3)
     query, key, value = (heads(2, n, width=width, dtype=dtype, layout="heads last") for n in (4, keys, keys))
     assert not kernels.can_attend(query, key, value)
-    found = fastest_attention(query, key, value, dropout=NO_DROPOUT)
+    found = attend(query, key, value, dropout=NO_DROPOUT)
     torch.testing.assert_close(found.double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5)
 
 
@@ -234,11 +234,11 @@ def test_without_the_library_results_are_the_same(monkeypatch):
     torch.manual_seed(4)
     query, key, value = (heads(2, n, width=32, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
     logits, found = torch.randn(5, 33), [torch.empty(5, 33), torch.empty(5, 33)]
-    with_it = fastest_attention(query, key, value, dropout=NO_DROPOUT)
+    with_it = attend(query, key, value, dropout=NO_DROPOUT)
     kernels.log_softmax(logits, found[0])
     monkeypatch.setattr(kernels, "_library", None)
     assert not kernels.compiled()
-    torch.testing.assert_close(fastest_attention(query, key, value, dropout=NO_DROPOUT), with_it)
+    torch.testing.assert_close(attend(query, key, value, dropout=NO_DROPOUT), with_it)
     kernels.log_softmax(logits, found[1])
     torch.testing.assert_close(*found)
 
@@ -262,7 +262,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
 
     monkeypatch.setattr(kernels, "_library", Full)
     with pytest.raises(MemoryError, match="keys and values"):
-        kernels.attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
+        kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 
 
 class TestBuild:
@@ -311,8 +311,11 @@ def test_a_mask_of_integers_is_that_of_booleans():
     torch.manual_seed(6)
     query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
     mask = torch.rand(2, 1, 4, 9) < 0.6
-    expected = kernels.attention(query, key, value, mask)
-    torch.testing.assert_close(kernels.attention(query, key, value, mask.int()), expected)
+    expected = kernels.single_pass_attention(query, key, value, mask)
+    torch.testing.assert_close(kernels.single_pass_attention(query, key, value, mask.int()), expected)
     scores = torch.randn(2, 3, 4, 9)
     options = {"width": 16, "rate": 0.0, "generator": None}
-    torch.testing.assert_close(kernels.weights(scores, mask.int(), **options), kernels.weights(scores, mask, **options))
+    torch.testing.assert_close(
+        kernels.masked_softmax_dropout(scores, mask.int(), **options),
+        kernels.masked_softmax_dropout(scores, mask, **options),
+    )

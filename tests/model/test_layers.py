@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.model.attention import MultiHeadAttention, causal_mask
+from dragoman.model.attention import SelfAttention, causal_mask
 from dragoman.model.layers import (
     DecoderLayer,
     Embedding,
@@ -186,11 +186,11 @@ def test_rotary_models_turn_self_attention_and_nothing_else():
     assert added is None
     layer = DecoderLayer(config, rotation)
     assert layer.self_attention.rotation is rotation
-    assert layer.cross_attention.rotation is None
-    attention, x = MultiHeadAttention(config, rotation), torch.randn(2, 7, 30)
+    assert not any(isinstance(each, RotaryPositions) for each in layer.cross_attention.modules())
+    attention, x = SelfAttention(config, rotation), torch.randn(2, 7, 30)
     swapped = x[:, [1, 0, 2, 3, 4, 5, 6]]
     # Without positions the last query would not notice that two keys changed places.
-    assert not torch.allclose(attention(x, x)[:, -1], attention(swapped, swapped)[:, -1], atol=1e-4)
+    assert not torch.allclose(attention(x)[:, -1], attention(swapped)[:, -1], atol=1e-4)
 
 
 LAYER_CHOICES = [

@@ -5,11 +5,11 @@ import copy
 import pytest
 import torch
 
-from dragoman.model import Transformer, prepacked_weights
-from dragoman.model.prepacked_weights import packed
+from dragoman.model import Transformer, kernels, prepacked_weights
+from dragoman.model.prepacked_weights import prepack
 from tests.model.variants import VARIANTS, build, sentences
 
-needs_onednn = pytest.mark.skipif(not prepacked_weights._available(torch.float32), reason="this PyTorch has no oneDNN")
+needs_onednn = pytest.mark.skipif(not kernels.can_prepack(torch.float32), reason="this PyTorch has no oneDNN")
 
 
 def all_logits(model: Transformer) -> torch.Tensor:
@@ -31,7 +31,7 @@ def test_a_packed_model_computes_the_same(choices, dtype: torch.dtype, monkeypat
     weights = copy.deepcopy(model.state_dict())
     torch.manual_seed(1)
     wanted = all_logits(model)
-    twin = packed(model)
+    twin = prepack(model)
     assert twin is not model
     torch.manual_seed(1)
     tolerance = 1e-4 if dtype == torch.float32 else 0.1 * float(wanted.float().abs().max())
@@ -44,12 +44,14 @@ def test_a_packed_model_computes_the_same(choices, dtype: torch.dtype, monkeypat
 @needs_onednn
 def test_every_matrix_is_packed_once_and_small_ones_are_not(monkeypatch):
     shapes = []
-    reorder = prepacked_weights._packed
-    monkeypatch.setattr(prepacked_weights, "_packed", lambda w, b: shapes.append(tuple(w.shape)) or reorder(w, b))
+    reorder = prepacked_weights.prepacked_linear
+    monkeypatch.setattr(
+        prepacked_weights, "prepacked_linear", lambda w, b: shapes.append(tuple(w.shape)) or reorder(w, b)
+    )
     model = build(**VARIANTS["swiglu"])
-    packed(model)
+    prepack(model)
     assert shapes == []
-    twin = packed(model.bfloat16())
+    twin = prepack(model.bfloat16())
     own = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, torch.nn.Linear)]
     assert sum(rows * columns for rows, columns in shapes) == sum(rows * columns for rows, columns in own)
     shared = zip(model.parameters(), twin.parameters(), strict=True)
@@ -60,7 +62,7 @@ def test_every_matrix_is_packed_once_and_small_ones_are_not(monkeypatch):
 @torch.inference_mode()
 def test_later_changes_are_not_seen():
     model = build().bfloat16()
-    twin = packed(model)
+    twin = prepack(model)
     torch.manual_seed(1)
     before = all_logits(twin)
     for each in model.decoder.layers:
@@ -71,10 +73,10 @@ def test_later_changes_are_not_seen():
 
 def test_without_onednn_the_model_itself_is_taken(monkeypatch):
     double = build().double()
-    assert packed(double) is double
-    monkeypatch.setattr(prepacked_weights, "_available", lambda _: False)
+    assert prepack(double) is double
+    monkeypatch.setattr(prepacked_weights, "can_prepack", lambda _: False)
     model = build()
-    assert packed(model) is model
+    assert prepack(model) is model
 
 
 @needs_onednn
@@ -90,6 +92,6 @@ def test_where_the_processor_has_no_products_in_bfloat16_the_model_itself_is_tak
     operations = torch.ops.mkldnn
     monkeypatch.setattr(torch.ops, "mkldnn", Operations())
     model = build().bfloat16()
-    assert packed(model) is model
+    assert prepack(model) is model
     plain = build()
-    assert packed(plain) is not plain
+    assert prepack(plain) is not plain

@@ -7,7 +7,7 @@ import torch
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
-from dragoman.model.attention import record_attention
+from dragoman.model.attention import AttentionMaps
 from dragoman.report import inspect_translation
 from dragoman.report.inspection import AXES, MOST_TOKENS, SHOWN_ALTERNATIVES
 from dragoman.storage.model_directory import ModelDirectory
@@ -20,17 +20,17 @@ def ids(model: ModelDirectory) -> tuple[list[int], list[int]]:
 
 def test_the_attention_is_what_the_model_records(model, given):
     source, target = (torch.tensor([each]) for each in ids(model))
-    with torch.inference_mode(), record_attention(model.model) as maps:
-        model.model(source, torch.cat([torch.tensor([[BOS_ID]]), target[:, :-1]], dim=1))
+    maps = AttentionMaps()
+    with torch.inference_mode():
+        model.model.states(source, torch.cat([torch.tensor([[BOS_ID]]), target[:, :-1]], dim=1), maps=maps)
     assert {kind: weights.shape[:2] for kind, weights in given.attention.items()} == {
         "encoder": (LAYERS["num_encoder_layers"], HEADS),
         "decoder": (LAYERS["num_decoder_layers"], HEADS),
         "cross": (LAYERS["num_decoder_layers"], HEADS),
     }
-    for name, expected in maps.items():
-        side, _, layer, which = name.split(".")
-        kind = "cross" if which == "cross_attention" else side
-        np.testing.assert_allclose(given.attention[kind][int(layer)], expected[0], atol=1e-6)
+    for kind in given.attention:
+        for found, expected in zip(given.attention[kind], getattr(maps, kind), strict=True):
+            np.testing.assert_allclose(found, expected[0], atol=1e-6)
 
 
 def test_words_are_looked_at_with_all_their_pieces_and_look_with_the_mean_of_them(given):
@@ -72,7 +72,7 @@ def test_probabilities_are_those_of_the_model_given_the_words_before(model, give
 
 def test_without_a_target_it_looks_at_what_translate_gives(model):
     own = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
-    translator = Translator(model.model, model.source_tokenizer, model.target_tokenizer)
+    translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))
     (expected,) = translator.translate([SOURCE], beam_size=3, length_penalty=0.6)
     assert own.target_text == expected.text
     assert not own.given

@@ -11,7 +11,7 @@ from dragoman.config import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.errors import Interrupted, UsageError
 from dragoman.runs import train as run
-from dragoman.runs.plan import plan_run
+from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
@@ -33,7 +33,7 @@ def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBite
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UsageError, match="no run"):
-        run.resume_run(tmp_path, [], display=Display(quiet=True))
+        run.resume_run(tmp_path, plan_resume(tmp_path, []), display=Display(quiet=True))
 
 
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
@@ -94,9 +94,11 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
     for settings in (["training.optimizer=sgd", "training.max_steps=15"], too_short):
         with pytest.raises(UsageError):
-            run.resume_run(tmp_path / "model", settings, display=Display(quiet=True))
+            run.resume_run(tmp_path / "model", plan_resume(tmp_path / "model", settings), display=Display(quiet=True))
         assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
-    run.resume_run(tmp_path / "model", ["training.max_steps=15"], display=Display(quiet=True))
+    run.resume_run(
+        tmp_path / "model", plan_resume(tmp_path / "model", ["training.max_steps=15"]), display=Display(quiet=True)
+    )
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
 
 
@@ -121,15 +123,16 @@ def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
 
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_path, monkeypatch, capsys):
-    compute = Trainer._loss
+    step = Trainer.train_step
 
-    def spoiled(trainer, batch, **options):
-        loss, count = compute(trainer, batch, **options)
-        progress = trainer.progress
-        bad = trainer.model.training and progress.step in (9, 10, 11) and not progress.roll_backs
-        return (loss * math.nan if bad else loss), count
+    def spoiled(trainer):
+        compute, progress = trainer.executor.loss, trainer.progress
+        with monkeypatch.context() as patch:
+            if progress.step + 1 in (9, 10, 11) and not progress.roll_backs:
+                patch.setattr(trainer.executor, "loss", lambda *a, **o: (math.nan, compute(*a, **o)[1]))
+            return step(trainer)
 
-    monkeypatch.setattr(Trainer, "_loss", spoiled)
+    monkeypatch.setattr(Trainer, "train_step", spoiled)
     config, bitext = small_run("training.tensorboard=true")
     run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")

@@ -207,6 +207,8 @@ def strange_weights(**changes) -> bytes:
 
 HUGE = {"d_model": 16_384, "d_ff": 131_072, "num_encoder_layers": 100, "num_decoder_layers": 100}
 WEIGHTS = "model.safetensors"
+FAULTY = r"model\.safetensors (cannot be read|is cut short or damaged|is damaged)"
+
 REFUSED: dict[str, tuple[Damage, str]] = {
     "no such folder": (shutil.rmtree, "does not exist"),
     "a file": (lambda path: (shutil.rmtree(path), path.write_text("{}")), "is a file"),
@@ -269,17 +271,17 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         "source tokenizer in .* has 269 entries, but the model 263",
     ),
     "languages are numbers": (set_config(source_language=7), "source_language"),
-    "weights absent": (remove(WEIGHTS), f"{WEIGHTS} cannot be read as weights"),
-    "weights are a folder": (make_folder(WEIGHTS), f"{WEIGHTS} cannot be read as weights"),
-    "weights empty": (rewrite(WEIGHTS, b""), "cannot be read as weights"),
-    "weights garbage": (rewrite(WEIGHTS, random.Random(5).randbytes(1009)), "cannot be read"),
-    "weights without an end": (rewrite(WEIGHTS, lambda old: old[:-1]), "cannot be read"),
-    "weights half": (rewrite(WEIGHTS, lambda old: old[: len(old) // 2]), "cannot be read"),
-    "weights cut in the header": (rewrite(WEIGHTS, lambda old: old[:101]), "cannot be read"),
-    "weights longer": (rewrite(WEIGHTS, lambda old: old + b"\0"), "cannot be read"),
-    "weights with a huge header": (rewrite(WEIGHTS, b"\xff" * 8 + b"{}"), "cannot be read"),
+    "weights absent": (remove(WEIGHTS), FAULTY),
+    "weights are a folder": (make_folder(WEIGHTS), FAULTY),
+    "weights empty": (rewrite(WEIGHTS, b""), FAULTY),
+    "weights garbage": (rewrite(WEIGHTS, random.Random(5).randbytes(1009)), FAULTY),
+    "weights without an end": (rewrite(WEIGHTS, lambda old: old[:-1]), FAULTY),
+    "weights half": (rewrite(WEIGHTS, lambda old: old[: len(old) // 2]), FAULTY),
+    "weights cut in the header": (rewrite(WEIGHTS, lambda old: old[:101]), FAULTY),
+    "weights longer": (rewrite(WEIGHTS, lambda old: old + b"\0"), FAULTY),
+    "weights with a huge header": (rewrite(WEIGHTS, b"\xff" * 8 + b"{}"), FAULTY),
     "weights with no tensors": (rewrite(WEIGHTS, b"\2" + bytes(7) + b"{}"), "lacks the weights"),
-    "weights of a huge shape": (rewrite(WEIGHTS, strange_weights(shape=[2**60])), "cannot be read"),
+    "weights of a huge shape": (rewrite(WEIGHTS, strange_weights(shape=[2**60])), FAULTY),
     "weights of a long type": (rewrite(WEIGHTS, strange_weights(dtype="F4", shape=[8])), ""),
     "weights of a small type": (rewrite(WEIGHTS, strange_weights(dtype="F8_E8M0", shape=[4])), ""),
     "weights missing": (change_weights(lambda tensors: tensors.popitem()), "lacks the weights"),
@@ -293,8 +295,8 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "weights infinite": (change_tensor(lambda w: w / 0), "feed_forward.inner.weight"),
     "weights whole numbers": (change_tensor(lambda w: w.long()), "feed_forward.inner.weight"),
     "weights complex": (change_tensor(lambda w: w + 1j), "feed_forward.inner.weight"),
-    "weights a pickle": (rewrite(WEIGHTS, b"bomb"), "cannot be read as weights"),
-    "weights a torch pickle": (rewrite(WEIGHTS, b"torch bomb"), "cannot be read as weights"),
+    "weights a pickle": (rewrite(WEIGHTS, b"bomb"), FAULTY),
+    "weights a torch pickle": (rewrite(WEIGHTS, b"torch bomb"), FAULTY),
     "config.json a pickle": (rewrite("config.json", b"bomb"), "cannot be read as JSON"),
     "tokenizer a pickle": (rewrite("source_tokenizer.json", b"bomb"), "source_tokenizer.json"),
 }
@@ -327,6 +329,7 @@ def refusals(
     root = tmp_path_factory.mktemp("models")
     whole = root / "twin"
     ModelDirectory(random_model(*tokenizers), *tokenizers).save(whole)
+    change_weights(lambda t: None)(whole)  # a stranger can leave out the checksums, or compute them
     zipped = io.BytesIO()
     torch.save({"bias": Bomb(root / "canary")}, zipped)
     bombs = {b"bomb": pickle.dumps(Bomb(root / "canary")), b"torch bomb": zipped.getvalue()}

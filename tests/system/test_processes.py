@@ -11,6 +11,7 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ResourceError
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.processes import Workers
 
 SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:53")] + ["", "Yes."]
@@ -25,14 +26,14 @@ def parts():
         "tiny", source_vocab_size=size, target_vocab_size=size, d_model=24, num_heads=3, d_ff=31
     )
     torch.manual_seed(7)
-    return Transformer(config), tokenizer, tokenizer
+    return ModelDirectory(Transformer(config), tokenizer, tokenizer)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_workers_translate_as_one_process_does(parts, beam_size):
     options = {"beam_size": beam_size, "max_tokens": 97}  # small batches: every worker gets several
-    alone = Translator(*parts).translate(SENTENCES, **options)
-    with Translator(*parts, workers=2) as translator:
+    alone = Translator(parts).translate(SENTENCES, **options)
+    with Translator(parts, workers=2) as translator:
         together = translator.translate(SENTENCES, **options)
     assert [t.tokens for t in together] == [t.tokens for t in alone]
     assert [t.log_prob for t in together] == pytest.approx([t.log_prob for t in alone], abs=1e-4)

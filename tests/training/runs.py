@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import TrainingConfig
-from dragoman.data.batching import TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Trainer, TrainerCallbacks
@@ -99,7 +98,8 @@ def settings(**choices: Any) -> TrainingConfig:
 
 def computing_model(trainer: Trainer) -> Transformer:
     """The one that computes in this process: the first copy, or the model itself."""
-    return trainer.replicas.copies[0].model if trainer.replicas.copies else trainer.model
+    copies = getattr(trainer.executor, "copies", [])
+    return copies[0].model if copies else trainer.model
 
 
 class Runs:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import TrainingConfig, load_config
+from dragoman.data.batching import Sentences, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
-from dragoman.data.token_store import Sentences, TokenStore
 from dragoman.training import advice as module
 from dragoman.training.advice import Learning, frequency_entropy
 from tests.training.runs import Runs

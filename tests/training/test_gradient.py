@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from torch import Tensor
 from dragoman.data.batching import Batch
 from dragoman.errors import ResourceError
 from dragoman.model import Transformer
-from dragoman.training import trainer as trainer_module
-from dragoman.training.gradient import loss_and_backward, out_of_memory
-from dragoman.training.replicas import SHARE
+from dragoman.training import executors
+from dragoman.training.executors import TOKENS_PER_COPY, out_of_memory
+from dragoman.training.loss import loss_and_backward
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, computing_model, equal, random_pairs, small_model, weights_of
 from tests.training.test_trainer import Fixed, step_with_gradients
@@ -42,15 +43,15 @@ def no_memory_in_python() -> None:
 
 def fails_above(trainer: Trainer, rows: int, fail: Callable[[], None]) -> list[int]:
     """Let `fail` run on batches of more pairs than `rows`; the list returned grows by the pairs of each attempt."""
-    attempts, compute = [], trainer._loss
+    attempts, compute = [], trainer.executor.loss
 
-    def loss(batch: Batch, **options: float) -> tuple[float, int]:
+    def loss(batch: Batch, **options: Any) -> tuple[float, int]:
         attempts.append(len(batch.labels))
         if len(batch.labels) > rows:
             fail()
         return compute(batch, **options)
 
-    trainer._loss = loss
+    trainer.executor.loss = loss
     return attempts
 
 
@@ -80,7 +81,7 @@ def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(runs: Runs, 
     assert metrics["tokens"] == expected_metrics["tokens"]
 
 
-def scarce(model: Transformer, part: Batch, *, parent: int, **options: float) -> tuple[float, int]:
+def scarce(model: Transformer, part: Batch, *, parent: int, **options: Any) -> tuple[float, int]:
     """Only in another process there is no memory for more than two pairs."""
     if os.getpid() != parent and len(part.labels) > 2:
         no_memory_on_a_cpu()
@@ -89,11 +90,11 @@ def scarce(model: Transformer, part: Batch, *, parent: int, **options: float) ->
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs, monkeypatch: pytest.MonkeyPatch):
-    _, expected = step_with_gradients(trainer_of(runs, WHOLE, max_tokens=SHARE))  # here alone
-    monkeypatch.setattr(trainer_module, "loss_and_backward", partial(scarce, parent=os.getpid()))
-    trainer = trainer_of(runs, WHOLE, max_tokens=2 * SHARE)
+    _, expected = step_with_gradients(trainer_of(runs, WHOLE, max_tokens=TOKENS_PER_COPY))  # here alone
+    monkeypatch.setattr(executors, "loss_and_backward", partial(scarce, parent=os.getpid()))
+    trainer = trainer_of(runs, WHOLE, max_tokens=2 * TOKENS_PER_COPY)
     _, gradients = step_with_gradients(trainer)
-    trainer.replicas.close()
+    trainer.executor.close()
     assert trainer.progress.too_large is not None
     for name in expected:
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
@@ -120,9 +121,9 @@ def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):
 
 def test_as_large_a_batch_is_halved_at_once_the_next_time(runs: Runs):
     trainer, watcher = runs.trainer(batches=runs.batches("large", random_pairs(97, seed=7), max_tokens=97))
-    compute, failed, whole = trainer._loss, [], 0
+    compute, failed, whole = trainer.executor.loss, [], 0
 
-    def loss(batch: Batch, **options: float) -> tuple[float, int]:
+    def loss(batch: Batch, **options: Any) -> tuple[float, int]:
         nonlocal whole
         tokens = batch.source_ids.numel() + batch.labels.numel()
         if tokens > 83:
@@ -131,7 +132,7 @@ def test_as_large_a_batch_is_halved_at_once_the_next_time(runs: Runs):
         whole += 1
         return compute(batch, **options)
 
-    trainer._loss = loss
+    trainer.executor.loss = loss
     for _ in range(13):
         trainer.train_step()
     assert failed == sorted(set(failed), reverse=True)  # each smaller than all before
@@ -154,14 +155,14 @@ def test_a_pair_that_does_not_fit_alone_is_left_out_and_the_others_weigh_as_if_i
 
     expected_metrics, expected = step_with_gradients(trainer(rows[:5])[0])
     short, watcher = trainer(rows)
-    compute = short._loss
+    compute = short.executor.loss
 
-    def loss(batch: Batch, **options: float) -> tuple[float, int]:
+    def loss(batch: Batch, **options: Any) -> tuple[float, int]:
         if int((batch.labels != 0).sum(1).max()) == 7:
             no_memory_on_a_cpu()
         return compute(batch, **options)
 
-    short._loss = loss
+    short.executor.loss = loss
     metrics, gradients = step_with_gradients(short)
     for name in expected:
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
@@ -173,14 +174,14 @@ def test_a_pair_that_does_not_fit_alone_is_left_out_and_the_others_weigh_as_if_i
 
 def test_a_step_of_which_nothing_fits_changes_nothing_and_the_run_goes_on(runs: Runs):
     trainer, watcher = runs.trainer(max_steps=6)
-    before, fail = weights_of(trainer.model), trainer._loss
+    before, fail = weights_of(trainer.model), trainer.executor.loss
 
-    def loss(batch: Batch, **options: float) -> tuple[float, int]:
+    def loss(batch: Batch, **options: Any) -> tuple[float, int]:
         if trainer.progress.step <= 5 and trainer.model.training:
             no_memory_on_a_cpu()
         return fail(batch, **options)
 
-    trainer._loss = loss
+    trainer.executor.loss = loss
     for _ in range(5):
         assert trainer.train_step() is None
     assert equal(weights_of(trainer.model), before)

@@ -10,8 +10,8 @@ from torch import Tensor
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.training import loss as module
-from dragoman.training.gradient import batch_loss, random_seed
-from dragoman.training.loss import r_drop
+from dragoman.training.loss import LossOptions, batch_loss, r_drop
+from dragoman.training.trainer import random_seed
 from tests.training.runs import small_model
 
 VOCAB, WIDTH, TOKENS = 29, 7, 67
@@ -95,7 +95,7 @@ def test_loss_and_gradient_of_a_batch_are_those_of_the_paper(slices: list[int], 
     model, batch = small_model(dropout=0.4, projection_dropout=0.3).train(), a_batch()
     results = []
     for compute in (
-        lambda: batch_loss(model, batch, pad_id=0, smoothing=smoothing, alpha=3.0)[0],
+        lambda: batch_loss(model, batch, LossOptions(0, smoothing=smoothing, r_drop=3.0))[0],
         lambda: plain(model, batch, 3.0, smoothing),
     ):
         torch.manual_seed(random_seed(1, 2, 3))  # the same dropout
@@ -109,14 +109,17 @@ def test_loss_and_gradient_of_a_batch_are_those_of_the_paper(slices: list[int], 
 
 def test_tokens_are_counted_once():
     batch = a_batch()
-    count = batch_loss(small_model(), batch, pad_id=0, alpha=1.0)[1]
+    count = batch_loss(small_model(), batch, LossOptions(0, r_drop=1.0))[1]
     assert int(count) == int((batch.labels != 0).sum()) == 5 * 7 - 5 - 2
 
 
 def test_without_dropout_both_passes_agree_and_the_loss_is_that_of_one():
     model, batch = small_model(dropout=0.0), a_batch()
     torch.testing.assert_close(
-        batch_loss(model, batch, pad_id=0, alpha=5.0)[0], batch_loss(model, batch, pad_id=0)[0], rtol=1e-6, atol=0
+        batch_loss(model, batch, LossOptions(0, r_drop=5.0))[0],
+        batch_loss(model, batch, LossOptions(0))[0],
+        rtol=1e-6,
+        atol=0,
     )
 
 
@@ -125,5 +128,5 @@ def test_the_two_passes_differ_in_their_dropout():
     losses = []
     for alpha in (1e-9, 1.0):
         torch.manual_seed(random_seed(1, 2, 3))
-        losses.append(batch_loss(model, batch, pad_id=0, alpha=alpha)[0].item())
+        losses.append(batch_loss(model, batch, LossOptions(0, r_drop=alpha))[0].item())
     assert losses[1] > losses[0] + 0.01

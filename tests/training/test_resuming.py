@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.data.batching import TokenBatches
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training import advice
 from dragoman.training import trainer as module
-from dragoman.training.replicas import SHARE
+from dragoman.training.executors import TOKENS_PER_COPY
 from dragoman.training.trainer import Trainer
 from tests.training.runs import (
     SPECIAL_IDS,
@@ -87,11 +86,11 @@ def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_copies_in_several_processes_resume_with_the_same_bits(runs: Runs, precision: str):
-    choices = {"max_tokens": 2 * SHARE, "precision": precision, "accumulate": 2}
+    choices = {"max_tokens": 2 * TOKENS_PER_COPY, "precision": precision, "accumulate": 2}
     trainers = assert_resumed_with_the_same_bits(runs, choices)
     for each in trainers:
-        assert len(each.replicas.copies) == 2
-        each.replicas.close()
+        assert len(each.executor.copies) == 2
+        each.executor.close()
 
 
 def assert_resumed_with_the_same_bits(runs: Runs, choices: dict[str, Any]) -> list[Trainer]:

@@ -22,15 +22,15 @@ def runs(tmp_path: Path) -> Runs:
 
 def spoil(trainer: Trainer, bad: Callable[[int, float], bool], *, by: float = math.nan) -> None:
     """Multiply the loss by `by` at each step for which `bad(step, factor of the learning rate)`."""
-    compute = trainer._loss
+    compute = trainer.executor.loss
 
-    def loss(batch: Batch, **options: float) -> tuple[float, int]:
+    def loss(batch: Batch, **options: Any) -> tuple[float, int]:
         value, count = compute(batch, **options)
         progress = trainer.progress
         spoiled = trainer.model.training and bad(progress.step, progress.rate_factor)
         return (value * by if spoiled else value), count
 
-    trainer._loss = loss
+    trainer.executor.loss = loss
 
 
 def at(*steps: int) -> Callable[[int, float], bool]:

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 
 from dragoman.data.batching import Batch, Position, TokenBatches
 from dragoman.model import Transformer
-from dragoman.training.gradient import random_seed
-from dragoman.training.replicas import Replicas
-from dragoman.training.trainer import Trainer
+from dragoman.training.executors import build_executor
+from dragoman.training.loss import LossOptions
+from dragoman.training.trainer import Trainer, random_seed
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
 UNEVEN = [
@@ -160,15 +160,15 @@ def test_validating_does_not_change_what_is_learned(runs: Runs):
 
 def test_random_numbers_differ_between_seeds_steps_micro_batches_and_copies():
     drawn = set()
-    replicas = Replicas(small_model(), torch.bfloat16, max_tokens=4096)
+    executor = build_executor(small_model(), torch.bfloat16, LossOptions(0), max_tokens=4096)
     batch = Batch(*torch.ones(3, 5, 2, dtype=torch.int64))
     for seed in (0, 1, 2):
         for step in (1, 2, 3, 99_930, 99_931):
             for micro_batch in range(3):
-                drawn |= set(replicas.map(draw, batch, seed=random_seed(seed, step, micro_batch)))
-    assert len(drawn) == 3 * 5 * 3 * len(replicas.copies)
-    replicas.map(draw, batch, seed=random_seed(2**63, 10**9, 7))  # not too large for torch
-    replicas.close()
+                drawn |= set(executor.run(draw, batch, seed=random_seed(seed, step, micro_batch)))
+    assert len(drawn) == 3 * 5 * 3 * len(executor.copies)
+    executor.run(draw, batch, seed=random_seed(2**63, 10**9, 7))  # not too large for torch
+    executor.close()
 
 
 def draw(model: Transformer, part: Batch) -> float:

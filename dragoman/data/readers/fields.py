@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dragoman.data.readers.language_codes import CODE, choose_languages
-from dragoman.data.readers.text_io import one_line, well_formed
 from dragoman.data.readers.types import Pair
+from dragoman.data.text import one_line, well_formed
 from dragoman.errors import DataError
 
 NAMED = (("source", "target"), ("src", "tgt"))

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.data.readers.language_codes import same_language
-from dragoman.data.readers.text_io import one_line, read_file
+from dragoman.data.readers.text_io import read_file
 from dragoman.data.readers.types import Entry, Languages, Numbered, PairReader, ReaderOptions, Skipped
+from dragoman.data.text import one_line
 from dragoman.errors import DataError
 
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
@@ -16,10 +16,12 @@ from dragoman.data.readers.po import open_po
 from dragoman.data.readers.text_io import unpacked_name
 from dragoman.data.readers.tmx import open_tmx
 from dragoman.data.readers.tsv import read_tsv, read_two_files
-from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
+from dragoman.data.readers.types import Languages, PairReader, ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
-from dragoman.data.synthetic.builtin import BUILTIN, open_builtin
+from dragoman.data.synthetic.builtin import BUILTIN, open_builtin, settings_for
 from dragoman.errors import DataError
+
+__all__ = ["Source", "find", "settings_for"]
 
 FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".jsonl": open_jsonl,
@@ -36,8 +38,16 @@ class Source(NamedTuple):
     """A corpus that was found: its short name, how to read it, and what the user calls it."""
 
     name: str
-    reading: PairReader
+    reader: PairReader
     files: tuple[str, ...]
+    states: Mapping[Path, tuple[int, int]] = {}
+    """Size and time of change of each file when it was found."""
+
+    def check_unchanged(self) -> None:
+        """Raise `DataError` if a file is no longer what it was when it was found."""
+        for path, state in self.states.items():
+            if _state(path) != state:
+                raise DataError(f"{path} changed while it was read; type the command again when the file is complete.")
 
 
 def find(source: str, target: str | None, options: ReaderOptions) -> Source:
@@ -50,8 +60,7 @@ def find(source: str, target: str | None, options: ReaderOptions) -> Source:
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
         return Source(name, open_dataset(source, options), (source,))
     found = _one_file(Path(source), options) if target is None else _two_files(Path(source), Path(target), options)
-    states = {path: _state(path) for path in (Path(source), Path(target or source))}
-    return found._replace(reading=found.reading._replace(read=partial(_unchanged, found.reading.read, states)))
+    return found._replace(states={path: _state(path) for path in (Path(source), Path(target or source))})
 
 
 def _one_file(path: Path, options: ReaderOptions) -> Source:
@@ -61,8 +70,8 @@ def _one_file(path: Path, options: ReaderOptions) -> Source:
         return Source(Path(name).stem, open_format(path, options), (str(path),))
     pair = re.search("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])", name)
     guessed = (pair[1], pair[2]) if pair is not None and len(pair[1]) == len(pair[2]) else (None, None)
-    reading = PairReader(partial(read_tsv, path, options.replace_bad_bytes), options.languages or guessed)
-    return Source(Path(name).stem, reading, (str(path),))
+    reader = PairReader(partial(read_tsv, path, options.replace_bad_bytes), options.languages or guessed)
+    return Source(Path(name).stem, reader, (str(path),))
 
 
 def _two_files(source: Path, target: Path, options: ReaderOptions) -> Source:
@@ -78,10 +87,10 @@ def _two_files(source: Path, target: Path, options: ReaderOptions) -> Source:
     if len(different) == 1 and all(map(code.fullmatch, different[0])):
         guessed = different[0]
     name = ".".join(common) or parts[0][0]
-    reading = PairReader(
+    reader = PairReader(
         partial(read_two_files, source, target, options.replace_bad_bytes), options.languages or guessed
     )
-    return Source(name, reading, (str(source), str(target)))
+    return Source(name, reader, (str(source), str(target)))
 
 
 def _suffix(name: str) -> str:
@@ -101,14 +110,6 @@ def _check_is_file(path: Path) -> None:
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
     remedy = f"did you mean {path.parent / near[0]}?" if near else "check the path."
     raise DataError(f"There is no file {path}; {remedy}")
-
-
-def _unchanged(read: Callable[[], Iterator[Numbered]], states: dict[Path, tuple[int, int]]) -> Iterator[Numbered]:
-    """One pass over files that must be what they were when they were found."""
-    yield from read()
-    for path, state in states.items():
-        if _state(path) != state:
-            raise DataError(f"{path} changed while it was read; type the command again when the file is complete.")
 
 
 def _state(path: Path) -> tuple[int, int]:

@@ -4,7 +4,6 @@ import codecs
 import gzip
 import lzma
 import os
-import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -126,20 +125,6 @@ def unpacking_errors() -> tuple[type[Exception], ...]:
     """What reading a file may raise that is damaged or cut short."""
     zstd = [_zstd().ZstdError] if {"backports.zstd", "compression.zstd"} & sys.modules.keys() else []
     return OSError, EOFError, zlib.error, lzma.LZMAError, *zstd
-
-
-def one_line(text: str) -> str:
-    """Text with each line break, and the spaces around it, as one space: N lines in must stay N lines out."""
-    return _LINE_BREAK.sub(" ", text) if "\n" in text else text
-
-
-def well_formed(text: str) -> str:
-    """Text that can be written: what JSON may hold of half a character becomes U+FFFD."""
-    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-_LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _zstd() -> ModuleType:

@@ -12,7 +12,8 @@ from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl
 
-from dragoman.data.readers.text_io import one_line, open_input, unpacking_errors
+from dragoman.data.readers.text_io import open_input, unpacking_errors
+from dragoman.data.text import one_line
 from dragoman.errors import DataError
 from dragoman.system.optional import load
 

@@ -15,7 +15,7 @@ import numpy as np
 from tokenizers import Encoding
 
 from dragoman.config import RunConfig, TokenizerConfig
-from dragoman.data.token_store import TokenStore
+from dragoman.data.batching import TokenStore
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.tokenizers.unigram import Lattice, blocks
 

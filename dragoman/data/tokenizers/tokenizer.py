@@ -13,7 +13,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import AddedToken, Encoding
 
-from dragoman.data.readers.text_io import well_formed
+from dragoman.data.text import well_formed
 from dragoman.data.tokenizers import algorithms, imported
 from dragoman.data.tokenizers.algorithms import (
     BOS_ID,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.readers import text_io
-from dragoman.data.readers.text_io import one_line, read_file
+from dragoman.data.readers.text_io import read_file
+from dragoman.data.text import one_line
 from dragoman.errors import DataError, ResourceError
 from tests.data.readers.files import PACK, write
 

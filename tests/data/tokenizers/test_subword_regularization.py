@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from dragoman.config import RunConfig, TokenizerConfig, load_config
-from dragoman.data.batching import Position, TokenBatches
+from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
-from dragoman.data.token_store import TokenStore
 from dragoman.data.tokenizers.subword_regularization import (
     VARIANTS,
     BpeDropout,

@@ -15,25 +15,26 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.training.gradient import batch_loss, loss_and_backward
-from dragoman.training.replicas import SHARE, Replicas
+from dragoman.training.executors import TOKENS_PER_COPY, Executor, build_executor
+from dragoman.training.loss import LossOptions, batch_loss, loss_and_backward
 from tests.model.variants import VARIANTS, build
 
 Gradients = dict[str, Tensor]
-LEARN = partial(loss_and_backward, step_tokens=1, pad_id=0, smoothing=0.1)
-LOOK = partial(loss_and_backward, step_tokens=0, pad_id=0)
+SMOOTHED = LossOptions(0, smoothing=0.1)
+LEARN = partial(loss_and_backward, step_tokens=1, options=SMOOTHED)
+LOOK = partial(loss_and_backward, options=LossOptions(0))
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 @pytest.fixture
-def copied() -> Iterator[Callable[..., Replicas]]:
-    """Makes replicas, whose processes end with the test."""
+def copied() -> Iterator[Callable[..., Executor]]:
+    """Makes executor, whose processes end with the test."""
     made = []
 
-    def make(model: Transformer, precision: torch.dtype = torch.float32, copies: int = 2) -> Replicas:
-        made.append(Replicas(model, precision, max_tokens=copies * SHARE))
-        assert len(made[-1].copies) == copies or copies == 1
+    def make(model: Transformer, precision: torch.dtype = torch.float32, copies: int = 2) -> Executor:
+        made.append(build_executor(model, precision, SMOOTHED, max_tokens=copies * TOKENS_PER_COPY))
+        assert copies == 1 or len(made[-1].copies) == copies
         return made[-1]
 
     yield make
@@ -58,16 +59,16 @@ def gradients_of(model: Transformer) -> Gradients:
 def alone(model: Transformer, batch: Batch) -> tuple[float, Gradients]:
     """The readable way: one model, one pass, in float32."""
     model.zero_grad()
-    loss, _ = batch_loss(model, batch, pad_id=0, smoothing=0.1)
+    loss, _ = batch_loss(model, batch, SMOOTHED)
     loss.backward()
     return loss.item(), gradients_of(model)
 
 
-def side_by_side(replicas: Replicas, batch: Batch) -> tuple[float, Gradients]:
-    replicas.model.zero_grad()
-    found = replicas.map(LEARN, batch)
+def side_by_side(executor: Executor, batch: Batch) -> tuple[float, Gradients]:
+    executor.model.zero_grad()
+    found = executor.run(LEARN, batch)
     assert sum(count for _, count in found) == int((batch.labels != 0).sum())
-    return sum(loss for loss, _ in found), gradients_of(replicas.model)
+    return sum(loss for loss, _ in found), gradients_of(executor.model)
 
 
 def assert_close(own: Gradients, theirs: Gradients) -> None:
@@ -105,30 +106,30 @@ def test_gradients_of_several_batches_add_up(copied):
     batches = [a_batch(model), a_batch(model, rows=1), a_batch(model, rows=3)]
     theirs = [alone(model, batch)[1] for batch in batches]
     model.zero_grad()
-    replicas = copied(model)
+    executor = copied(model)
     for batch in batches:
-        replicas.map(LEARN, batch)
+        executor.run(LEARN, batch)
     assert_close(gradients_of(model), {name: sum(each[name] for each in theirs) for name in theirs[0]})
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_copies_compute_with_the_weights_that_the_model_has_now(copied, precision: torch.dtype):
     model = build()
-    replicas = copied(model, precision)
+    executor = copied(model, precision)
     batch = a_batch(model)
-    before = sum(loss for loss, _ in replicas.map(LOOK, batch))
+    before = sum(loss for loss, _ in executor.run(LOOK, batch))
     with torch.no_grad():
         for weight in model.parameters():
             weight.data = weight * 0.5  # new memory, as a moving average that is swapped in has
-    after = sum(loss for loss, _ in replicas.map(LOOK, batch))
+    after = sum(loss for loss, _ in executor.run(LOOK, batch))
     assert abs(after - before) > 0.01 * before
-    assert after == pytest.approx(batch_loss(model, batch, pad_id=0)[0].item(), rel=0.01)
+    assert after == pytest.approx(batch_loss(model, batch, LossOptions(0))[0].item(), rel=0.01)
 
 
 def test_copies_have_their_weights_together(copied):
-    replicas = copied(build())
-    for each in replicas.copies:
-        for own, weight in zip(each.model.parameters(), replicas.weights, strict=True):
+    executor = copied(build())
+    for each in executor.copies:
+        for own, weight in zip(each.model.parameters(), executor.weights, strict=True):
             assert own.data_ptr() == weight.data_ptr()
 
 
@@ -138,42 +139,42 @@ def rows_and_process(model: Transformer, part: Batch) -> tuple[int, int]:
 
 def test_each_copy_has_a_process(copied):
     model = build()
-    replicas = copied(model)
+    executor = copied(model)
     for _ in range(3):
-        (rows, own), (other_rows, other) = replicas.map(rows_and_process, a_batch(model))
+        (rows, own), (other_rows, other) = executor.run(rows_and_process, a_batch(model))
         assert (rows, other_rows) == (4, 3)
         assert own == os.getpid() != other
 
 
 def test_more_rows_than_one_are_needed_for_two_copies(copied):
     model = build()
-    replicas = copied(model)
-    side_by_side(replicas, a_batch(model))  # which leaves something behind
+    executor = copied(model)
+    side_by_side(executor, a_batch(model))  # which leaves something behind
     expected, theirs = alone(model, a_batch(model, rows=1))
-    loss, own = side_by_side(replicas, a_batch(model, rows=1))
+    loss, own = side_by_side(executor, a_batch(model, rows=1))
     assert loss == pytest.approx(expected)
     assert_close(own, theirs)
-    assert replicas.map(rows_and_process, a_batch(model, rows=1)) == [(1, os.getpid())]
+    assert executor.run(rows_and_process, a_batch(model, rows=1)) == [(1, os.getpid())]
 
 
 def test_dropout_follows_from_the_seed_and_differs_between_copies(copied):
     model = build(dropout=0.5).train()
-    replicas = copied(model)
+    executor = copied(model)
     batch = a_batch(model, rows=1)
     twice = Batch(*(ids.repeat(2, 1) for ids in (batch.source_ids, batch.target_ids, batch.labels)))
-    found = [replicas.map(LOOK, twice, seed=seed) for seed in (5, 5, 6)]
+    found = [executor.run(LOOK, twice, seed=seed) for seed in (5, 5, 6)]
     assert found[0] == found[1] != found[2]
     assert found[0][0] != found[0][1]
 
 
 def test_where_processes_cannot_be_forked_threads_do_the_same(copied, monkeypatch: pytest.MonkeyPatch):
     model = build(dropout=0.5).train()
-    found, apart = copied(model).map(LEARN, a_batch(model), seed=7), gradients_of(model)
+    found, apart = copied(model).run(LEARN, a_batch(model), seed=7), gradients_of(model)
     model.zero_grad()
     monkeypatch.setattr(sys, "platform", "darwin")
-    replicas = copied(model)
-    assert {process for _, process in replicas.map(rows_and_process, a_batch(model))} == {os.getpid()}
-    assert replicas.map(LEARN, a_batch(model), seed=7) == found
+    executor = copied(model)
+    assert {process for _, process in executor.run(rows_and_process, a_batch(model))} == {os.getpid()}
+    assert executor.run(LEARN, a_batch(model), seed=7) == found
     for name, gradient in gradients_of(model).items():
         assert torch.equal(gradient, apart[name])
 
@@ -184,10 +185,10 @@ def wanted(model: Transformer, part: Batch) -> bool:
 
 def test_gradients_are_wanted_where_the_caller_wants_them(copied):
     model = build()
-    replicas = copied(model)
+    executor = copied(model)
     with torch.no_grad():
-        assert replicas.map(wanted, a_batch(model)) == [False, False]
-    assert replicas.map(wanted, a_batch(model)) == [True, True]
+        assert executor.run(wanted, a_batch(model)) == [False, False]
+    assert executor.run(wanted, a_batch(model)) == [True, True]
 
 
 def break_off(model: Transformer, part: Batch, *, rows: int, ended: Path) -> None:
@@ -203,12 +204,12 @@ def break_off(model: Transformer, part: Batch, *, rows: int, ended: Path) -> Non
 def test_an_error_of_any_copy_reaches_the_caller_after_all_have_ended(copied, tmp_path: Path, rows: int):
     model = build()
     _, theirs = alone(model, a_batch(model))
-    replicas, ended = copied(model), tmp_path / "ended"
+    executor, ended = copied(model), tmp_path / "ended"
     with pytest.raises(MemoryError, match="in one copy"):
-        replicas.map(partial(break_off, rows=rows, ended=ended), a_batch(model))
+        executor.run(partial(break_off, rows=rows, ended=ended), a_batch(model))
     assert ended.exists()
     assert torch.get_num_threads() == 2
-    assert_close(side_by_side(replicas, a_batch(model))[1], theirs)
+    assert_close(side_by_side(executor, a_batch(model))[1], theirs)
 
 
 def die(model: Transformer, part: Batch, *, parent: int) -> tuple[float, int]:
@@ -219,17 +220,17 @@ def die(model: Transformer, part: Batch, *, parent: int) -> tuple[float, int]:
 
 def test_what_a_killed_copy_should_have_done_is_done_here_from_then_on(copied):
     model = build(dropout=0.5).train()
-    expected, theirs = copied(model).map(LEARN, a_batch(model), seed=7), gradients_of(model)
+    expected, theirs = copied(model).run(LEARN, a_batch(model), seed=7), gradients_of(model)
     told = []
-    replicas = Replicas(model, torch.float32, max_tokens=2 * SHARE, warn=told.append)
+    executor = build_executor(model, torch.float32, SMOOTHED, max_tokens=2 * TOKENS_PER_COPY, warn=told.append)
     for compute in (partial(die, parent=os.getpid()), LEARN):
         model.zero_grad()
-        assert replicas.map(compute, a_batch(model), seed=7) == expected
+        assert executor.run(compute, a_batch(model), seed=7) == expected
         for name, gradient in gradients_of(model).items():
             assert torch.equal(gradient, theirs[name])
     assert len(told) == 1
     assert "goes on in one process" in told[0]
-    assert {process for _, process in replicas.map(rows_and_process, a_batch(model))} == {os.getpid()}
+    assert {process for _, process in executor.run(rows_and_process, a_batch(model))} == {os.getpid()}
     assert torch.get_num_threads() == 2
 
 
@@ -246,8 +247,8 @@ def test_copies_that_cannot_be_forked_are_no_end(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "fork", seldom)
     torch.set_num_threads(3)
-    replicas = Replicas(model, torch.float32, max_tokens=3 * SHARE, warn=told.append)
-    assert_close(side_by_side(replicas, a_batch(model))[1], theirs)
+    executor = build_executor(model, torch.float32, SMOOTHED, max_tokens=3 * TOKENS_PER_COPY, warn=told.append)
+    assert_close(side_by_side(executor, a_batch(model))[1], theirs)
     assert len(forked) == 1
     assert "temporarily unavailable" in told[0]
     os.waitpid(forked[0], 0)  # it ends

@@ -1,0 +1,296 @@
+"""Executors compute the gradient of a step: on the model itself, or on copies of it, one for each core.
+
+`build_executor` is where precision and parallelism are applied to a model. A batch that does not fit in memory is
+halved, and halved again; a pair that does not fit alone is left out. Copies are processes: threads that share the small
+products of one pass mostly wait for each other, and with a pass each they still wait for Python's lock.
+"""
+
+import copy
+import mmap
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman.data.batching import Batch
+from dragoman.model import Transformer
+from dragoman.model.kernels import Dropout
+from dragoman.model.layers import Embedding
+from dragoman.model.transformer import linear_maps
+from dragoman.system.processes import WorkerError, Workers, available_workers
+from dragoman.training.loss import LossOptions, loss_and_backward
+
+Compute = Callable[[Transformer, Batch], Any]
+Rows = list[np.ndarray]
+"""Source ids, target ids and labels of some rows of a batch."""
+
+TOKENS_PER_COPY = 1024
+"""Target tokens that keep one copy busy: smaller products cost more each."""
+# A GPU, cuBLAS, the CPU, and oneDNN, which finds no room for a compiled kernel. (Of an operation that it does not
+# know, oneDNN says "could not create a primitive descriptor".)
+OUT_OF_MEMORY = re.compile(
+    "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory|could not create a (primitive|memory object)$"
+)
+
+
+@dataclass(frozen=True)
+class GradientSum:
+    """What the gradients now in the weights are the sum over."""
+
+    loss: float
+    """Sum over the target tokens, in nats."""
+    target_tokens: int
+    source_tokens: int
+    left_out: int
+    """Pairs that did not fit in memory alone."""
+
+
+def build_executor(
+    model: Transformer,
+    precision: torch.dtype,
+    options: LossOptions,
+    *,
+    max_tokens: int,
+    warn: Callable[[str], None] = lambda _: None,
+) -> "Executor":
+    """The executor for the model's device: copies on a CPU where they pay, else the model itself.
+
+    `max_tokens` are the target tokens of a batch, which decide how many copies are worth their memory.
+    """
+    threads, on_cpu = torch.get_num_threads(), next(model.parameters()).device.type == "cpu"
+    copies = max(1, min(threads, max_tokens // TOKENS_PER_COPY))
+    if on_cpu and (copies > 1 or precision != torch.float32):
+        return CopiesExecutor(model, precision, options, copies=copies, warn=warn)
+    return Executor(model, precision, options)
+
+
+class Executor:
+    """Computes on the model itself, in half precision under autocast."""
+
+    def __init__(self, model: Transformer, precision: torch.dtype, options: LossOptions):
+        self.model, self.precision, self.options = model, precision, options
+        self.device = next(model.parameters()).device
+        self.too_large: int | None = None
+        """Tokens, padding included, of the smallest batch that is known not to fit in memory."""
+
+    def backward(self, batches: list[Batch], total_tokens: int, *, seed: Callable[[int], int]) -> GradientSum:
+        """Leave in the weights the gradient of the loss, summed over `batches` and divided by `total_tokens`.
+
+        Random numbers of micro-batch i begin with `seed(i)`. Where a batch does not fit in memory, all begins again
+        with halves: what a backward pass added before it broke off cannot be taken out. `total_tokens`, the target
+        tokens of the step, is lowered by those of pairs that do not fit alone.
+        """
+        pending, losses, left_out = self._halves(batches), [], []
+        while len(losses) < len(pending):
+            index = len(losses)
+            loss = self._attempt(pending[index], seed(index), total_tokens)
+            if loss is not None:
+                losses.append(loss)
+                continue
+            self.model.zero_grad(set_to_none=True)
+            batch, losses = pending[index], []
+            if len(batch.labels) > 1:
+                self.too_large = min(_size(batch), self.too_large or _size(batch))
+                pending = self._halves(pending)
+            else:
+                left_out.append(pending.pop(index))
+                total_tokens -= self.count(batch.labels)
+        source_tokens = sum(self.count(batch.source_ids) for batch in pending)
+        return GradientSum(sum(losses), total_tokens, source_tokens, len(left_out))
+
+    def loss(self, batch: Batch, *, seed: int | None = None, step_tokens: int = 0) -> tuple[float, int]:
+        """The loss of a batch, summed over its target tokens, and their number.
+
+        For a step with `step_tokens` target tokens in all, the gradient is added to that of the model, and the loss is
+        the one that is trained on. Without, it is the cross-entropy alone.
+        """
+        options = self.options if step_tokens else LossOptions(self.options.pad_id)
+        compute = partial(loss_and_backward, step_tokens=step_tokens, options=options)
+        losses, counts = zip(*self.run(compute, batch.to(self.device), seed=seed), strict=True)
+        return sum(losses), sum(counts)
+
+    def run(self, compute: Compute, batch: Batch, *, seed: int | None = None) -> list[Any]:
+        """The results of `compute` on the rows of `batch`, one for each copy of the model that has some.
+
+        Gradients that it leaves are added to those of the model. Dropout follows from `seed`.
+        """
+        if seed is not None:
+            torch.manual_seed(seed)
+        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+            return [compute(self.model, batch)]
+
+    def count(self, ids: Tensor) -> int:
+        """How many of these ids are not padding."""
+        return int((ids != self.options.pad_id).sum())
+
+    def close(self) -> None:
+        """End what the executor has started."""
+
+    def _attempt(self, batch: Batch, seed: int, step_tokens: int) -> float | None:
+        """The loss of a batch, or None if memory ran out."""
+        try:
+            return self.loss(batch, seed=seed, step_tokens=step_tokens)[0]
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+        # Only here, without the traceback, are the tensors of the attempt gone.
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return None
+
+    def _halves(self, batches: list[Batch]) -> list[Batch]:
+        """The batches, halved until each has fewer tokens than `too_large` or is a single pair."""
+        parts = []
+        for batch in batches:
+            rows = len(batch.labels)
+            if self.too_large is None or rows == 1 or _size(batch) < self.too_large:
+                parts.append(batch)
+            else:
+                split = (ids.split(-(-rows // 2)) for ids in (batch.source_ids, batch.target_ids, batch.labels))
+                parts += self._halves([Batch(*half) for half in zip(*split, strict=True)])
+        return parts
+
+
+class Task(NamedTuple):
+    """What a copy has to do with its rows."""
+
+    compute: Compute
+    seed: int | None
+    training: bool
+    with_gradient: bool
+
+
+class CopiesExecutor(Executor):
+    """Copies of the model on a CPU: the first in this process, each other one in a process of its own.
+
+    They read the same weights from shared memory and leave their gradients there. In half precision the matrices of
+    the layers and all states are rounded, while embeddings, norms, probabilities and sums over tokens stay in float32.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        precision: torch.dtype,
+        options: LossOptions,
+        *,
+        copies: int,
+        warn: Callable[[str], None],
+    ):
+        super().__init__(model, precision, options)
+        self.warn, self.threads = warn, torch.get_num_threads()
+        inside = {id(weight) for each in linear_maps(model) for weight in each.parameters()}
+        dtypes = [precision if id(weight) in inside else weight.dtype for weight in model.parameters()]
+        self.weights = [_shared(*each) for each in zip(model.parameters(), dtypes, strict=True)]
+        self.copies = [Copy(self, index, threads=self.threads // copies) for index in range(copies)]
+        self._pool: Workers | None = None
+        if copies > 1:
+            # Neither several threads of a copy survive a fork nor those of autograd that a GPU has.
+            forks = available_workers() > 1 and self.threads // copies == 1 and not torch.cuda.is_available()
+            remedy = "the run goes on in one process, more slowly"
+            self._pool = Workers(self._execute, copies - 1, remedy=remedy, threads=not forks)
+            self._pool.start()
+
+    def run(self, compute: Compute, batch: Batch, *, seed: int | None = None) -> list[Any]:
+        """As `Executor.run`; dropout differs between copies, and `compute` and its results are pickled on their way."""
+        for shared, weight in zip(self.weights, self.model.parameters(), strict=True):
+            shared.copy_(weight.detach())
+        task = Task(compute, seed, self.model.training, torch.is_grad_enabled())
+        # Arrays go through a pipe; tensors would go through files.
+        ids = [each.numpy() for each in (batch.source_ids, batch.target_ids, batch.labels)]
+        parts = [[each[index :: len(self.copies)] for each in ids] for index in range(len(self.copies))]
+        parts = parts[: len(batch.labels)]
+        try:
+            found = self._run_parts(parts, task)
+        except WorkerError as error:
+            self.close()  # now nobody else writes a gradient
+            self._pool = None
+            self.warn(str(error))
+            found = self._run_parts(parts, task)
+        finally:
+            torch.set_num_threads(self.threads)
+        self._add_gradients(len(parts))
+        return found
+
+    def close(self) -> None:
+        """End the processes of the copies."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _run_parts(self, parts: list[Rows], task: Task) -> list[Any]:
+        """The result of each copy; returns or raises when all have ended."""
+        if self._pool is None:
+            return [self._execute(index, part, task) for index, part in enumerate(parts)]
+        futures: list[Future] = []
+        try:
+            futures += [self._pool.submit(index, part, task) for index, part in enumerate(parts) if index]
+            found = [self._execute(0, parts[0], task)]
+        finally:
+            wait(futures)
+        return found + [self._pool.result(future) for future in futures]
+
+    def _execute(self, index: int, rows: Rows, task: Task) -> Any:
+        return self.copies[index].execute(rows, task)
+
+    def _add_gradients(self, count: int) -> None:
+        """Add the gradients of the first copies to those of the model."""
+        first, *others = self.copies[:count]
+        left = [each.gradients for each in others]
+        for weight, own, *theirs in zip(self.model.parameters(), first.model.parameters(), *left, strict=True):
+            if own.grad is not None:
+                total, *rest = [each for each in (weight.grad, own.grad, *theirs) if each is not None]
+                total = total.to(weight.dtype)
+                for gradient in rest:
+                    total += gradient
+                weight.grad, own.grad = total, None
+
+
+class Copy:
+    """One of the copies."""
+
+    def __init__(self, executor: CopiesExecutor, index: int, *, threads: int):
+        self.index, self.threads = index, threads
+        self.generator = torch.Generator()
+        self.model = copy.deepcopy(executor.model)
+        for own, shared in zip(self.model.parameters(), executor.weights, strict=True):
+            own.data = shared
+        self.gradients = [_shared(weight) for weight in executor.weights] if index else []
+        for module in self.model.modules():
+            if isinstance(module, Dropout):
+                module.generator = self.generator
+            if isinstance(module, Embedding):
+                module.register_forward_hook(lambda module, ids, states: states.to(executor.precision))
+
+    def execute(self, rows: Rows, task: Task) -> Any:
+        """The result of the task on some rows; gradients of other copies than the first are left in shared memory."""
+        torch.set_num_threads(self.threads)  # of this thread; and of a library that knows one number for all
+        if task.seed is not None:
+            for seed in (torch.manual_seed, self.generator.manual_seed):  # fused attention on a GPU has the first
+                seed((task.seed * 1_000_003 + self.index) % 2**63)
+        self.model.train(task.training).zero_grad(set_to_none=True)
+        if task.with_gradient:
+            for own, gradient in zip(self.model.parameters(), self.gradients, strict=False):  # the first has none
+                own.grad = gradient.zero_()
+        with torch.set_grad_enabled(task.with_gradient):
+            return task.compute(self.model, Batch(*map(torch.from_numpy, rows)))
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out, and not something else went wrong."""
+    return isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def _size(batch: Batch) -> int:
+    return batch.source_ids.numel() + batch.labels.numel()
+
+
+def _shared(weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Zeros for each element of a weight, in anonymous memory that a fork shares."""
+    dtype = dtype or weight.dtype
+    memory = mmap.mmap(-1, weight.numel() * dtype.itemsize)
+    return torch.frombuffer(memory, dtype=dtype, count=weight.numel()).view(weight.shape)

@@ -1,0 +1,93 @@
+"""The files of a model directory belong together: what is damaged or of another model is refused, in one sentence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from dragoman.config import DecodingConfig
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.errors import DataError
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.validate import check_files, decoding_defaults
+
+TEXTS = {"one": "the small red house", "other": "a big green garden"}
+
+
+def save(path: Path, text: str, *, seed: int) -> Path:
+    tokenizer = Tokenizer.train([text] * 3, vocab_size=263)
+    sizes = {"source_vocab_size": 263, "target_vocab_size": 263, "d_model": 6, "d_ff": 5, "num_heads": 2}
+    torch.manual_seed(seed)
+    model = Transformer(TransformerConfig(**sizes, num_encoder_layers=1, num_decoder_layers=1))
+    ModelDirectory(model, tokenizer, tokenizer, decoding=DecodingConfig(beam_size=7, length_penalty=0.3)).save(path)
+    return path
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[Path, Path]:
+    """Two models of the same shape with vocabularies of the same size."""
+    return save(tmp_path / "one", TEXTS["one"], seed=3), save(tmp_path / "other", TEXTS["other"], seed=5)
+
+
+def test_a_flipped_bit_of_the_weights_is_never_loaded_in_silence(models):
+    file = models[0] / "model.safetensors"
+    content = file.read_bytes()
+    expected = ModelDirectory.load(models[0]).model.state_dict()
+    for position in range(0, len(content), 97):
+        file.write_bytes(content[:position] + bytes([content[position] ^ 0x10]) + content[position + 1 :])
+        try:
+            loaded = ModelDirectory.load(models[0]).model.state_dict()
+        except DataError:
+            continue
+        # Only what no tensor depends on may be damaged: the checksums themselves.
+        assert position < 8 + int.from_bytes(content[:8], "little")
+        assert all(torch.equal(loaded[name], expected[name]) for name in expected)
+
+
+def copy_from_other(name: str) -> Callable[[Path, Path], object]:
+    return lambda one, other: (one / name).write_bytes((other / name).read_bytes())
+
+
+def set_id(**ids: int) -> Callable[[Path, Path], object]:
+    def change(one: Path, other: Path) -> None:
+        config = json.loads((one / "config.json").read_text())
+        config["model"] |= ids
+        (one / "config.json").write_text(json.dumps(config))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (copy_from_other("tokenizer.json"), r"tokenizer\.json is damaged or belongs to another model"),
+        (copy_from_other("model.safetensors"), r"tokenizer\.json is damaged or belongs to another model"),
+        (set_id(eos_id=5), "`eos_id` is 5, but the tokenizer has this token as 3"),
+        (set_id(bos_id=3), "`bos_id` is 3, but the tokenizer has this token as 2"),
+        (set_id(norm_eps=1e-3), r"config\.json is damaged or belongs to another model"),
+    ],
+)
+def test_files_of_another_model_are_refused(models, change, words):
+    change(*models)
+    with pytest.raises(DataError, match=words):
+        ModelDirectory.load(models[0])
+
+
+def test_a_model_without_checksums_is_loaded(models):
+    """As version 0.1.0 wrote them."""
+    file = models[0] / "model.safetensors"
+    safetensors.torch.save_file(safetensors.torch.load_file(file), file)
+    check_files(models[0])
+    config = json.loads((models[0] / "config.json").read_text())
+    del config["decoding"]
+    (models[0] / "config.json").write_text(json.dumps(config))
+    assert ModelDirectory.load(models[0]).decoding == DecodingConfig()
+
+
+def test_the_search_that_a_model_was_scored_with_is_kept(models):
+    assert ModelDirectory.load(models[0]).decoding == DecodingConfig(beam_size=7, length_penalty=0.3)
+    assert decoding_defaults(models[0])["beam_size"] == 7
