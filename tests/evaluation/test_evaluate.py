@@ -117,15 +117,15 @@ def test_a_model_that_is_sure_and_right_has_perplexity_one(tokenizer):
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_slices_bound_the_logits_and_change_no_result(monkeypatch, rows):
     model, batch = tiny_model(), random_batch(3, 7, 11, seed=4)
-    whole = token_statistics([model], [batch])
+    complete = token_statistics([model], [batch])
     sizes = []
     model.projection.register_forward_hook(lambda module, given, out: sizes.append(len(out)))
     monkeypatch.setattr(ensemble, "_SLICE_ELEMENTS", rows * TARGET_VOCAB)
     sliced = token_statistics([model], [batch])
-    assert sum(sizes) == whole.num_tokens
+    assert sum(sizes) == complete.num_tokens
     assert max(sizes) <= rows
-    assert sliced.perplexity == pytest.approx(whole.perplexity, rel=1e-6)
-    assert sliced.token_accuracy == whole.token_accuracy
+    assert sliced.perplexity == pytest.approx(complete.perplexity, rel=1e-6)
+    assert sliced.token_accuracy == complete.token_accuracy
 
 
 def test_dropout_is_off_in_statistics_and_on_again_after_them():
