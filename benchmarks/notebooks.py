@@ -25,7 +25,8 @@ from dragoman.config import RunConfig, load_config, read_recipe
 from dragoman.data.batching import Batch
 from dragoman.data.tokenizers.algorithms import blank
 from dragoman.decoding.translator import Translator
-from dragoman.evaluation.metrics import score
+from dragoman.metrics import MAIN
+from dragoman.metrics.metric import Translations
 from dragoman.model import Transformer
 from dragoman.model.layers import SinusoidalPositions
 from dragoman.storage.model_directory import ModelDirectory
@@ -130,8 +131,8 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
         sources, references = zip(*directory.pairs("test"), strict=True)
         with Translator(loaded, precision="auto", workers=available_workers()) as translator:
             texts = [translation.text for translation in translator.translate(sources, config.decoding)]
-        plain = score(texts, references, with_ter=False).bleu
-        bare = score([*map(standardise, texts)], [*map(standardise, references)], with_ter=False).bleu
+        plain = MAIN.compute(Translations(texts, references)).value
+        bare = MAIN.compute(Translations([*map(standardise, texts)], [*map(standardise, references)])).value
         accuracy = json.loads(directory.evaluation.read_bytes())["token_accuracy"]
         print(f"| {path} | {len(texts):,} | {plain:.1f} | {bare:.1f} | {100 * accuracy:.1f} % |", flush=True)
 

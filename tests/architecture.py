@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 # From the ground up; a room is a file or folder directly under dragoman/.
 FLOORS = (
-    {"errors", "model", "terminal", "recipes"},
+    {"errors", "model", "metrics", "terminal", "recipes"},
     {"config", "system"},
     {"data"},
     {"storage"},

@@ -1,4 +1,4 @@
-"""Commands that look inside a model: inspect.
+"""The command that looks inside a model: inspect.
 
 Budget: a command takes more parameters than a function may, since they are its options.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli.checks import check_model
-from dragoman.cli.options import Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, Target, app
+from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, Target, app
 
 
 @app.command()
@@ -18,16 +18,14 @@ def inspect(
     target: Target = None,
     output: Annotated[
         Path | None,
-        Option(
-            "--output", "-o", metavar="FILE", help="The page to write.", show_default="inspection.html, without --json"
-        ),
+        Option(*OUTPUT, metavar="FILE", help="The page to write.", show_default="inspection.html, without --json"),
     ] = None,
     beam_size: BeamSize = 5,
     length_penalty: LengthPenalty = 1.0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look inside a translation, on one HTML page: how sure each word is, all attention, the beam as a tree."""
+    """Look inside a translation, on one HTML page: probabilities of words, all attention, the beam as a tree."""
     check_model(model, [text])
     from dragoman.data.readers.text_io import check_output, open_output
 
@@ -40,14 +38,12 @@ def inspect(
     from dragoman.terminal import Display
 
     loaded = ModelDirectory.load(model, device=choose_device())
-    options = {"target": target, "beam_size": beam_size, "length_penalty": length_penalty}
-    inspection = inspect_translation(loaded, text, **options)
+    inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size, length_penalty=length_penalty)
     if path:
         with open_output(path) as page:
             page.write(render_inspection(inspection))
-    display = Display(quiet=quiet)
     if as_json:
         print(json.dumps(inspection.to_dict() | {"attention": inspection.attention_dict()}, ensure_ascii=False))
     else:
-        display.note(f"{inspection.target_text}  (score {inspection.score:.2f})")
+        Display(quiet=quiet).note(f"{inspection.target_text}  (score {inspection.score:.2f})")
         print(path)

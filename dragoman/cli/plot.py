@@ -20,7 +20,7 @@ app.add_typer(plot, name="plot")
 
 
 def _picture(path: Path) -> Path:
-    """Refuse what cannot be written now, and not when all is computed."""
+    """Refuse a file that cannot be written before anything is computed."""
     from dragoman.data.readers.text_io import check_output
 
     check_output(path)
@@ -51,7 +51,7 @@ def mask(
     from dragoman.report.pictures import plot_causal_mask, plot_example_mask
 
     figure = plot_causal_mask(length or 20) if text is None else plot_example_mask(text.split(), length=length)
-    _save(figure, output, as_json=as_json, quiet=quiet)
+    _save(figure, output, as_json=as_json)
 
 
 @plot.command(epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg")
@@ -63,15 +63,11 @@ def positions(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw the sinusoidal positional encoding, or what its dot products tell of distances."""
+    """Draw the sinusoidal positional encoding, or its dot products, which depend on distances alone."""
     from dragoman.report.pictures import plot_position_products, plot_positions
 
-    _save(
-        (plot_position_products if products else plot_positions)(length=length, d_model=d_model),
-        output,
-        as_json=as_json,
-        quiet=quiet,
-    )
+    draw = plot_position_products if products else plot_positions
+    _save(draw(length=length, d_model=d_model), output, as_json=as_json)
 
 
 @plot.command(epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3")
@@ -92,10 +88,8 @@ def schedules(
     """Draw learning rates over the steps of a run."""
     from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 
-    own = {"Learning rate": {text.replace(",", ", "): read_curve(text, steps=steps) for text in curves or []}}
-    _save(
-        plot_schedules(own if curves else example_schedules(steps), steps=steps), output, as_json=as_json, quiet=quiet
-    )
+    given = {"Learning rate": {text.replace(",", ", "): read_curve(text, steps=steps) for text in curves or []}}
+    _save(plot_schedules(given if curves else example_schedules(steps), steps=steps), output, as_json=as_json)
 
 
 @plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
@@ -112,12 +106,12 @@ def split(
 ) -> None:
     """Draw how sentence pairs are shared out for training, validation and test."""
     counts = {"training": train, "validation": valid, "test": test}
-    if (run is None) == all(count is None for count in counts.values()):
+    given = {name: count for name, count in counts.items() if count is not None}
+    if bool(run) == bool(given):
         raise UsageError("`plot split` takes a run, or counts with --train, --valid and --test; give one of the two.")
     from dragoman.report.pictures import plot_split, read_split
 
-    given = {name: count for name, count in counts.items() if count is not None}
-    _save(plot_split(read_split(run) if run else given), output, as_json=as_json, quiet=quiet)
+    _save(plot_split(read_split(run) if run else given), output, as_json=as_json)
 
 
 @plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
@@ -148,11 +142,8 @@ def curves(
         if not file.is_file():
             raise DataError(f"{run} holds no run: there is no {file}; give folders that `dragoman train` wrote.")
     metrics = {_name(run, runs): read_metrics(file) for run, file in files.items()}
-    if len(runs) == 1:
-        figure = plot_curves(*metrics.values(), panel or ())
-    else:
-        figure = plot_runs(metrics, *([panel] if panel else []))
-    _save(figure, output, as_json=as_json, quiet=quiet)
+    figure = plot_runs(metrics, panel or ()) if len(runs) > 1 else plot_curves(*metrics.values(), panel or ())
+    _save(figure, output, as_json=as_json)
 
 
 @plot.command(epilog='dragoman plot attention runs/en-fr "The red house is old."')
@@ -181,23 +172,17 @@ def attention(
 
     loaded = ModelDirectory.load(model, device=choose_device())
     inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size)
-    _save(plot_heads(inspection, kind, layer=layer, head=head), output, as_json=as_json, quiet=quiet)
+    _save(plot_heads(inspection, kind, layer=layer, head=head), output, as_json=as_json)
 
 
 def _name(run: Path, runs: list[Path]) -> str:
-    """The folder's own name, or the whole path where two have the same."""
+    """The name of a run's folder, or its path if several have that name."""
     return run.name if [other.name for other in runs].count(run.name) == 1 else str(run)
 
 
-def _save(figure: "Picture", path: Path, *, as_json: bool, quiet: bool) -> None:
-    """Write the picture, print its name, and tell its size."""
+def _save(figure: "Picture", path: Path, *, as_json: bool) -> None:
+    """Write the picture, and print the name of its file."""
     from dragoman.report.pictures import save_picture
-    from dragoman.terminal import Display
 
     save_picture(figure, path)
-    width, height = (round(float(side), 2) for side in figure.get_size_inches())
-    if as_json:
-        print(json.dumps({"picture": str(path), "inches": [width, height]}))
-    else:
-        print(path)
-        Display(quiet=quiet).note(f"{width:g} by {height:g} inches")
+    print(json.dumps({"picture": str(path)}) if as_json else path)

@@ -5,12 +5,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config.section import Section
+from dragoman.metrics import METRICS, Monitor
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
 """Schedules that reach 0 with the last step."""
-BETTER = {"bleu": "better BLEU", "loss": "lower loss"}
-"""What makes one validation better than another, by what is monitored."""
 
 
 class TrainingConfig(Section):
@@ -63,8 +62,9 @@ class TrainingConfig(Section):
     """Sentences of the validation set that are translated for BLEU, at most; the loss is that of all."""
     patience: int = Field(12, ge=1)
     """Stop after this many validations in a row without a better one."""
-    monitor: Literal["bleu", "loss"] = "bleu"
-    """What makes a validation better, and its model the one that is kept: a higher BLEU or a lower loss."""
+    monitor: Monitor = "bleu"
+    """The metric that decides which validation is the best, and so which model is kept: BLEU, chrF++ or the validation
+    loss. Between equal scores the loss decides."""
     average: int = Field(8, ge=1)
     """The last this many validation checkpoints are averaged at the end, and the average kept if better; 1: none."""
     log_every: int = Field(10, ge=1)
@@ -88,6 +88,6 @@ class TrainingConfig(Section):
         if self.schedule == "plateau" and self.plateau_patience >= self.patience:
             raise ValueError(
                 f"training.plateau_patience is {self.plateau_patience}, but the run ends after training.patience = "
-                f"{self.patience} validations without a {BETTER[self.monitor]}; it has to be the smaller one."
+                f"{self.patience} validations without a {METRICS[self.monitor].improvement}; it must be smaller."
             )
         return self

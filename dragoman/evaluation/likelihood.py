@@ -18,12 +18,12 @@ from dragoman.model import Transformer
 
 @dataclass(frozen=True)
 class TokenStatistics:
-    """How well a model predicts the reference, token by token, given its true beginning."""
+    """Values of `metrics.tokens`: how well a model predicts each token of the reference, given its true beginning."""
 
     perplexity: float
     """exp of the mean cross-entropy per token, without label smoothing."""
     token_accuracy: float
-    """Share, from 0 to 1, of tokens that the model held for the likeliest."""
+    """Share, from 0 to 1, of tokens that the model found the most probable."""
     num_tokens: int
     """Target tokens and ends of sentence; padding does not count."""
 
@@ -32,8 +32,8 @@ class TokenStatistics:
 def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) -> TokenStatistics:
     """Perplexity and accuracy of the next token, by the mean of the models' probabilities, on their device.
 
-    Of a reference that is longer than the positions that a model has learned, what fits counts. Raises `DataError` if
-    there is no token to predict.
+    References that are longer than the positions that a model has learned are truncated. Raises `DataError` if there
+    is no token to predict.
     """
     device = next(models[0].parameters()).device
     learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
@@ -41,18 +41,18 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) ->
     total = torch.zeros((), dtype=torch.float64, device=device)
     correct = torch.zeros((), dtype=torch.int64, device=device)
     num_tokens = 0
-    with ExitStack() as switched:
+    with ExitStack() as stack:
         for model in models:
-            switched.enter_context(evaluating(model))
+            stack.enter_context(evaluating(model))
         for batch in batches:
             batch = batch.to(device)
-            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
-            num_tokens += len(found.log_probs)
-            total += found.log_probs.double().sum()
-            correct += found.likeliest.sum()
+            given = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
+            num_tokens += len(given.log_probs)
+            total += given.log_probs.double().sum()
+            correct += given.likeliest.sum()
     if not num_tokens:
         raise DataError("There is no token to predict; give at least one sentence pair.")
-    perplexity = (-total / num_tokens).exp()  # of a tensor: too large a mean gives inf, no error
+    perplexity = (-total / num_tokens).exp()  # a tensor, since math.exp of a large mean would raise OverflowError
     return TokenStatistics(float(perplexity), int(correct) / num_tokens, num_tokens)
 
 
@@ -76,13 +76,13 @@ def reference_batches(
     ):
         source = padded([sources[i] for i in rows], PAD_ID, end=EOS_ID)
         target = padded([targets[i] for i in rows], PAD_ID, begin=BOS_ID, end=EOS_ID)
-        # A short row is given its end of sentence too; what follows it is padding, not counted.
+        # Inputs of short rows have their end of sentence too; its label is padding, which does not count.
         yield Batch(source, target[:, :-1], target[:, 1:])
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switches dropout off inside the `with` block, and back to how it was after it."""
+    """Switches dropout off inside the `with` block, and restores the mode of the model after it."""
     was_training = model.training
     model.eval()
     try:

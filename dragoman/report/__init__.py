@@ -1,4 +1,4 @@
-"""What there is to read about a run and about one translation: pages with pictures, and the model card."""
+"""Pages with pictures to read about a run or about one translation, and the model card."""
 
 from dragoman.report.attention import WordAttention, most_reordered, word_attention
 from dragoman.report.card import imported_card, model_card
@@ -8,14 +8,6 @@ from dragoman.report.page import write_report
 from dragoman.report.summary import RunSummary
 
 __all__ = [
-    "Inspection",
-    "RunSummary",
-    "WordAttention",
-    "imported_card",
-    "inspect_translation",
-    "model_card",
-    "most_reordered",
-    "render_inspection",
-    "word_attention",
-    "write_report",
-]
+    "Inspection", "RunSummary", "WordAttention", "imported_card", "inspect_translation", "model_card",
+    "most_reordered", "render_inspection", "word_attention", "write_report",
+]  # fmt: skip

@@ -1,6 +1,5 @@
-"""Which tokens each token attended to, and which words each word."""
+"""Attention between the tokens of a sentence pair, and between its words."""
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -10,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.data.scripts import is_unspaced
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import mask_pair
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -23,45 +23,42 @@ Maps = Float[np.ndarray, "layers heads queries keys"]
 
 KINDS = ("encoder", "decoder", "cross")
 """The three attentions of the paper (section 3.2.3), as `AttentionMaps` calls them."""
-
-UNSPACED = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
-"""Scripts that put no spaces between words, as the Unicode names of their characters begin."""
 WIDEST = 16
+"""Source words of a sentence whose picture fits on a page."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Tokens in their order, and the words that they form."""
+    """The tokens of one side of a map, and the words that they form."""
 
     ids: list[int]
     pieces: list[str]
     """A readable piece for each token; a space is "▁"."""
     words: list[list[int]]
-    """For each word the places of its tokens."""
+    """For each word the indices of its tokens."""
     labels: list[str]
-    """For each word how to write it."""
+    """For each word its text."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: list[int]) -> Self:
         """Words are what white space separates; in scripts without spaces, the characters of the pieces."""
         words = _words(tokenizer, ids)
-        labels = [_label(tokenizer, [ids[place] for place in word]) for word in words]
-        return cls(ids, tokenizer.pieces(ids), words, labels)
+        return cls(ids, tokenizer.pieces(ids), words, [_label(tokenizer, [ids[i] for i in word]) for word in words])
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a model did while it predicted a given target."""
+class ForcedDecoding:
+    """Predictions and attention of a model that is given the target to predict."""
 
     log_probs: Float[Tensor, "target vocab"]
-    """Row i is of the position that predicts token i, whose input is the token before."""
+    """Row i is of the position that predicts token i; its input is the token before."""
     maps: dict[str, Maps]
     """The weights of each of `KINDS`; a row sums to 1."""
 
 
 @torch.inference_mode()
-def read(model: Transformer, source_ids: list[int], target_ids: list[int]) -> Reading:
-    """Let `model` predict `target_ids`, and see what it attends to; both end with the end of sentence."""
+def forced_decoding(model: Transformer, source_ids: list[int], target_ids: list[int]) -> ForcedDecoding:
+    """Let `model` predict `target_ids` from `source_ids`; both end with the end of sentence."""
     config, device = model.config, next(model.parameters()).device
     inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
     recorded = AttentionMaps()
@@ -69,7 +66,7 @@ def read(model: Transformer, source_ids: list[int], target_ids: list[int]) -> Re
         states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
         logits = model.project(states)
     maps = {kind: torch.cat(getattr(recorded, kind)).float().cpu().numpy() for kind in KINDS}
-    return Reading(logits.float().log_softmax(-1).cpu(), maps)
+    return ForcedDecoding(logits.float().log_softmax(-1).cpu(), maps)
 
 
 @dataclass(frozen=True)
@@ -84,13 +81,12 @@ class WordAttention:
     """One matrix for each decoder layer, the mean over its heads; each row sums to 1."""
 
     def clearest_layer(self) -> int:
-        """The layer in which the target word says most about the source word attended to.
+        """Index of the layer with the most mutual information between target words and the words they attend to.
 
-        That is their mutual information. Low entropy is not enough: a layer that always looks at
-        the end of sentence is certain, and says nothing.
+        Low entropy is not enough: a layer that always looks at the end of sentence is certain, and says nothing.
         """
-        told = [_mean_entropy(weights.mean(0, keepdims=True)) - _mean_entropy(weights) for weights in self.layers]
-        return int(np.argmax(told))
+        information = [_entropy(weights.mean(0, keepdims=True)) - _entropy(weights) for weights in self.layers]
+        return int(np.argmax(information))
 
     def reordering(self) -> float:
         """How often, and how surely, attention steps back from one target word to the next.
@@ -98,9 +94,9 @@ class WordAttention:
         A sum of weights per target word; 0 for a translation word by word.
         """
         weights = self.layers[self.clearest_layer()]
-        places, peaks = weights.argmax(1), weights.max(1)
+        positions, peaks = weights.argmax(1), weights.max(1)
         sureness = np.minimum(peaks[:-1], peaks[1:])
-        return float(sureness[places[1:] < places[:-1]].sum() / len(weights))
+        return float(sureness[positions[1:] < positions[:-1]].sum() / len(weights))
 
 
 def word_attention(
@@ -110,56 +106,49 @@ def word_attention(
     source_text: str,
     target_text: str,
 ) -> WordAttention:
-    """What `model` attends to, in its cross-attention, while it predicts a given translation."""
+    """Cross-attention between words while `model` predicts a given translation."""
     eos = model.config.eos_id
     texts = normalised(source_text), normalised(target_text)
     if source_tokenizer.placeholders:
         texts = mask_pair(*texts, source_tokenizer.symbols)
-    # Written anew, a translation that was cut may have more tokens than there are positions.
+    # Tokenized again, a translation that was truncated may have more tokens than there are positions.
     room = model.config.max_positions - 1 if model.config.positions == "learned" else None
     source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0])[:room], eos])
     target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1])[:room], eos])
-    cross = read(model, source.ids, target.ids).maps["cross"].mean(1)
+    cross = forced_decoding(model, source.ids, target.ids).maps["cross"].mean(1)
     return WordAttention(source.labels, target.labels, list(by_word(cross, target.words, source.words)))
 
 
 def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
-    """Of several sentences the one that shows best how translation changes the order of words.
-
-    Those of at most `WIDEST` source words go first: their pictures fit on a page.
-    """
-    return max(
-        candidates,
-        key=lambda each: (len(each.source_words) <= WIDEST, each.reordering()),
-        default=None,
-    )
+    """The sentence that shows best how translation changes the order of words, preferably one that fits on a page."""
+    return max(candidates, key=lambda each: (len(each.source_words) <= WIDEST, each.reordering()), default=None)
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
     words = []
     for word in tokenizer.words(ids):
-        text = tokenizer.decode([ids[place] for place in word])
-        unspaced = any(unicodedata.name(each, "").partition(" ")[0] in UNSPACED for each in text)
+        unspaced = is_unspaced(tokenizer.decode([ids[i] for i in word]))
         words += _whole_characters(tokenizer, ids, word) if unspaced else [word]
     return words
 
 
-def _whole_characters(tokenizer: Tokenizer, ids: list[int], places: list[int]) -> list[list[int]]:
+def _whole_characters(tokenizer: Tokenizer, ids: list[int], word: list[int]) -> list[list[int]]:
     """Groups of as few pieces as form characters: a piece may hold several, or some bytes of one."""
     groups: list[list[int]] = [[]]
-    for place in places:
-        groups[-1].append(place)
-        text = tokenizer.decode([ids[each] for each in groups[-1]])
+    for index in word:
+        groups[-1].append(index)
+        text = tokenizer.decode([ids[i] for i in groups[-1]])
         if text.strip() and "\N{REPLACEMENT CHARACTER}" not in text:
             groups.append([])
     return [group for group in groups if group]
 
 
 def _label(tokenizer: Tokenizer, ids: list[int]) -> str:
-    word = tokenizer.decode(ids).strip()  # as a whole, since pieces may cut a character
+    word = tokenizer.decode(ids).strip()  # together, since a piece may end inside a character
     legible = word.isprintable() and "\N{REPLACEMENT CHARACTER}" not in word
     return word if word and legible else "".join(tokenizer.pieces(ids))
 
 
-def _mean_entropy(weights: Weights) -> float:
+def _entropy(weights: Weights) -> float:
+    """Mean entropy of the rows, in nats."""
     return float(-(weights * np.log(np.maximum(weights, 1e-12))).sum(-1).mean())

@@ -1,4 +1,4 @@
-"""Several runs side by side: what they cost, what they reached, and which settings differ."""
+"""Several runs side by side: their costs, their scores, and the settings that differ."""
 
 import hashlib
 import json
@@ -13,14 +13,16 @@ from safetensors import SafetensorError, safe_open
 from dragoman.config import RunConfig, load_config, read_recipe
 from dragoman.config.data import without_folders
 from dragoman.errors import DataError
-from dragoman.report.summary import duration, last_step
+from dragoman.metrics import MAIN, TEXT_METRICS, VALIDATED_TEXT_METRICS
+from dragoman.report.summary import last_step
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.terminal.figures import duration
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """What is compared of a run, finished or not."""
+    """A run to compare, finished or not."""
 
     name: str
     """The folder, as the user gave it."""
@@ -60,15 +62,11 @@ class ComparedRun:
             test_set=test_set,
         )
 
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.metrics if event["event"] == kind]
-
     def figures(self) -> dict[str, Any]:
-        """All that is compared, for JSON; None where it is not known yet."""
-        last = (self.events("step") or [{}])[-1]
+        """All figures to compare, for JSON; None where they are not known yet."""
+        steps = [event for event in self.metrics if event["event"] == "step"]
         kept = [each for each in self.metrics if each["event"] in ("validation", "average") and each["better"]]
-        best = kept[-1] if kept else {}
-        tested = self.evaluation or {}
+        best, tested = kept[-1] if kept else {}, self.evaluation or {}
         return {
             "run": self.name,
             "size": self.config.size,
@@ -76,17 +74,41 @@ class ComparedRun:
             "pairs": self.pairs,
             "weights": self.weights,
             "steps": last_step(self.metrics),
-            "minutes": last["seconds"] / 60 if last else None,
-            "tokens_per_second": tokens_per_second(self.events("step")),
+            "minutes": steps[-1]["seconds"] / 60 if steps else None,
+            "tokens_per_second": tokens_per_second(steps),
             "best_step": max(best["steps"]) if "steps" in best else best.get("step"),
-            "valid_bleu": best.get("bleu"),
-            "test_bleu": tested.get("bleu"),
-            "test_signature": tested.get("signatures", {}).get("bleu"),
+            **{f"valid_{each.name}": best.get(each.validation_key) for each in VALIDATED_TEXT_METRICS},
+            **{f"test_{each.name}": tested.get(each.name) for each in TEXT_METRICS},
+            "test_signature": tested.get("signatures", {}).get(MAIN.name),
         }
 
 
+ROWS = {
+    "size": ("Size", str),
+    "data": ("Data", str),
+    "pairs": ("Pairs", "{:,}".format),
+    "weights": ("Weights", "{:,}".format),
+    "steps": ("Steps", "{:,}".format),
+    "minutes": ("Training time", lambda minutes: duration(60 * minutes)),
+    "tokens_per_second": ("Tokens/s", "{:,.0f}".format),
+    "best_step": ("Best step", "{:,}".format),
+    **{f"valid_{each.name}": (f"Validation {each.label}", each.write) for each in VALIDATED_TEXT_METRICS},
+    **{f"test_{each.name}": (f"Test {each.label}", each.write) for each in TEXT_METRICS},
+}
+"""For each figure the name of its row in a table, and the function that writes its value."""
+
+
+def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
+    """The figures as people read them: for each row its name and a cell for each run."""
+    figures = [run.figures() for run in runs]
+    return {
+        name: ["-" if each[key] is None else write(each[key]) for each in figures]
+        for key, (name, write) in ROWS.items()
+    }
+
+
 def tokens_per_second(steps: Sequence[dict[str, Any]]) -> float | None:
-    """The median over pairs of neighbouring events, since some bear the time of a validation too."""
+    """The median over pairs of neighbouring events, since some include the time of a validation."""
     tokens, seconds = (np.diff([event[key] for event in steps]) for key in ("tokens", "seconds"))
     return float(np.median(tokens[seconds > 0] / seconds[seconds > 0])) if (seconds > 0).any() else None
 
@@ -99,40 +121,21 @@ def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     return {key: each for key, each in values.items() if any(value != each[0] for value in each)}
 
 
-def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
-    """The figures as people read them: for each row its name and a cell for each run."""
-    figures = [run.figures() for run in runs]
-    shown = {
-        "size": ("Size", str),
-        "data": ("Data", str),
-        "pairs": ("Pairs", "{:,}".format),
-        "weights": ("Weights", "{:,}".format),
-        "steps": ("Steps", "{:,}".format),
-        "minutes": ("Training time", lambda minutes: duration(60 * minutes)),
-        "tokens_per_second": ("Tokens/s", "{:,.0f}".format),
-        "best_step": ("Best step", "{:,}".format),
-        "valid_bleu": ("Validation BLEU", "{:.1f}".format),
-        "test_bleu": ("Test BLEU", "{:.1f}".format),
-    }
-    return {
-        name: ["-" if each[key] is None else write(each[key]) for each in figures]
-        for key, (name, write) in shown.items()
-    }
-
-
 def setting_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
-    """The differing settings as people read them; of the data's files without folders, which are private."""
+    """The differing settings as people read them; without the folders of the data's files, which are private."""
     return {key: [_shown(key, value) for value in values] for key, values in differing_settings(runs).items()}
 
 
 def remarks(runs: Sequence[ComparedRun]) -> list[str]:
-    """How far the test scores can be compared, with their signatures."""
-    signatures = {run.figures()["test_signature"] for run in runs} - {None}
-    told = [f"Test BLEU is {signature}." for signature in sorted(signatures)]
+    """The signatures of the test scores, and whether the scores can be compared."""
+    evaluated = [run.evaluation["signatures"] for run in runs if run.evaluation]
+    found = {each.label: sorted({one[each.name] for one in evaluated if each.name in one}) for each in TEXT_METRICS}
+    told = [f"Test {label} is {signature}." for label, signatures in found.items() for signature in signatures]
     if len({run.test_set for run in runs}) > 1:
         told.append("The runs have different test pairs: their test scores cannot be compared with each other.")
-    if len(signatures) > 1:
-        told.append("The signatures differ: neither can scores under different ones.")
+    for label, signatures in found.items():
+        if len(signatures) > 1:
+            told.append(f"The signatures of {label} differ: such scores cannot be compared with each other.")
     return told
 
 

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table_rows
-from dragoman.report.page import document
+from dragoman.report.page import document, note, table
 from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
 from dragoman.report.pictures.style import line_style
 from dragoman.storage.atomic import write_file
@@ -14,30 +14,24 @@ from dragoman.storage.atomic import write_file
 def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
     """Write the page to the file `path`."""
     settings = setting_rows(runs)
+    metrics = {str(number): run.metrics for number, run in enumerate(runs, start=1)}
+    curves = "".join(f"<figure>{to_svg(plot_runs(metrics, [panel]), panel)}</figure>" for panel in OVERLAYS)
     sections = [
         f"<header><h1>{len(runs)} runs compared</h1></header>",
         _table(runs, table_rows(runs)),
-        "".join(f'<p class="soft">{escape(remark)}</p>' for remark in remarks(runs)),
-        f'<h2>Curves</h2><div class="curves">{_curves(runs)}</div>',
+        "".join(note(escape(remark)) for remark in remarks(runs)),
+        f'<h2>Curves</h2><div class="curves">{curves}</div>',
         "<h2>Settings that differ</h2>" + (_table(runs, settings) if settings else "<p>None.</p>"),
     ]
     write_file(path, document("Runs compared", sections).encode())
 
 
 def _table(runs: Sequence[ComparedRun], rows: dict[str, list[str]]) -> str:
+    # The folders above a run are private.
     heads = "".join(
-        f'<th><span style="color: {line_style(number)["color"]}">&#9632;</span> {number + 1} '
-        # The folders above the run are nobody else's business.
+        f'<th><span style="color: {line_style(index)["color"]}">&#9632;</span> {index + 1} '
         f"{escape(Path(run.name).name)}</th>"
-        for number, run in enumerate(runs)
+        for index, run in enumerate(runs)
     )
-    body = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for name, cells in rows.items()
-    )
-    return f"<figure><table><thead><tr><th></th>{heads}</tr></thead><tbody>{body}</tbody></table></figure>"
-
-
-def _curves(runs: Sequence[ComparedRun]) -> str:
-    metrics = {str(number): run.metrics for number, run in enumerate(runs, start=1)}
-    return "".join(f"<figure>{to_svg(plot_runs(metrics, [panel]), panel)}</figure>" for panel in OVERLAYS)
+    cells = ((name, (f"<td>{escape(cell)}</td>" for cell in row)) for name, row in rows.items())
+    return f"<figure>{table(cells, head=f'<thead><tr><th></th>{heads}</tr></thead>', kind='runs')}</figure>"

@@ -14,7 +14,7 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
-from dragoman.report.attention import Axis, Maps, WordAttention, read
+from dragoman.report.attention import Axis, Maps, WordAttention, forced_decoding
 from dragoman.report.search_tree import SearchRecorder, SearchTree
 from dragoman.storage.model_directory import ModelDirectory
 
@@ -22,12 +22,12 @@ MOST_TOKENS = 512
 """Of a text, end of sentence included: all maps of a base model then take 150 MB."""
 SHOWN_ALTERNATIVES = 5
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross": ("target", "source")}
-"""What the rows and the columns of each attention are: what looks, and what is looked at."""
+"""Rows and columns of each attention: the tokens that look, and those that are looked at."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """All there is to see of a model and one sentence pair."""
+    """Predictions, attention and search of a model for one sentence pair."""
 
     languages: tuple[str | None, str | None]
     """Of source and target."""
@@ -38,31 +38,30 @@ class Inspection:
     source: Axis
     """Ends with the end of sentence."""
     inputs: Axis
-    """What the decoder reads: the begin of sentence, then the target without its last token."""
+    """The inputs of the decoder: the begin of sentence, then the target without its last token."""
     target: Axis
-    """Ends with the end of sentence, unless it is a translation that was cut at the length limit."""
+    """Ends with the end of sentence, unless it is a translation that was truncated at the length limit."""
     log_probs: list[float]
-    """Of each target token, given what stands before it."""
+    """Of each target token, given those before it."""
     alternatives: list[list[tuple[str, float]]]
-    """For each target token the likeliest pieces in its place, with their probabilities, best first."""
+    """For each target token the likeliest pieces at its position, with their probabilities, best first."""
     attention: dict[str, Maps]
     """For each of `AXES` the weights between pieces."""
     search: SearchTree
     """The model's own search for a translation."""
-    beam_size: int
-    length_penalty: float
+    search_config: DecodingConfig
     tokenizer: Tokenizer
     """That of the target."""
 
     @property
     def log_prob(self) -> float:
-        """Of the whole target."""
+        """Of the complete target."""
         return sum(self.log_probs)
 
     @property
     def score(self) -> float:
-        """`log_prob` divided by its length to the power of the length penalty, what search ranks by."""
-        return self.log_prob / len(self.log_probs) ** self.length_penalty
+        """`log_prob` divided by its length to the power of the length penalty, by which search ranks."""
+        return self.log_prob / len(self.log_probs) ** self.search_config.length_penalty
 
     def axes(self, kind: str) -> tuple[Axis, Axis]:
         """The rows and the columns of an attention."""
@@ -74,24 +73,19 @@ class Inspection:
         return by_word(self.attention[kind], *(axis.words for axis in self.axes(kind)))
 
     def clearest_layer(self) -> int:
-        """The decoder layer whose cross-attention tells the source words apart best."""
+        """Index of the decoder layer whose cross-attention tells the source words apart best."""
         layers = list(self.word_maps("cross").mean(1))
         return WordAttention(self.source.labels, self.target.labels, layers).clearest_layer()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the attention, for JSON."""
+        numbers = {"score": _rounded(self.score), "log_prob": _rounded(self.log_prob)}
         return {
             "source_language": self.languages[0],
             "target_language": self.languages[1],
             "source": {"text": self.source_text, "words": words_dict(self.source)},
-            "target": {
-                "text": self.target_text,
-                "given": self.given,
-                "score": _figure(self.score),
-                "log_prob": _figure(self.log_prob),
-                "words": self._target_words(),
-            },
-            "search": self._search(),
+            "target": {"text": self.target_text, "given": self.given, **numbers, "words": self._target_words()},
+            "search": self._search_dict(),
         }
 
     def attention_dict(self) -> dict[str, list]:
@@ -100,27 +94,27 @@ class Inspection:
 
     def _target_words(self) -> list[dict[str, Any]]:
         words = words_dict(self.target)
-        for word, places in zip(words, self.target.words, strict=True):
-            word["probability"] = _figure(np.exp(sum(self.log_probs[place] for place in places)))
-            for piece, place in zip(word["pieces"], places, strict=True):
-                piece["probability"] = _figure(np.exp(self.log_probs[place]))
+        for word, indices in zip(words, self.target.words, strict=True):
+            word["probability"] = _rounded(np.exp(sum(self.log_probs[index] for index in indices)))
+            for piece, index in zip(word["pieces"], indices, strict=True):
+                piece["probability"] = _rounded(np.exp(self.log_probs[index]))
                 piece["alternatives"] = [
-                    {"text": text, "probability": _figure(value)} for text, value in self.alternatives[place]
+                    {"text": text, "probability": _rounded(value)} for text, value in self.alternatives[index]
                 ]
         return words
 
-    def _search(self) -> dict[str, Any]:
+    def _search_dict(self) -> dict[str, Any]:
         tree = self.search
         pieces = self.tokenizer.pieces([node.token for node in tree.nodes])
         return {
-            "beam_size": self.beam_size,
-            "length_penalty": self.length_penalty,
+            "beam_size": self.search_config.beam_size,
+            "length_penalty": self.search_config.length_penalty,
             "nodes": [
                 {
                     "parent": node.parent,
                     "text": piece,
-                    "probability": _figure(np.exp(node.log_prob)),
-                    "log_prob": _figure(node.total),
+                    "probability": _rounded(np.exp(node.log_prob)),
+                    "log_prob": _rounded(node.total),
                     "state": node.state,
                 }
                 for node, piece in zip(tree.nodes, pieces, strict=True)
@@ -128,8 +122,8 @@ class Inspection:
             "hypotheses": [
                 {
                     "text": self.tokenizer.decode(each.tokens),
-                    "score": _figure(each.score),
-                    "log_prob": _figure(each.log_prob),
+                    "score": _rounded(each.score),
+                    "log_prob": _rounded(each.log_prob),
                     "finished": each.finished,
                     "node": leaf,
                 }
@@ -139,48 +133,44 @@ class Inspection:
 
 
 def inspect_translation(
-    model: ModelDirectory,
-    text: str,
-    *,
-    target: str | None = None,
-    beam_size: int = 5,
-    length_penalty: float = 1.0,
+    model: ModelDirectory, text: str, *, target: str | None = None, beam_size: int = 5, length_penalty: float = 1.0
 ) -> Inspection:
-    """Translate `text` and look inside, or at the translation `target`, if one is given.
+    """Look inside the translation of `text` by the model, or inside the translation `target` if it is given.
 
     Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
     """
-    bos, eos, tokenizer = model.model.config.bos_id, model.model.config.eos_id, model.target_tokenizer
-    text, target = _clean(text, "text"), target if target is None else _clean(target, "target")
-    source_ids, given_ids = _token_ids(model, text, target)
-    config = DecodingConfig.validate({"beam_size": beam_size, "length_penalty": length_penalty})
-    search = _search(model, source_ids[:-1], config)
-    best = search.hypotheses[0]
-    # A translation that was cut at the length limit has no end to look at.
-    target_ids = given_ids or [*best.tokens, eos][: len(best.tokens) + best.finished]
-    reading = read(model.model, source_ids, target_ids)
+    given, config = target is not None, model.model.config
+    source_tokenizer, tokenizer = model.source_tokenizer, model.target_tokenizer
+    text, target = _clean(text, "text"), _clean(target, "target") if given else None
+    source_ids, target_ids = _token_ids(model, text, target)
+    search_config = DecodingConfig.validate({"beam_size": beam_size, "length_penalty": length_penalty})
+    search = _search(model, source_ids[:-1], search_config)
+    if not given:
+        best = search.hypotheses[0]
+        # A translation that was truncated at the length limit has no end of sentence.
+        target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
+        target = tokenizer.decode(target_ids)
+        target = restored(target, text, source_tokenizer.symbols) if source_tokenizer.placeholders else target
+    decoded = forced_decoding(model.model, source_ids, target_ids)
     return Inspection(
         languages=(model.source_language, model.target_language),
         source_text=text,
-        target_text=_as_written(model.source_tokenizer, tokenizer.decode(target_ids), text)
-        if target is None
-        else target,
-        given=target is not None,
-        source=Axis.of(model.source_tokenizer, source_ids),
-        inputs=Axis.of(tokenizer, [bos, *target_ids[:-1]]),
+        target_text=target,
+        given=given,
+        source=Axis.of(source_tokenizer, source_ids),
+        inputs=Axis.of(tokenizer, [config.bos_id, *target_ids[:-1]]),
         target=Axis.of(tokenizer, target_ids),
-        log_probs=reading.log_probs[range(len(target_ids)), target_ids].tolist(),
-        alternatives=_alternatives(tokenizer, reading.log_probs),
-        attention=reading.maps,
+        log_probs=decoded.log_probs[range(len(target_ids)), target_ids].tolist(),
+        alternatives=_alternatives(tokenizer, decoded.log_probs),
+        attention=decoded.maps,
         search=search,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
+        search_config=search_config,
         tokenizer=tokenizer,
     )
 
 
 class _WatchedWork(BatchWork):
-    """A search that remembers its steps."""
+    """A search whose steps are recorded."""
 
     def _stepper(self, *sentences_and_options: Any) -> SearchRecorder:
         ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
@@ -194,24 +184,21 @@ def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig
     return work.recorder.tree(hypotheses)
 
 
-def _clean(text: str, what: str) -> str:
-    # A lone surrogate, what the shell makes of bytes that are no UTF-8, can be neither printed nor saved.
+def _clean(text: str, name: str) -> str:
+    # A lone surrogate, which the shell makes of bytes that are no UTF-8, can be neither printed nor saved.
     text = normalised(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     if not text:
-        raise UsageError(f"The {what} to inspect is empty; give a sentence in quotes.")
+        raise UsageError(f"The {name} to inspect is empty; give a sentence in quotes.")
     return text
 
 
-def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[list[int], list[int] | None]:
-    """Both texts as the model reads them."""
+def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[list[int], list[int]]:
+    """Tokens of both texts with their ends of sentence; no tokens for no target."""
     symbols = model.source_tokenizer.symbols
     if model.source_tokenizer.placeholders:
-        text, target = (mask(text, symbols)[0], None) if target is None else mask_pair(text, target, symbols)
-    return _encoded(model, model.source_tokenizer, text), target and _encoded(model, model.target_tokenizer, target)
-
-
-def _as_written(tokenizer: Tokenizer, translation: str, text: str) -> str:
-    return restored(translation, text, tokenizer.symbols) if tokenizer.placeholders else translation
+        text, target = mask_pair(text, target, symbols) if target else (mask(text, symbols)[0], None)
+    target_ids = _encoded(model, model.target_tokenizer, target) if target else []
+    return _encoded(model, model.source_tokenizer, text), target_ids
 
 
 def _encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
@@ -232,10 +219,11 @@ def _alternatives(tokenizer: Tokenizer, log_probs: Float[Tensor, "target vocab"]
 def words_dict(axis: Axis) -> list[dict[str, Any]]:
     """Words and their pieces, for JSON."""
     return [
-        {"text": label, "pieces": [{"text": axis.pieces[place]} for place in places]}
-        for label, places in zip(axis.labels, axis.words, strict=True)
+        {"text": label, "pieces": [{"text": axis.pieces[index]} for index in indices]}
+        for label, indices in zip(axis.labels, axis.words, strict=True)
     ]
 
 
-def _figure(value: float) -> float:
+def _rounded(value: float) -> float:
+    """The value with five significant digits."""
     return float(f"{value:.5g}")

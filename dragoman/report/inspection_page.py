@@ -1,4 +1,4 @@
-"""The page of an `Inspection`: one HTML file that holds its data, its style and its script, and loads nothing.
+"""The page of an `Inspection`: one HTML file with its data, its style and its script, which loads nothing.
 
 The browser is told to run this script and no other, so a text cannot bring one.
 """
@@ -7,8 +7,6 @@ import base64
 import hashlib
 import json
 from html import escape
-from importlib.resources import files
-from string import Template
 
 import numpy as np
 from jaxtyping import UInt8
@@ -16,24 +14,20 @@ from jaxtyping import UInt8
 from dragoman import __version__
 from dragoman.report.attention import Maps
 from dragoman.report.inspection import AXES, Inspection, words_dict
+from dragoman.report.templates import read_static, render
 
 SCRIPTS = ("data.js", "words.js", "maps.js", "attention.js", "search.js")
 
 
 def render_inspection(inspection: Inspection) -> str:
     """The page as HTML."""
-    style, script = _static("inspection.css"), "\n".join(_static(name) for name in SCRIPTS)
+    style, script = read_static("inspection.css"), "\n".join(map(read_static, SCRIPTS))
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     # In JSON a "<" stands inside strings only; without it nothing can end or open an element.
     data = json.dumps(_data(inspection)).replace("<", "\\u003c")
-    return Template(_static("inspection.html")).substitute(
-        policy=policy,
-        title=escape(f"Inspection: {inspection.source_text}"),
-        style=style,
-        script=script,
-        data=data,
-        version=__version__,
-    )
+    title = escape(f"Inspection: {inspection.source_text}")
+    page = {"policy": policy, "title": title, "style": style, "script": script, "data": data}
+    return render("inspection.html", **page, version=__version__)
 
 
 def _data(inspection: Inspection) -> dict:
@@ -54,12 +48,8 @@ def _data(inspection: Inspection) -> dict:
 
 
 def in_bytes(maps: Maps) -> UInt8[np.ndarray, "layers heads queries keys"]:
-    """Weights as 255 times their square root: so small ones keep their differences, to half a percent at most."""
+    """Weights as 255 times their square root, which keeps differences of small ones; the error is half a percent."""
     return (255 * np.sqrt(maps.clip(0, 1))).round().astype(np.uint8)
-
-
-def _static(name: str) -> str:
-    return files("dragoman.report").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

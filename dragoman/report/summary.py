@@ -1,4 +1,4 @@
-"""All that there is to say about a run, gathered once for its page and its model card."""
+"""A run, summed up for its page and its model card."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from typing import Any
 
 from dragoman.config import RunConfig
 from dragoman.config.data import without_folders
+from dragoman.metrics import MAIN, TESTED
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
+from dragoman.terminal.figures import duration
 from dragoman.terminal.tables import BY_SOURCE
-
-SCORES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """All that there is to say about a run, at its end or on the way."""
+    """Everything that the report of a run shows, at its end or before."""
 
     source_language: str | None
     target_language: str | None
@@ -23,9 +23,9 @@ class RunSummary:
     model: TransformerConfig
     num_weights: int
     machine: str
-    """What the training ran on, such as "2 CPU threads"."""
+    """The hardware of the training, such as "2 CPU threads"."""
     pairs: dict[str, int]
-    """How many sentence pairs are in `train`, `valid` and `test`."""
+    """Number of sentence pairs in `train`, `valid` and `test`."""
     metrics: Sequence[dict[str, Any]] = ()
     """The events of the trainer, oldest first."""
     evaluation: dict[str, Any] | None = None
@@ -36,14 +36,6 @@ class RunSummary:
     """Of one sentence."""
 
     @property
-    def source(self) -> str:
-        return self.source_language or "the source language"
-
-    @property
-    def target(self) -> str:
-        return self.target_language or "the target language"
-
-    @property
     def title(self) -> str:
         """Such as "en → fr"."""
         known = self.source_language and self.target_language
@@ -51,7 +43,7 @@ class RunSummary:
 
     @property
     def data(self) -> str:
-        """The files that the pairs came from."""
+        """The files of the training pairs."""
         return self.config.data.origin or "unnamed data"
 
     @property
@@ -64,60 +56,53 @@ class RunSummary:
 
     @property
     def test_pairs(self) -> str:
-        """How the test pairs came about."""
+        """How the test set was made: given, or held out by sentence or by line."""
         if self.config.data.test:
             return f"{self.pairs['test']:,} pairs of a test set of its own"
-        how = "by source sentence" if self.config.data.split == "sentence" else "line by line"
-        by_source = (self.evaluation or {}).get("by_source", {})
+        unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
         parts = [
-            f"BLEU {by_source[part]['bleu']:.1f} on {by_source[part]['sentences']:,} {words}"
-            for part, words in BY_SOURCE.items()
-            if part in by_source
+            f"{MAIN.label} {MAIN.write(scores[MAIN.name])} on {scores['sentences']:,} {BY_SOURCE[part]}"
+            for part, scores in (self.evaluation or {}).get("by_source", {}).items()
         ]
         remark = ", ".join(parts) or "none of their source sentences was trained on"
-        return f"{self.pairs['test']:,} pairs held out {how}: {remark}"
+        return f"{self.pairs['test']:,} pairs held out {unit}: {remark}"
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.metrics if event["event"] == kind]
 
     def facts(self) -> dict[str, str]:
         """Sizes and costs as people read them."""
-        last = (self.events("step") or [{}])[-1]
         facts = {
             "Pairs": ", ".join(f"{count:,} {name}" for name, count in self.pairs.items()),
             **sizes(self.model, self.num_weights, kind=self.config.tokenizer.kind),
         }
-        if last:
+        for last in self.events("step")[-1:]:
             facts["Training"] = f"{last_step(self.metrics):,} steps in {duration(last['seconds'])}"
             facts["Tokens seen"] = f"{last['tokens']:,}"
         facts["Machine"] = self.machine
         if self.evaluation:
-            speed = self.evaluation["sentences_per_second"]
-            beam = self.config.decoding.beam_size
-            facts["Translation"] = f"{speed:,.1f} sentences per second, beam {beam}"
+            speed, beam_size = self.evaluation["sentences_per_second"], self.config.decoding.beam_size
+            facts["Translation"] = f"{speed:,.1f} sentences per second, beam {beam_size}"
         return facts
 
     def figures(self) -> dict[str, str]:
-        """The test scores, or the best so far on the validation pairs."""
-        if not self.evaluation:
-            best = max((e["bleu"] for e in self.events("validation")), default=None)
-            return {} if best is None else {"BLEU, best validation": f"{best:.1f}"}
-        known = {key: self.evaluation[key] for key in SCORES}
-        figures = {SCORES[key]: f"{value:.1f}" for key, value in known.items() if value is not None}
-        figures["Perplexity"] = f"{self.evaluation['perplexity']:.2f}"
-        figures["Token accuracy"] = f"{100 * self.evaluation['token_accuracy']:.1f} %"
-        return figures
+        """The test scores, or before the test the best score on the validation pairs."""
+        if self.evaluation:
+            return {each.heading: each.write(self.evaluation[each.name]) for each in TESTED}
+        validations = self.events("validation")
+        best = MAIN.write(MAIN.best(validations)[MAIN.validation_key]) if validations else None
+        return {f"{MAIN.label}, best validation": best} if best else {}
 
 
 def sizes(model: TransformerConfig, num_weights: int, *, kind: str) -> dict[str, str]:
-    """How large a model is, as people read it; `kind` is that of its tokenizers."""
+    """The size of a model as people read it; `kind` is that of its tokenizers."""
     vocabulary = f"{model.source_vocab_size:,}"
     if not model.share_embeddings:
         vocabulary += f" and {model.target_vocab_size:,}"
+    layers, shape = f"{model.num_encoder_layers} + {model.num_decoder_layers}", f"width {model.d_model}"
     return {
         "Weights": f"{num_weights:,}",
-        "Layers": f"{model.num_encoder_layers} + {model.num_decoder_layers} of width "
-        f"{model.d_model}, {model.num_heads} heads",
+        "Layers": f"{layers} of {shape}, {model.num_heads} heads",
         "Vocabulary": f"{vocabulary} ({kind})",
     }
 
@@ -125,11 +110,3 @@ def sizes(model: TransformerConfig, num_weights: int, *, kind: str) -> dict[str,
 def last_step(metrics: Sequence[dict[str, Any]]) -> int | None:
     """The last step of a run. Not every step is an event, but a validation and the end are."""
     return max((event["step"] for event in metrics if "step" in event), default=None)
-
-
-def duration(seconds: float) -> str:
-    """12 s, 3 min 20 s, 2 h 05 min."""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"

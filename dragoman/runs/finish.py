@@ -6,7 +6,7 @@ from dataclasses import replace
 from dragoman.config import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.evaluation.evaluate import Evaluation
-from dragoman.evaluation.metrics import scores_by_source
+from dragoman.evaluation.scores import scores_by_source
 from dragoman.evaluation.scoring import evaluate_pairs
 from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
 from dragoman.storage.atomic import write_file
@@ -32,7 +32,8 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
         )
     if data.about.leaked:
         references = [target for _, target in data.test_pairs]
-        by_source = scores_by_source(evaluation.translations, references, data.about.leaked)
+        leaked, language = data.about.leaked, data.about.target_language
+        by_source = scores_by_source(evaluation.translations, references, leaked, target_language=language)
         evaluation = replace(evaluation, by_source=by_source)
     write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
@@ -44,20 +45,15 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
 
 
 def _summary(
-    directory: RunDirectory,
-    config: RunConfig,
-    data: PreparedData,
-    kept: ModelDirectory,
-    evaluation: Evaluation,
+    directory: RunDirectory, config: RunConfig, data: PreparedData, kept: ModelDirectory, evaluation: Evaluation
 ) -> RunSummary:
-    tokenizers = kept.source_tokenizer, kept.target_tokenizer
     samples = [
         {"source": source, "reference": reference, "translation": translation}
         for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
     ]
-    # Which sentence of the first hundred shows the reordering of words best?
-    shown = [s for s in samples[:100] if s["translation"]]
-    maps = (word_attention(kept.model, *tokenizers, s["source"], s["translation"]) for s in shown)
+    # The report shows one of the first hundred sentences, in which words change places.
+    translated = [each for each in samples[:100] if each["translation"]]
+    maps = (word_attention(kept.model, *kept.tokenizers, each["source"], each["translation"]) for each in translated)
     return RunSummary(
         source_language=kept.source_language,
         target_language=kept.target_language,
@@ -65,11 +61,7 @@ def _summary(
         model=kept.model.config,
         num_weights=sum(parameter.numel() for parameter in kept.model.parameters()),
         machine=machine(),
-        pairs={
-            "train": data.about.train_pairs,
-            "valid": len(data.valid_pairs),
-            "test": len(data.test_pairs),
-        },
+        pairs={"train": data.about.train_pairs, "valid": len(data.valid_pairs), "test": len(data.test_pairs)},
         metrics=read_metrics(directory.metrics),
         evaluation=evaluation.to_dict(),
         samples=samples[:SHOWN_TESTS],

@@ -1,15 +1,18 @@
-"""The curves of a run as TensorBoard reads them."""
+"""Curves of a run for TensorBoard."""
 
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from dragoman.metrics import LOSS, VALIDATED_TEXT_METRICS
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 CURVES = {
     "step": {"loss": "loss/training", "learning_rate": "learning rate"},
-    "validation": {"valid_loss": "loss/validation", "bleu": "validation/BLEU", "chrf": "validation/chrF++"},
+    "validation": {LOSS.validation_key: "loss/validation"}
+    | {each.validation_key: f"validation/{each.label}" for each in VALIDATED_TEXT_METRICS},
 }
 """For each event the values that are drawn, and the names of their curves."""
 
@@ -18,7 +21,7 @@ class EventFile:
     """Writes the events of a run into a folder for TensorBoard; used as `MetricsFile` is."""
 
     def __init__(self, folder: Path, *, every: int = 10):
-        """Of the steps, each of number `every` is drawn."""
+        """Draw every step whose number is a multiple of `every`."""
         self.folder, self.every = folder, every
         self.writer: SummaryWriter | None = None
         self._mark: dict[str, Any] = {}
@@ -27,19 +30,19 @@ class EventFile:
         return self
 
     def __exit__(self, *exception) -> None:
-        with suppress(OSError):  # of a write before, which raised it too
+        with suppress(OSError):  # an earlier write has raised it already
             if self.writer:
                 self.writer.close()
 
     def forget_after(self, step: int) -> None:
-        """Begin, or go on, after `step`: TensorBoard hides what was written of later steps."""
+        """Begin, or continue, after `step`: TensorBoard hides what was written of later steps."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.__exit__()
         self.writer = SummaryWriter(str(self.folder), purge_step=step + 1)
 
     def write(self, event: str, values: dict[str, Any]) -> None:
-        """Draw what `CURVES` names, and the tokens per second between steps that are drawn."""
+        """Draw the values that `CURVES` names, and the tokens per second between the steps that are drawn."""
         if event == "step" and values["step"] % self.every:
             return
         for key, name in CURVES.get(event, {}).items():
@@ -48,7 +51,7 @@ class EventFile:
         if event == "step":
             self._speed(values)
         elif event == "validation":
-            self._mark = {}  # its time is no step's
+            self._mark = {}  # the speed of steps does not include the time of validations
 
     def _speed(self, values: dict[str, Any]) -> None:
         if self._mark and values["seconds"] > self._mark["seconds"]:

@@ -16,7 +16,8 @@ from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
 from dragoman.errors import Interrupted
 from dragoman.evaluation.evaluate import Evaluation
-from dragoman.evaluation.metrics import score
+from dragoman.evaluation.scores import score
+from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
 from dragoman.runs.finish import conclude
 from dragoman.runs.tensorboard import EventFile
@@ -136,7 +137,7 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
 
 
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
-    """BLEU and chrF of greedy translations of the first validation pairs, and some of them to look at."""
+    """Scores of greedy translations of the first validation pairs, and `samples` of the translations."""
     translator = Translator(
         ModelDirectory(model, data.source_tokenizer, data.target_tokenizer), precision=config.training.precision
     )
@@ -144,8 +145,9 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     texts = [t.text for t in translator.translate(sources, beam_size=1)]
     shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
-    scores = score(texts, references, with_ter=False)
-    return {"bleu": scores.bleu, "chrf": scores.chrf, "samples": samples}
+    options = {"sources": sources, "target_language": data.about.target_language, "metrics": VALIDATED_TEXT_METRICS}
+    scores = score(texts, references, **options)
+    return {**{name: each.value for name, each in scores.items()}, "samples": samples}
 
 
 class EventWriter:

@@ -1,4 +1,4 @@
-"""What people see while a command works: notes, a live table of the training, tables of results."""
+"""Output of commands in a terminal: notes, progress, the live table of a training, tables of results."""
 
 from dragoman.terminal.display import Display, command, console
 from dragoman.terminal.tables import comparison_table, results_table, scores_table

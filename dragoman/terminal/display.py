@@ -17,7 +17,7 @@ from rich.table import Table
 from dragoman.terminal.training import Limits, Memory, TrainingView
 
 PIPED_WIDTH = 1000
-"""Columns of what is no terminal: a table in a file or a pipe is not folded at the 80 that `rich` takes for it."""
+"""Columns of a file or a pipe, where `rich` would fold tables at 80."""
 
 
 def command(*words: str) -> str:
@@ -30,7 +30,7 @@ def command(*words: str) -> str:
 
 def console(*, stderr: bool = False) -> Console:
     """stdout or stderr; without a terminal, or with NO_COLOR (no-color.org) in the environment, no ANSI styles."""
-    # `rich` itself leaves out the colours only, and keeps bold and dim.
+    # With NO_COLOR, `rich` would leave out colours only, and keep bold and dim.
     colors = None if os.environ.get("NO_COLOR") else "auto"
     console = Console(stderr=stderr, color_system=colors, highlight=False)
     if not console.is_terminal:
@@ -39,29 +39,29 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Display:
-    """Writes to stderr; `quiet` leaves warnings only."""
+    """Writes to stderr; `quiet` leaves only warnings."""
 
     def __init__(self, *, quiet: bool = False):
         self.console = console(stderr=True)
         self.quiet = quiet
 
     def note(self, text: str) -> None:
-        """One line about what was done or found."""
+        """Print a line of information."""
         if not self.quiet:
             self.console.print(escape(text), soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        """One line that asks for attention."""
+        """Print a warning, also when quiet."""
         self.console.print(f"[bold yellow]Warning:[/] {escape(text)}", soft_wrap=True)
 
     def show(self, table: Table) -> None:
-        """A table, unless quiet."""
+        """Print a table."""
         if not self.quiet:
             self.console.print(table)
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:
-        """A spinner while something short goes on, then how long it took."""
+        """Show a spinner during a short task, then how long it took."""
         started = time.monotonic()
         if self.console.is_terminal and not self.quiet:
             with self.console.status(escape(text)):
@@ -72,7 +72,7 @@ class Display:
 
     @contextmanager
     def training(self, limits: Limits, *, memory: Memory | None = None) -> Iterator[TrainingView]:
-        """The live table of a training; without a terminal a line at every validation, and some in between."""
+        """Show the live table of a training, or without a terminal a line at every validation and some in between."""
         live = self.console.is_terminal and not self.quiet
         view = TrainingView(self.console, limits, memory=memory, live=live, quiet=self.quiet)
         if not live:
@@ -83,7 +83,7 @@ class Display:
 
     @contextmanager
     def progress(self, text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """A progress bar; call what it gives with the number of things done since the last call."""
+        """Show a progress bar; yields a function to call with the number of items done since the last call."""
         hidden = self.quiet or not self.console.is_terminal
         with Progress(console=self.console, disable=hidden, transient=True) as bar:
             task = bar.add_task(text, total=total)

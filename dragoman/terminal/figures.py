@@ -8,10 +8,18 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def clock(seconds: float) -> str:
-    """m:ss, or h:mm:ss from an hour on."""
+    """m:ss, or h:mm:ss from an hour on: for times that change while they are read."""
     minutes, seconds = divmod(math.floor(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min 20 s, 2 h 05 min: for reports."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def size(num_bytes: float) -> str:
@@ -20,7 +28,7 @@ def size(num_bytes: float) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """A block a value from lowest to highest; of more values than `width`, the last of each of `width` equal parts."""
+    """A block for each value, from lowest to highest; if there are more than `width`, for the last of each part."""
     shown = [values[(i + 1) * len(values) // width - 1] for i in range(width)] if len(values) > width else values
     if not shown:
         return ""
@@ -31,5 +39,5 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` without what would steer the terminal: control characters become U+FFFD."""
+    """`text` without characters that would control the terminal: they become U+FFFD."""
     return "".join("\N{REPLACEMENT CHARACTER}" if category(each) == "Cc" else each for each in text)

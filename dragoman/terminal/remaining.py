@@ -1,4 +1,4 @@
-"""How long a training will still take, as far as its limits and its pace tell."""
+"""Estimates how long a training will still take, from its limits and its pace."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from dragoman.terminal.figures import clock
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends a training; None: does not."""
+    """Limits that end a training; None: no limit."""
 
     max_seconds: float | None = None
     max_steps: int | None = None
@@ -18,14 +18,14 @@ class Limits:
 
 
 class Remaining:
-    """Watches steps and validations, and guesses the time that is left."""
+    """Estimates the time that is left from steps and validations."""
 
     def __init__(self, limits: Limits):
         self.limits = limits
         self.last: dict[str, Any] = {}
         self._epoch_tokens: float | None = None
-        self._validations: list[float] = []  # at how many seconds
-        self._stale: int | None = None  # unknown until a validation was the best so far
+        self._validations: list[float] = []  # the seconds of training before each
+        self._stale: int | None = None  # validations since the best one, once there was one
 
     def step(self, metrics: dict[str, Any]) -> None:
         """A step was made."""
@@ -39,7 +39,7 @@ class Remaining:
         self._stale = 0 if better else None if self._stale is None else self._stale + 1
 
     def text(self) -> str:
-        """'1:03 left', 'at least 6:10 left' where only patience ends the training, or nothing where none knows."""
+        """'1:03 left', 'at least 6:10 left' if only patience ends the training, or '' if neither is known."""
         if not self.last:
             return ""
         if ends := self._limits_in_seconds():
@@ -48,7 +48,7 @@ class Remaining:
         return f"at least {clock(max(0.0, earliest - self.last['seconds']))} left" if earliest else ""
 
     def _limits_in_seconds(self) -> list[float]:
-        """When each limit will be reached, in seconds of training, if the pace stays as it is."""
+        """Seconds of training at which each limit will be reached, at the present pace."""
         limits, last, ends = self.limits, self.last, []
         if limits.max_seconds:
             ends.append(limits.max_seconds)
@@ -59,7 +59,7 @@ class Remaining:
         return ends
 
     def _earliest_end(self) -> float | None:
-        """When patience ends, if no further validation is better than those before."""
+        """Seconds of training at which patience ends it, if no further validation is better."""
         if self.limits.max_epochs or not self.limits.patience or self._stale is None or len(self._validations) < 2:
             return None
         before, latest = self._validations[-2:]

@@ -9,25 +9,27 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
+from dragoman.metrics import LOSS, MAIN
 from dragoman.terminal.figures import clock, printable, size, sparkline
 from dragoman.terminal.remaining import Limits, Remaining
 
 Memory = Callable[[], dict[str, int]]
-"""Bytes in use, by where: `memory`, `GPU`."""
+"""Bytes in use: by this process (`memory`), and on a `GPU`."""
 
-COLUMNS = ("step", "epoch", "loss", "valid loss", "BLEU", "tokens/s", "time")
-SHOWN_VALIDATIONS = 12
+COLUMNS = ("step", "epoch", "loss", "valid loss", MAIN.label, "tokens/s", "time")
+IN_NARROW = ("step", "valid loss", MAIN.label)
 NARROW = 64
-"""Columns of a screen below which a row has the most important figures only."""
+"""Columns of a screen below which a row has the figures of `IN_NARROW` only."""
+SHOWN_VALIDATIONS = 12
 CURVE_WIDTH = 40
 SMOOTHING = 0.95
-"""What the shown loss keeps of itself with every step."""
+"""Share of the shown loss that remains with every step."""
 SECONDS_BETWEEN_LINES = 10
 SECONDS_BETWEEN_MEASUREMENTS = 2
 
 
 class TrainingView:
-    """Receives the trainer's events; `rich` asks it for the table twice a second."""
+    """Receives the trainer's events; `rich` renders it as a table twice a second."""
 
     def __init__(
         self, console: Console, limits: Limits, *, memory: Memory | None = None, live: bool = False, quiet: bool = False
@@ -46,14 +48,14 @@ class TrainingView:
         self._measured, self._in_use = -SECONDS_BETWEEN_MEASUREMENTS, ""
 
     def recall(self, events: Iterable[dict[str, Any]]) -> None:
-        """Take in what happened before a resume, and print nothing of it."""
+        """Take in the events before a resume, without printing them."""
         for event in events:
             if event["event"] == "step":
                 self._step(event)
             elif event["event"] == "validation":
                 self._validation(event)
         if self.last:
-            # The next step is timed alone: what lies before it was another process.
+            # The next step is timed alone: those before it were made by another process.
             self._marks.clear()
 
     def report(self, event: str, metrics: dict[str, Any]) -> None:
@@ -71,19 +73,19 @@ class TrainingView:
                 for line in self._sample_lines(1):
                     self._print(line)
         elif event == "average":
-            what = "better than each, kept" if metrics["better"] else "not better than the best, left"
-            number = len(metrics["steps"])
-            self._print(f"The average of the last {number} validations has BLEU {metrics['bleu']:.1f}: {what}.")
+            decision = "better than each, kept" if metrics["better"] else "not better than the best, left"
+            score = f"{MAIN.label} {MAIN.write(metrics[MAIN.validation_key])}"
+            self._print(f"The average of the last {len(metrics['steps'])} validations has {score}: {decision}.")
 
     def stopping(self) -> None:
         """A signal came."""
         self.message = "Stopping after this step, and saving; once more to stop at once."
-        # Printing here could fall into the middle of a refresh; the live table shows the message itself.
+        # Printing here could interrupt a refresh; the live table shows the message itself.
         if not self.live:
             self._print(self.message)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
-        # Two lines of status, two of curves, two above the rows, and one where the cursor is.
+        # Two lines of status, two of curves, two above the rows, and one for the cursor.
         room = console.height - 7
         samples = 2 if room >= 10 else 1 if room >= 5 else 0
         yield _line(("Training: a row for each validation, * the best so far", "italic"))
@@ -100,14 +102,14 @@ class TrainingView:
             self.console.print(line, soft_wrap=True, markup=False)
 
     def _step(self, metrics: dict[str, Any]) -> None:
-        # Of a resumed run's past only some steps are known: each stands for those before it.
+        # Only some steps before a resume are known: each stands for those between it and the one before.
         kept = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
         self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
         self.last = metrics
         self.remaining.step(metrics)
         self._marks.append((metrics["seconds"], metrics["tokens"]))
         seconds, tokens = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
-        # The pause of a validation would spoil the rate: the deque restarts after it.
+        # After a validation `_marks` begins again, so that its time does not lower the rate.
         self.rate = tokens / seconds if seconds else self.rate
 
     def _validation(self, metrics: dict[str, Any]) -> None:
@@ -116,9 +118,9 @@ class TrainingView:
         row = (
             f"{metrics['step']:,}",
             f"{self.last.get('epoch', 0) + 1}",
-            f"{self.loss:.3f}",
-            f"{metrics['valid_loss']:.3f}",
-            f"{metrics['bleu']:.1f}{' *' if metrics['better'] else '  '}",
+            LOSS.write(self.loss),
+            LOSS.write(metrics[LOSS.validation_key]),
+            f"{MAIN.write(metrics[MAIN.validation_key])}{' *' if metrics['better'] else '  '}",
             f"{self.rate:,.0f}",
             clock(self.last.get("seconds", 0.0)),
         )
@@ -127,13 +129,13 @@ class TrainingView:
         self.samples = metrics["samples"][:2]
 
     def _table(self, num_rows: int, *, narrow: bool) -> Table:
-        shown = [COLUMNS.index(name) for name in ("step", "valid loss", "BLEU")] if narrow else range(len(COLUMNS))
         table = Table(box=None)
-        for column in shown:
-            table.add_column(COLUMNS[column], justify="right", header_style="bold", no_wrap=True)
+        shown = [index for index, name in enumerate(COLUMNS) if not narrow or name in IN_NARROW]
+        for index in shown:
+            table.add_column(COLUMNS[index], justify="right", header_style="bold", no_wrap=True)
         for row in list(self.rows)[-num_rows:]:
-            best = row[COLUMNS.index("BLEU")].endswith("*") and row is self.rows[-1]
-            table.add_row(*(row[column] for column in shown), style="bold green" if best else "")
+            best = row is self.rows[-1] and self.validations[-1]["better"]
+            table.add_row(*(row[index] for index in shown), style="bold green" if best else "")
         return table
 
     def _sample_lines(self, number: int) -> Iterator[Text]:
@@ -143,13 +145,11 @@ class TrainingView:
                 yield _line((f"  {name:>11}  ", "dim"), (printable(sample[name]), style))
 
     def _curves(self, *, ascii_only: bool) -> Iterator[Text]:
-        for name, key, best, form in (("BLEU", "bleu", max, ".1f"), ("valid loss", "valid_loss", min, ".3f")):
-            if self.validations:
-                peak = best(self.validations, key=lambda each: each[key])
-                values = [each[key] for each in self.validations]
-                curve = "" if ascii_only else sparkline(values, CURVE_WIDTH) + "  "
-                what = f"best {peak[key]:{form}} at step {peak['step']:,}"
-                yield _line((f"  {name:>11}  ", "dim"), (curve, "green"), (what, ""))
+        for name, metric in ((MAIN.label, MAIN), ("valid loss", LOSS)) if self.validations else ():
+            best, values = metric.best(self.validations), [each[metric.validation_key] for each in self.validations]
+            curve = "" if ascii_only else sparkline(values, CURVE_WIDTH) + "  "
+            words = f"best {metric.write(best[metric.validation_key])} at step {best['step']:,}"
+            yield _line((f"  {name:>11}  ", "dim"), (curve, "green"), (words, ""))
 
     def _pace(self) -> list[str]:
         if not self.last:
@@ -157,7 +157,7 @@ class TrainingView:
         return [
             f"step {self.last['step']:,}",
             f"epoch {self.last['epoch'] + 1}",
-            f"loss {self.loss:.3f}",
+            f"loss {LOSS.write(self.loss)}",
             f"learning rate {self.last['learning_rate']:.1e}",
             f"{self.rate:,.0f} tokens/s",
         ]

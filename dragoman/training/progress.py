@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dragoman.config import TrainingConfig
-from dragoman.config.training import BETTER, ENDING
+from dragoman.config.training import ENDING
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.errors import UsageError
+from dragoman.metrics import METRICS
 from dragoman.training.advice import LossMonitor
 
 
@@ -21,7 +22,7 @@ class Progress:
     tokens: int = 0
     """Source and target tokens seen, without padding."""
     best_scores: dict[str, float] = field(default_factory=dict)
-    """Of the best validation, by the names of what can be monitored; a loss has a minus; empty: there was none yet."""
+    """`Metric.sort_key` of each score of the best validation, by name; empty: there was no validation yet."""
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
@@ -47,6 +48,13 @@ class Progress:
     def validated(self) -> bool:
         """Whether the present step was."""
         return self.validated_step == self.step
+
+    def is_better(self, scores: dict[str, float], monitor: str) -> bool:
+        """Whether a validation is better than the best one; the loss decides between equal scores."""
+        best = self.best_scores
+        # Version 0.1.0 did not store the loss: its best validation wins then.
+        best_rank = best.get(monitor, -math.inf), best.get("loss", math.inf)
+        return (scores[monitor], scores["loss"]) > best_rank
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -97,5 +105,5 @@ def why_finished(progress: Progress, config: TrainingConfig, batches: TokenBatch
     if config.max_minutes and progress.seconds >= 60 * config.max_minutes:
         return f"{config.max_minutes:g} minutes"
     if progress.stale >= config.patience:
-        return f"{config.patience} validations without a {BETTER[config.monitor]}"
+        return f"{config.patience} validations without a {METRICS[config.monitor].improvement}"
     return None

@@ -18,6 +18,7 @@ from torch import Tensor
 from dragoman.config import TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.errors import DataError, ResourceError
+from dragoman.metrics import VALIDATED
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import copy_weights
@@ -41,7 +42,7 @@ class TrainerCallbacks:
     """What the trainer is handed by its caller."""
 
     evaluate: Callable[[Transformer], Metrics]
-    """Scores of the model on the validation set; must have `bleu`."""
+    """Scores of the model on the validation set; one must be that of `training.monitor`, unless it is the loss."""
     keep_best: Callable[[Transformer], None]
     """Called with every model that is better than all before."""
     on_event: Callable[[str, Metrics], None]
@@ -208,8 +209,9 @@ class Trainer:
         self._save()
 
     def _keep_if_better(self, metrics: Metrics) -> bool:
-        scores, monitor = {"bleu": metrics["bleu"], "loss": -metrics["valid_loss"]}, self.config.monitor
-        better = scores[monitor] > self.progress.best_scores.get(monitor, -math.inf)
+        known = [each for each in VALIDATED if each.validation_key in metrics]
+        scores = {each.name: each.sort_key(metrics[each.validation_key]) for each in known}
+        better = self.progress.is_better(scores, self.config.monitor)
         if better:
             with self._going_on("The best model was not written"):
                 self.callbacks.keep_best(self.model)

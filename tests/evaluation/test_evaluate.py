@@ -1,7 +1,6 @@
-"""Scores that can be derived by hand, and token statistics against the whole logits tensor."""
+"""Evaluations, and token statistics against the complete tensor of logits."""
 
 import json
-import logging
 import math
 
 import pytest
@@ -12,9 +11,9 @@ from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.decoding import ensemble
 from dragoman.errors import DataError
-from dragoman.evaluation.evaluate import evaluate
-from dragoman.evaluation.likelihood import reference_batches, token_statistics
-from dragoman.evaluation.metrics import score, scores_by_source
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
+from dragoman.evaluation.scores import score
 from dragoman.model import Transformer, TransformerConfig
 
 SOURCE_VOCAB, TARGET_VOCAB = 31, 43
@@ -51,63 +50,13 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
 
 
-def test_the_same_text_scores_best():
-    texts = ["Le chat noir dort, n'est-ce pas ?", "Il pleut sur la ville de Nantes."]
-    best = score(texts, texts)
-    assert (best.bleu, best.chrf, best.ter) == pytest.approx((100, 100, 0))
-
-
-def test_a_missing_last_word_costs_what_the_definitions_say():
-    cut = score(["a b c d"], ["a b c d e"])
-    # All n-grams are right, so only the brevity penalty of 4 words for 5 is left.
-    assert cut.bleu == pytest.approx(100 * math.exp(1 - 5 / 4))
-    # Precision 1; recall of the characters 4/5, 3/4, 2/3, 1/2, of words 4/5, of word pairs 3/4.
-    recall = (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2 + 4 / 5 + 3 / 4) / 6
-    assert cut.chrf == pytest.approx(100 * 5 * recall / (4 + recall))
-    assert cut.ter == pytest.approx(100 * 1 / 5)
-
-
-def test_a_moved_word_is_one_edit_of_ter():
-    assert score(["b c d e a"], ["a b c d e"]).ter == pytest.approx(100 * 1 / 5)
-
-
-def test_case_counts_in_bleu():
-    assert score(["LE CHAT NOIR DORT ICI"], ["le chat noir dort ici"]).bleu == 0
-
-
-def test_signatures_tell_tokenizer_case_and_word_order():
-    signatures = score(["a"], ["a"]).signatures
-    assert {"tok:13a", "case:mixed"} <= set(signatures["bleu"].split("|"))
-    assert "nw:2" in signatures["chrf"].split("|")
-    assert "tok:tercom" in signatures["ter"].split("|")
-
-
-def test_ter_can_be_left_out():
-    quick = score(["a"], ["a"], with_ter=False)
-    assert quick.ter is None
-    assert quick.signatures.keys() == {"bleu", "chrf"}
-
-
-def test_a_hundred_detached_full_stops_print_no_warning(caplog):
-    with caplog.at_level(logging.WARNING):
-        score(["a b ."] * 101, ["a c ."] * 101, with_ter=False)
-    assert not caplog.records
-
-
-def test_a_translation_without_a_reference_is_refused():
-    with pytest.raises(ValueError, match="3 translations, but 2 references"):
-        score(["a", "b", "c"], ["a", "b"])
-
-
-def test_nothing_to_score_is_an_error_for_the_user():
-    with pytest.raises(DataError, match="no sentence"):
-        score([], [])
+def test_there_is_no_perplexity_without_a_token():
     with pytest.raises(DataError, match="no token"):
         token_statistics([tiny_model()], [])
 
 
 @pytest.mark.parametrize("choices", [{}, {"tie_projection": False, "projection_bias": True}])
-def test_token_statistics_equal_those_of_the_whole_logits(choices):
+def test_token_statistics_equal_those_of_the_complete_logits(choices):
     model = tiny_model(**choices)
     batches = [random_batch(3, 7, 11, seed=1), random_batch(2, 5, 13, seed=2)]
     losses, hits = [], []
@@ -135,12 +84,12 @@ def test_several_models_are_judged_by_the_mean_of_their_probabilities():
             weight.normal_(std=0.5)
     batch = random_batch(3, 7, 11, seed=5)
     mean = sum(model.eval()(batch.source_ids, batch.target_ids).double().softmax(-1) for model in models) / 3
-    places = (batch.labels != PAD_ID).nonzero(as_tuple=True)
-    labels = batch.labels[places]
-    expected = [float(p) for p in mean[places].gather(1, labels[:, None])]
+    indices = (batch.labels != PAD_ID).nonzero(as_tuple=True)
+    labels = batch.labels[indices]
+    expected = [float(p) for p in mean[indices].gather(1, labels[:, None])]
     found = token_statistics(models, [batch])
     assert found.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)), rel=1e-5)
-    assert found.token_accuracy == pytest.approx(float((mean[places].argmax(-1) == labels).double().mean()))
+    assert found.token_accuracy == pytest.approx(float((mean[indices].argmax(-1) == labels).double().mean()))
     alone = [token_statistics([model], [batch]).perplexity for model in models]
     assert all(abs(found.perplexity - other) > 0.1 for other in alone)
 
@@ -168,15 +117,15 @@ def test_a_model_that_is_sure_and_right_has_perplexity_one(tokenizer):
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_slices_bound_the_logits_and_change_no_result(monkeypatch, rows):
     model, batch = tiny_model(), random_batch(3, 7, 11, seed=4)
-    whole = token_statistics([model], [batch])
+    complete = token_statistics([model], [batch])
     sizes = []
     model.projection.register_forward_hook(lambda module, given, out: sizes.append(len(out)))
     monkeypatch.setattr(ensemble, "_SLICE_ELEMENTS", rows * TARGET_VOCAB)
     sliced = token_statistics([model], [batch])
-    assert sum(sizes) == whole.num_tokens
+    assert sum(sizes) == complete.num_tokens
     assert max(sizes) <= rows
-    assert sliced.perplexity == pytest.approx(whole.perplexity, rel=1e-6)
-    assert sliced.token_accuracy == whole.token_accuracy
+    assert sliced.perplexity == pytest.approx(complete.perplexity, rel=1e-6)
+    assert sliced.token_accuracy == complete.token_accuracy
 
 
 def test_dropout_is_off_in_statistics_and_on_again_after_them():
@@ -229,29 +178,11 @@ def test_statistics_do_not_depend_on_how_pairs_are_batched(tokenizer):
     assert together.num_tokens == sum(len(tokenizer.encode(text)) + 1 for _, text in PAIRS)
 
 
-def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
-    references = [f"one sentence of number {n} and no other" for n in range(11)]
-    texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
-    apart = scores_by_source(texts, references, [7, 2, 3])
-    assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
-    assert apart["trained_on"]["bleu"] == pytest.approx(100)
-    assert apart["new"]["bleu"] < 1
-    assert scores_by_source(texts, references, range(11)).keys() == {"trained_on"}
-
-
-def test_an_evaluation_scores_what_was_translated(tokenizer):
-    references = dict(PAIRS)
-    model = tiny_model(source_vocab_size=tokenizer.vocab_size, target_vocab_size=tokenizer.vocab_size)
-    result = evaluate(
-        PAIRS,
-        lambda sources: [references[source] for source in sources],
-        models=[model],
-        batches=reference_batches(PAIRS, tokenizer, tokenizer),
-    )
-    assert result.scores.bleu == pytest.approx(100)
-    assert result.translations == [target for _, target in PAIRS]
-    values = json.loads(json.dumps(result.to_dict()))
-    assert values["bleu"] == result.scores.bleu
-    assert values["perplexity"] == result.tokens.perplexity
-    assert values["sentences"] == len(PAIRS)
-    assert values["sentences_per_second"] == pytest.approx(len(PAIRS) / values["seconds"])
+def test_an_evaluation_is_an_object_of_json_with_all_numbers():
+    texts = [target for _, target in PAIRS]
+    evaluation = Evaluation(score(texts, texts), TokenStatistics(3.5, 0.75, 17), texts, 2.5)
+    values = json.loads(json.dumps(evaluation.to_dict()))
+    names = ["bleu", "chrf", "ter", "signatures", "perplexity", "token_accuracy", "num_tokens", "sentences", "seconds"]
+    assert list(values) == [*names, "sentences_per_second"]
+    assert (values["bleu"], values["perplexity"], values["sentences_per_second"]) == (pytest.approx(100), 3.5, 2)
+    assert values["signatures"]["ter"] == evaluation.scores["ter"].signature

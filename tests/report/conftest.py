@@ -1,4 +1,4 @@
-"""A translation that was looked at, for the tests of what is said of it and of its page."""
+"""An inspected translation, for the tests of inspections and of their pages."""
 
 import pytest
 

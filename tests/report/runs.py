@@ -58,11 +58,11 @@ def full_run() -> RunSummary:
     )
 
 
-def attention_of(places: list[int], *, sure: float = 0.9) -> np.ndarray:
-    """Row i looks at source word `places[i]`, and a little at all others."""
-    rest = (1 - sure) / (len(places) - 1)
-    weights = np.full((len(places), len(places)), rest, np.float32)
-    weights[range(len(places)), places] = sure
+def attention_of(indices: list[int], *, sure: float = 0.9) -> np.ndarray:
+    """Row i looks at source word `indices[i]`, and a little at all others."""
+    rest = (1 - sure) / (len(indices) - 1)
+    weights = np.full((len(indices), len(indices)), rest, np.float32)
+    weights[range(len(indices)), indices] = sure
     return weights
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from dragoman.config import load_config
 from dragoman.report import model_card
-from dragoman.report.summary import duration
 from tests.report.runs import EVALUATION, full_run, summary
 
 
@@ -54,11 +53,3 @@ def test_the_examples_of_the_card_can_be_typed(sentence):
 def test_a_sentence_that_would_break_the_card_is_not_its_example(sentence):
     sample = {"source": sentence, "reference": "", "translation": ""}
     assert "Hello." in blocks(model_card(summary(samples=[sample])))["python"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
-)
-def test_durations_read_well(seconds, text):
-    assert duration(seconds) == text

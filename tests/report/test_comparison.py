@@ -1,6 +1,7 @@
 """Several runs side by side: true figures, the differing settings, a page that loads nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from dragoman.report.comparison_page import write_comparison
 from dragoman.report.pictures import OVERLAYS
 from tests.report.runs import EVALUATION, steps, validation
 from tests.report.test_page import EVIL, Page
+
+NAMES = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER"}
 
 
 def write_run(path: Path, *settings: str, tested: bool = True, test_pairs: str = "[]", events: Any = None) -> Path:
@@ -47,7 +50,10 @@ def test_the_figures_of_a_run(tmp_path: Path):
         "tokens_per_second": pytest.approx(100),
         "best_step": 30,
         "valid_bleu": pytest.approx(11.3),
+        "valid_chrf": 23.0,
         "test_bleu": 31.25,
+        "test_chrf": 52.5,
+        "test_ter": 47.75,
         "test_signature": "nrefs:1|tok:13a",
     }
 
@@ -110,8 +116,13 @@ def test_only_settings_that_differ_are_shown(tmp_path: Path):
 def test_scores_of_other_pairs_are_not_silently_set_side_by_side(tmp_path: Path):
     first, same = (ComparedRun.read(write_run(tmp_path / name)) for name in "ab")
     other = ComparedRun.read(write_run(tmp_path / "c", test_pairs='[["a", "b"]]'))
-    assert remarks([first, same]) == ["Test BLEU is nrefs:1|tok:13a."]
-    assert "cannot be compared" in remarks([first, other])[1]
+    told = [f"Test {name} is {EVALUATION['signatures'][key]}." for key, name in NAMES.items()]
+    assert remarks([first, same]) == told
+    assert "cannot be compared" in remarks([first, other])[3]
+    characters = {"signatures": EVALUATION["signatures"] | {"bleu": "nrefs:1|tok:char"}}
+    differing = remarks([first, replace(same, evaluation=EVALUATION | characters)])
+    assert differing[:2] == [told[0], "Test BLEU is nrefs:1|tok:char."]
+    assert differing[4] == "The signatures of BLEU differ: such scores cannot be compared with each other."
 
 
 @pytest.mark.parametrize("missing", ["run/config.yaml", "run/data/about.json", "run/data/test.json"])

@@ -1,4 +1,4 @@
-"""What `inspect` says about a translation, against the model asked directly."""
+"""Numbers of an inspection, compared with direct calls of the model."""
 
 import numpy as np
 import pytest
@@ -57,15 +57,15 @@ def test_the_decoder_looks_at_what_it_has_read_and_not_ahead(given):
 def test_probabilities_are_those_of_the_model_given_the_words_before(model, given):
     source, target = ids(model)
     total = 0.0
-    for place, token in enumerate(target):
+    for index, token in enumerate(target):
         # One position after another, instead of all at once.
         with torch.inference_mode():
-            logits = model.model(torch.tensor([source]), torch.tensor([[BOS_ID, *target[:place]]]))[0, -1]
+            logits = model.model(torch.tensor([source]), torch.tensor([[BOS_ID, *target[:index]]]))[0, -1]
         probabilities = logits.softmax(-1)
         total += float(probabilities[token].log())
-        assert given.log_probs[place] == pytest.approx(float(probabilities[token].log()), abs=1e-4)
+        assert given.log_probs[index] == pytest.approx(float(probabilities[token].log()), abs=1e-4)
         best = [float(p) for p in probabilities.sort(descending=True).values[:SHOWN_ALTERNATIVES]]
-        assert [value for _, value in given.alternatives[place]] == pytest.approx(best, abs=1e-5)
+        assert [value for _, value in given.alternatives[index]] == pytest.approx(best, abs=1e-5)
     assert given.log_prob == pytest.approx(total, abs=1e-3)
     assert given.score == pytest.approx(total / len(target), abs=1e-4)
 

@@ -1,4 +1,4 @@
-"""The page of an inspection: it holds the right numbers, loads nothing, and no text gets out of its place."""
+"""The page of an inspection: it holds the right numbers, loads nothing, and no text becomes markup."""
 
 import base64
 import hashlib
@@ -96,8 +96,8 @@ DRIVER = """
 <script type="module">
 const told = [];
 const press = (id, key) => document.getElementById(id).dispatchEvent(new KeyboardEvent("keydown", { key }));
-for (const [place, grid] of document.querySelectorAll(".grid").entries()) {
-  const button = grid.querySelectorAll("button")[GRID_PLACES[place]];
+for (const [index, grid] of document.querySelectorAll(".grid").entries()) {
+  const button = grid.querySelectorAll("button")[GRID_INDICES[index]];
   button.click();
   for (const key of ["ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight"]) press("matrix", key);
   told.push([button.title, document.getElementById("readout").textContent]);
@@ -128,14 +128,14 @@ def browse(page: str, folder: Path) -> str:
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
     heads = 1 + HEADS  # and their mean
-    # Layer 2 head 3, layer 2 mean, layer 3 head 1, as places among the buttons of a grid.
-    places = {"encoder": 1 * heads + 2, "decoder": 1 * heads + HEADS, "cross": 2 * heads}
+    # Layer 2 head 3, layer 2 mean, layer 3 head 1, as indices among the buttons of a grid.
+    indices = {"encoder": 1 * heads + 2, "decoder": 1 * heads + HEADS, "cross": 2 * heads}
     expected = {
         "encoder": given.word_maps("encoder")[1, 2],
         "decoder": given.word_maps("decoder")[1].mean(0),
         "cross": given.word_maps("cross")[2, 0],
     }
-    driver = DRIVER.replace("GRID_PLACES", json.dumps(list(places.values())))
+    driver = DRIVER.replace("GRID_INDICES", json.dumps(list(indices.values())))
     page = re.sub(r"<meta http-equiv[^>]*>", "", render_inspection(given)).replace("</body>", driver + "</body>")
     found = re.search(r'<pre id="result">(.*?)</pre>', browse(page, tmp_path), re.DOTALL)
     result = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
@@ -159,11 +159,11 @@ def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
     assert result["grids"][0] == [len(given.source.labels)] * 2
     # One step to the right of the beginning is how the best translation begins.
     nodes = given.to_dict()["search"]["nodes"]
-    place = given.search.leaves[0]
-    while nodes[place]["parent"]:
-        place = nodes[place]["parent"]
-    assert result["prefix"].startswith(f"“\u2068{nodes[place]['text'].replace('▁', ' ').strip()}\u2069”: ")
-    assert result["prefix"].endswith(f"(log-probability −{-nodes[place]['log_prob']:.2f}).")
+    index = given.search.leaves[0]
+    while nodes[index]["parent"]:
+        index = nodes[index]["parent"]
+    assert result["prefix"].startswith(f"“\u2068{nodes[index]['text'].replace('▁', ' ').strip()}\u2069”: ")
+    assert result["prefix"].endswith(f"(log-probability −{-nodes[index]['log_prob']:.2f}).")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -37,8 +37,8 @@ def searched(seed: int, *, beam_size: int, limit: int = LIMIT) -> tuple[SearchTr
     return recorder.tree(found), found
 
 
-def prefix(tree: SearchTree, place: int) -> tuple[int, ...]:
-    node = tree.nodes[place]
+def prefix(tree: SearchTree, index: int) -> tuple[int, ...]:
+    node = tree.nodes[index]
     return () if node.parent < 0 else (*prefix(tree, node.parent), node.token)
 
 
@@ -64,7 +64,7 @@ def test_watching_a_search_changes_nothing(beam_size):
 def test_the_tree_keeps_and_drops_what_a_plain_beam_search_keeps_and_drops(beam_size):
     for seed in range(7):
         tree, _ = searched(seed, beam_size=beam_size)
-        states = {prefix(tree, place): node.state for place, node in enumerate(tree.nodes)}
+        states = {prefix(tree, index): node.state for index, node in enumerate(tree.nodes)}
         assert len(states) == len(tree.nodes)  # no prefix twice
         live = [()]
         for length in range(1, max(map(len, states)) + 1):
@@ -83,10 +83,10 @@ def test_every_result_has_its_leaf_and_every_node_its_probability(limit):
         tree, found = searched(seed, beam_size=3, limit=limit)
         ends = [(*each.tokens, EOS) if each.finished else tuple(each.tokens) for each in found]
         assert [prefix(tree, leaf) for leaf in tree.leaves] == ends
-        assert {place for place, node in enumerate(tree.nodes) if node.state == "result"} == set(tree.leaves)
-        for place, node in enumerate(tree.nodes[1:], start=1):
-            assert node.parent < place
-            assert node.total == pytest.approx(log_prob(seed, prefix(tree, place)), abs=1e-5)
+        assert {index for index, node in enumerate(tree.nodes) if node.state == "result"} == set(tree.leaves)
+        for index, node in enumerate(tree.nodes[1:], start=1):
+            assert node.parent < index
+            assert node.total == pytest.approx(log_prob(seed, prefix(tree, index)), abs=1e-5)
             assert node.total == pytest.approx(tree.nodes[node.parent].total + node.log_prob)
         for leaf, hypothesis in zip(tree.leaves, found, strict=True):
             assert tree.nodes[leaf].total == pytest.approx(hypothesis.log_prob, abs=1e-5)

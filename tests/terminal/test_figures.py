@@ -2,12 +2,19 @@
 
 import pytest
 
-from dragoman.terminal.figures import BLOCKS, clock, printable, size, sparkline
+from dragoman.terminal.figures import BLOCKS, clock, duration, printable, size, sparkline
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.9, "0:00"), (61, "1:01"), (3599, "59:59"), (3725, "1:02:05")])
 def test_clock(seconds, text):
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ def test_more_values_than_columns_keep_the_last_of_each_part():
     assert len(sparkline(list(range(97)), 13)) == 13
 
 
-def test_text_cannot_steer_the_terminal():
+def test_text_cannot_control_the_terminal():
     assert (
         printable("a\x1b[31mb\tc\u2009« d »\u200f")
         == "a\N{REPLACEMENT CHARACTER}[31mb\N{REPLACEMENT CHARACTER}c\u2009« d »\u200f"

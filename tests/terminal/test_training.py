@@ -21,7 +21,7 @@ def view(*, width: int = 80, height: int = 24, live: bool = False, limits: Limit
 
 
 def feed(shown: TrainingView, validations: int = 1) -> str:
-    """Two steps and a validation, as often as asked; what was printed."""
+    """Reports two steps and a validation, `validations` times; returns what was printed."""
     for number in range(validations):
         first = 2 * number + 1
         shown.report("step", STEP | {"step": first, "tokens": 800 * first - 100, "seconds": 2.0 * first - 1})
@@ -89,7 +89,7 @@ def test_the_table_fits_every_screen(width, height):
     lines = screen(shown)
     assert len(lines) < height
     assert max(map(len, lines)) <= width
-    assert lines[-2].startswith("step 46")  # the status is never what is cut off
+    assert lines[-2].startswith("step 46")  # the status is never left out
     assert ("tokens/s" in lines[1]) == (width >= 64)
     assert [line.split()[0] for line in lines if "13.3 " in line][-1] == "46"  # nor is the last validation
 

@@ -51,7 +51,7 @@ def test_epochs_too_short_for_the_warm_up_are_refused(runs: Runs):
 
 def test_a_plateau_lowers_the_rate_with_every_so_many_validations_without_a_better_one(runs: Runs):
     choices = {"schedule": "plateau", "plateau_patience": 2, "plateau_factor": 0.25, "warmup": 1}
-    scores = scripted(1, 2, 2, 2, 2, 3, 1, 1, 0)
+    scores = scripted(1, 2, 1.9, 1.8, 1.7, 3, 1, 1, 0)
     trainer, watcher = runs.trainer(bleu=scores, max_steps=9, validate_every=1, learning_rate=0.008, **choices)
     trainer.train()
     factors = [each["learning_rate"] / 0.008 for each in watcher.of("step")]
@@ -75,3 +75,6 @@ def test_the_score_to_beat_is_known_from_a_checkpoint_of_version_0_1_0():
     progress = Progress()
     progress.load_state_dict({"step": 3, "position": {"epoch": 1, "batch": 2}, "best_bleu": 31.5})
     assert progress.best_scores == {"bleu": 31.5}
+    assert progress.is_better({"bleu": 31.6, "loss": -2.0}, "bleu")
+    assert not progress.is_better({"bleu": 31.5, "loss": -2.0}, "bleu")
+    assert progress.is_better({"bleu": 1.0, "chrf": 2.0, "loss": -2.0}, "chrf")  # which it did not compute

@@ -193,7 +193,7 @@ def test_micro_batches_of_a_step_are_dropped_differently(runs: Runs):
 
 
 def test_the_best_models_are_kept_and_patience_ends_the_run(runs: Runs):
-    scores = scripted(1, 3, 2, 3, 5, 4, 5, 0)
+    scores = scripted(1, 3, 2, 2.9, 5, 4, 4.9, 0)
     trainer, watcher = runs.trainer(bleu=scores, patience=3, validate_every=2)
     assert trainer.train() == "3 validations without a better BLEU"
     assert trainer.progress.step == 16
@@ -214,6 +214,19 @@ def test_the_loss_can_decide_instead_of_bleu(runs: Runs):
     assert [v["better"] for v in watcher.of("validation")] == [a < b for a, b in zip(losses, lowest, strict=True)]
     assert losses.index(min(losses)) == len(losses) - 4
     assert (trainer.progress.best_scores["loss"], trainer.progress.best_step) == (-min(losses), len(losses) - 3)
+
+
+@pytest.mark.parametrize("monitor", ["bleu", "chrf"])
+def test_the_loss_decides_between_equal_scores(runs: Runs, monitor: str):
+    """As where BLEU is 0 throughout: the model with the lowest loss is kept, and only then patience begins."""
+    options = {"monitor": monitor, "learning_rate": 0.3, "warmup": 1, "patience": 3, "validate_every": 1}
+    trainer, watcher = runs.trainer(max_steps=97, **options)
+    falling = scripted(*range(97, 0, -1))
+    watcher.callbacks.evaluate = lambda model: {"bleu": falling(model), "chrf": falling(model)} | {monitor: 0.0}
+    assert trainer.train().startswith("3 validations without a better ")
+    losses = [v["valid_loss"] for v in watcher.of("validation")]
+    assert losses.index(min(losses)) == len(losses) - 4 > 0
+    assert trainer.progress.best_step == len(losses) - 3
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -252,7 +265,7 @@ def test_max_steps_ends_with_one_validation(runs: Runs, steps: int, validated: l
 
 @pytest.mark.parametrize("better", [True, False])
 def test_the_average_of_the_last_snapshots_is_kept_only_if_better(runs: Runs, better: bool):
-    bleu = 6 if better else 5
+    bleu = 6 if better else 4.9
     trainer, watcher = runs.trainer(bleu=scripted(1, 2, 3, 4, 5, bleu), max_steps=9, validate_every=2, average=3)
     trainer.train()
     (reported,) = watcher.of("average")

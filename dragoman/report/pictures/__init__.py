@@ -9,21 +9,7 @@ from dragoman.report.pictures.schedules import example_schedules, plot_schedules
 from dragoman.report.pictures.split import plot_split, read_split
 
 __all__ = [
-    "OVERLAYS",
-    "PANELS",
-    "example_schedules",
-    "plot_attention",
-    "plot_causal_mask",
-    "plot_curves",
-    "plot_example_mask",
-    "plot_heads",
-    "plot_position_products",
-    "plot_positions",
-    "plot_runs",
-    "plot_schedules",
-    "plot_split",
-    "read_curve",
-    "read_split",
-    "save_picture",
-    "to_svg",
-]
+    "OVERLAYS", "PANELS", "example_schedules", "plot_attention", "plot_causal_mask", "plot_curves",
+    "plot_example_mask", "plot_heads", "plot_position_products", "plot_positions", "plot_runs", "plot_schedules",
+    "plot_split", "read_curve", "read_split", "save_picture", "to_svg",
+]  # fmt: skip

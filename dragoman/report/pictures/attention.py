@@ -8,20 +8,7 @@ import numpy as np
 from dragoman.errors import UsageError
 from dragoman.report.attention import Maps, Weights, WordAttention
 from dragoman.report.inspection import Inspection
-from dragoman.report.pictures.style import (
-    INK,
-    LABEL,
-    SECOND,
-    TITLE,
-    WEIGHTS,
-    add_colorbar,
-    dress,
-    frameless,
-    is_slanted,
-    name_rows_and_columns,
-    new_figure,
-    short,
-)
+from dragoman.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +19,7 @@ AXES = {
     "encoder": ("source word that looks", "source word"),
     "decoder": ("target word to be predicted", "target word so far"),
 }
-"""The three attentions of the paper (section 3.2.3): what the rows and the columns are."""
+"""Rows and columns of the three attentions of the paper (section 3.2.3)."""
 NAMES = {"cross": "Cross-attention", "encoder": "Encoder self-attention", "decoder": "Decoder self-attention"}
 COLUMN, ROW = 0.5, 0.36  # inches
 MOST_WORDS = 80
@@ -40,7 +27,7 @@ MOST_WORDS = 80
 
 def plot_attention(weights: Weights, source_words: Sequence[str], target_words: Sequence[str]) -> "Figure":
     """A heat map with a row for each target word and a column for each source word."""
-    figure = new_figure(*_size(source_words, target_words))
+    figure = style.new_figure(*_size(source_words, target_words))
     _draw(figure.subplots(), weights, rows=target_words, columns=source_words)
     return figure
 
@@ -50,14 +37,15 @@ def plot_heads(
 ) -> "Figure":
     """One attention of a sentence at large, beside small pictures of all layers and heads.
 
-    `kind` is a key of `AXES`. Layer and head count from 1; without `layer` it is the one that tells words apart best,
-    without `head` the mean over its heads. Raises `UsageError` for one that the model has not.
+    `kind` is a key of `AXES`. Layer and head count from 1; by default it is the layer that tells words apart best, and
+    the mean of its heads. Raises `UsageError` for a layer or head that the model does not have.
     """
     if kind not in AXES:
         raise UsageError(f"There is no attention '{kind}'; choose one of {', '.join(AXES)}.")
     maps, (rows, columns) = inspection.word_maps(kind), (axis.labels for axis in inspection.axes(kind))
-    _check("layer", layer, len(maps))
-    _check("head", head, maps.shape[1])
+    for name, given, count in (("layer", layer, len(maps)), ("head", head, maps.shape[1])):
+        if given is not None and not 1 <= given <= count:
+            raise UsageError(f"There is no {name} {given} in this attention; give --{name} from 1 to {count}.")
     if layer is None:
         layer = WordAttention(columns, rows, list(maps.mean(1))).clearest_layer() + 1
     shown = maps[layer - 1].mean(0) if head is None else maps[layer - 1, head - 1]
@@ -69,10 +57,10 @@ def plot_heads(
     # Small pictures of the same proportions, together at most as wide as the large one.
     proportional = 0.6 * (height - 1) / len(maps) * (COLUMN * len(columns)) / (ROW * len(rows))
     beside = min(maps.shape[1] * max(0.6, proportional), max(width, 0.4 * maps.shape[1])) + 0.8
-    figure = new_figure(width + beside, height)
+    figure = style.new_figure(width + beside, height)
     large, small = figure.subfigures(1, 2, width_ratios=(width, beside))
-    which = "mean of its heads" if head is None else f"head {head} of {maps.shape[1]}"
-    title = f"{NAMES[kind]}, layer {layer} of {len(maps)}, {which}"
+    heads = "mean of its heads" if head is None else f"head {head} of {maps.shape[1]}"
+    title = f"{NAMES[kind]}, layer {layer} of {len(maps)}, {heads}"
     _draw(large.subplots(), shown, rows=rows, columns=columns, kind=kind, title=title)
     _draw_small(small, maps, layer - 1, None if head is None else head - 1)
     return figure
@@ -81,36 +69,31 @@ def plot_heads(
 def _draw(
     axes: "Axes", weights: Weights, *, rows: Sequence[str], columns: Sequence[str], kind: str = "cross", title: str = ""
 ) -> None:
-    image = axes.imshow(weights, WEIGHTS, vmin=0, aspect="auto", interpolation="none")
+    image = axes.imshow(weights, style.WEIGHTS, vmin=0, aspect="auto", interpolation="none")
     ylabel, xlabel = AXES[kind]
-    dress(axes, title=title, xlabel=xlabel, ylabel=ylabel)
-    frameless(axes)
-    name_rows_and_columns(axes, rows, columns)
-    add_colorbar(image, axes, label="share of attention", shrink=min(1, 2 / (ROW * len(rows))))
+    style.dress(axes, title=title, xlabel=xlabel, ylabel=ylabel)
+    style.frameless(axes)
+    style.name_rows_and_columns(axes, rows, columns)
+    style.add_colorbar(image, axes, label="share of attention", shrink=min(1, 2 / (ROW * len(rows))))
 
 
 def _draw_small(figure: "SubFigure", maps: Maps, layer: int, head: int | None) -> None:
     """A matrix for each layer and head, all on one scale; those shown at large have a frame."""
-    grid = figure.subplots(*maps.shape[:2], squeeze=False)
-    for (i, j), axes in np.ndenumerate(grid):
-        axes.imshow(maps[i, j], WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="none")
+    label = {"color": style.INK, "fontsize": style.LABEL}
+    for (i, j), axes in np.ndenumerate(figure.subplots(*maps.shape[:2], squeeze=False)):
+        axes.imshow(maps[i, j], style.WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="none")
         axes.set(xticks=[], yticks=[])
-        chosen = i == layer and head in (None, j)
-        axes.spines[:].set(color=SECOND, linewidth=2, visible=chosen)
-        axes.set_xlabel(str(j + 1) if i == len(maps) - 1 else "", color=INK, fontsize=LABEL)
-        axes.set_ylabel("" if j else str(i + 1), color=INK, fontsize=LABEL, rotation=0, ha="right", va="center")
-    figure.suptitle("All heads, from 0 to 1", color=INK, fontsize=TITLE)
-    figure.supxlabel("head", color=INK, fontsize=LABEL)
-    figure.supylabel("layer", color=INK, fontsize=LABEL)
+        axes.spines[:].set(color=style.SECOND, linewidth=2, visible=i == layer and head in (None, j))
+        axes.set_xlabel(str(j + 1) if i == len(maps) - 1 else "", **label)
+        axes.set_ylabel("" if j else str(i + 1), rotation=0, ha="right", va="center", **label)
+    figure.suptitle("All heads, from 0 to 1", color=style.INK, fontsize=style.TITLE)
+    figure.supxlabel("head", **label)
+    figure.supylabel("layer", **label)
 
 
 def _size(columns: Sequence[str], rows: Sequence[str]) -> tuple[float, float]:
-    """Width and height: so much for each column and row, and the words around them."""
-    columns, rows = [short(word) for word in columns], [short(word) for word in rows]
-    widest, tallest = max(map(len, rows)), max(map(len, columns))  # in characters
-    return COLUMN * len(columns) + 0.08 * widest + 1.6, ROW * len(rows) + 0.9 + 0.07 * is_slanted(columns) * tallest
-
-
-def _check(name: str, given: int | None, count: int) -> None:
-    if given is not None and not 1 <= given <= count:
-        raise UsageError(f"There is no {name} {given} in this attention; give --{name} from 1 to {count}.")
+    """Width and height in inches: room for each column and row, and for the words around them."""
+    columns, rows = [style.short(word) for word in columns], [style.short(word) for word in rows]
+    longest_row, longest_column = max(map(len, rows)), max(map(len, columns))  # in characters
+    slanted = 0.07 * style.is_slanted(columns) * longest_column
+    return COLUMN * len(columns) + 0.08 * longest_row + 1.6, ROW * len(rows) + 0.9 + slanted

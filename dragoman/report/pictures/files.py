@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.errors import UsageError
-from dragoman.report.pictures.style import FIRST, INK
+from dragoman.report.pictures import style
 from dragoman.storage.atomic import write_file
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in pri
 
 
 def save_picture(figure: "Picture", path: Path) -> None:
-    """Write the figure to `path`, in the format of its suffix; raises `UsageError` where that cannot be done."""
+    """Write the figure to `path`, in the format of its suffix; raises `UsageError` if that is impossible."""
     check_suffix(path)
     data = figure.to_png(dpi=FILE_DPI) if path.suffix.lower() == ".png" else _svg(figure, salt="dragoman").encode()
     try:
@@ -35,15 +35,15 @@ def check_suffix(path: Path) -> None:
 
 
 def to_svg(figure: "Picture", label: str) -> str:
-    """The figure as an element of an HTML page, whose font and text colour it takes on.
+    """The figure as an element of an HTML page, in the page's font and text colour.
 
-    `label` is read out where the picture cannot be seen, and must be unlike others on the page.
-    A page with a dark background can lighten the blue lines by a CSS variable `--accent`.
+    `label` describes it to screen readers, and must be unique on the page. A page with a dark background can lighten
+    the blue lines by a CSS variable `--accent`.
     """
     svg = _svg(figure, salt=label, fonttype="none", transparent=True)
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    svg = svg.replace(FIRST, f"var(--accent, {FIRST})")
-    # HTML needs no namespaces; ids such as axes_1 are those of the next figure too.
+    svg = svg[svg.index("<svg") :].replace(style.INK, "currentColor")
+    svg = svg.replace(style.FIRST, f"var(--accent, {style.FIRST})")
+    # HTML needs no namespaces; ids such as axes_1 would be the same in the next figure.
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[\w.]+_\d+"', "", svg)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)
 
@@ -57,6 +57,6 @@ def _svg(figure: "Picture", *, salt: str, fonttype: str = "path", transparent: b
     settings = {"svg.fonttype": fonttype, "svg.hashsalt": salt}
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with warnings.catch_warnings(), mpl.rc_context(settings):
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # drawn as a box; a reader's browser has more fonts
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # drawn as a box; browsers have more fonts
         figure.savefig(file, format="svg", transparent=transparent, metadata=no_metadata)
     return file.getvalue()

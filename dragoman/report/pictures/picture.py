@@ -9,7 +9,7 @@ CSS_DPI = 96  # dots to an inch on a page
 
 
 class Picture(Figure):
-    """A figure that a notebook shows in place, whether or not pyplot was imported, and sharp on fine screens."""
+    """A figure that notebooks show in place, without pyplot, and sharp on screens of high resolution."""
 
     def to_png(self, *, dpi: int) -> bytes:
         """The picture as a PNG file on white; the same picture gives the same bytes."""
@@ -20,6 +20,6 @@ class Picture(Figure):
         return file.getvalue()
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """What Jupyter asks for: the PNG file, and how large it is shown."""
+        """The PNG file for Jupyter, and the size to show it at."""
         width, height = self.get_size_inches()
         return self.to_png(dpi=2 * CSS_DPI), {"width": round(CSS_DPI * width), "height": round(CSS_DPI * height)}

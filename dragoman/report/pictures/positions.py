@@ -1,4 +1,4 @@
-"""Positional encodings (section 3.5 of the paper): the table itself, and what dot products see of it."""
+"""Positional encodings (section 3.5 of the paper): the table itself, and the dot products of its rows."""
 
 from typing import TYPE_CHECKING
 
@@ -7,17 +7,7 @@ from jaxtyping import Float
 
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import SinusoidalPositions
-from dragoman.report.pictures.style import (
-    COLORS,
-    SIGNED,
-    WEIGHTS,
-    add_colorbar,
-    add_grid,
-    add_legend,
-    draw_line,
-    dress,
-    new_figure,
-)
+from dragoman.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +16,7 @@ LAYOUTS = {
     "sinusoidal": "Interleaved: sine, cosine, sine, cosine, …",
     "sinusoidal-concatenated": "Concatenated: all sines, then all cosines",
 }
-"""Those of `TransformerConfig.positions` that are a fixed table, and what they look like."""
+"""Titles of the values of `TransformerConfig.positions` that are a fixed table."""
 
 
 def encoding(layout: str, *, length: int, d_model: int) -> Float[np.ndarray, "length d_model"]:
@@ -37,14 +27,14 @@ def encoding(layout: str, *, length: int, d_model: int) -> Float[np.ndarray, "le
 
 def plot_positions(*, length: int = 100, d_model: int = 128) -> "Figure":
     """The encoding of each position as a row, in both orders of its features."""
-    figure = new_figure(9.6, 4.2)
+    figure = style.new_figure(9.6, 4.2)
     grid = figure.subplots(1, len(LAYOUTS), sharey=True)
     for axes, (layout, title) in zip(grid, LAYOUTS.items(), strict=True):
         table = encoding(layout, length=length, d_model=d_model)
-        image = axes.imshow(table, SIGNED, vmin=-1, vmax=1, aspect="auto", interpolation="none")
-        dress(axes, title=title, xlabel="feature", ylabel="position" if axes is grid[0] else "")
+        image = axes.imshow(table, style.SIGNED, vmin=-1, vmax=1, aspect="auto", interpolation="none")
+        style.dress(axes, title=title, xlabel="feature", ylabel="position" if axes is grid[0] else "")
         axes.locator_params(integer=True)
-    add_colorbar(image, list(grid), label="value added to the embedding")
+    style.add_colorbar(image, list(grid), label="value added to the embedding")
     return figure
 
 
@@ -53,25 +43,19 @@ def plot_position_products(*, length: int = 100, d_model: int = 128) -> "Figure"
     # The order of the features does not matter to a product.
     table = encoding("sinusoidal", length=length, d_model=d_model)
     products = table @ table.T
-    figure = new_figure(9.6, 4.2)
+    figure = style.new_figure(9.6, 4.2)
     matrix, lines = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.get_layout_engine().set(wspace=0.05)
-    image = matrix.imshow(products, WEIGHTS, interpolation="none")
-    dress(matrix, title="PE(p) · PE(q)", xlabel="position q", ylabel="position p")
+    image = matrix.imshow(products, style.WEIGHTS, interpolation="none")
+    style.dress(matrix, title="PE(p) · PE(q)", xlabel="position q", ylabel="position p")
     matrix.locator_params(integer=True)
-    add_colorbar(image, matrix, label="dot product")
+    style.add_colorbar(image, matrix, label="dot product")
     # Thick below thin: the lines lie on each other.
-    for number, (p, width) in enumerate(((0, 5.0), (length // 2, 2.5), (length - 1, 1.0))):
-        style = {
-            "color": COLORS[number],
-            "linewidth": width,
-            "marker": "",
-            "solid_joinstyle": "round",
-            "label": f"p = {p}",
-        }
-        draw_line(lines, np.arange(length) - p, products[p], **style)
-    dress(lines, title="PE(p) · PE(p + k): the same for every p", xlabel="distance k", ylabel="dot product")
-    add_grid(lines)
+    for color, p, width in zip(style.COLORS, (0, length // 2, length - 1), (5.0, 2.5, 1.0), strict=False):
+        look = {"color": color, "linewidth": width, "marker": "", "solid_joinstyle": "round"}
+        style.draw_line(lines, np.arange(length) - p, products[p], label=f"p = {p}", **look)
+    style.dress(lines, title="PE(p) · PE(p + k): the same for every p", xlabel="distance k", ylabel="dot product")
+    style.add_grid(lines)
     lines.locator_params("x", integer=True)
-    add_legend(lines)
+    style.add_legend(lines)
     return figure

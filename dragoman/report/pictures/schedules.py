@@ -8,22 +8,14 @@ from jaxtyping import Int
 
 from dragoman.config import TrainingConfig, load_config
 from dragoman.errors import UsageError
-from dragoman.report.pictures.style import (
-    add_grid,
-    add_legend_below,
-    draw_line,
-    dress,
-    line_style,
-    new_figure,
-    start_at_zero,
-)
+from dragoman.report.pictures import style
 from dragoman.training.optimizer import learning_rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Curves = Mapping[str, TrainingConfig]
-"""What a line is called, and the settings it follows."""
+"""The label of each line, and the settings it follows."""
 
 SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
 KEYS = ("schedule", "learning_rate", "d_model", "warmup", "max_steps")
@@ -40,7 +32,7 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
 
     A schedule that ends does so at its `max_steps`, or else at the last step shown.
     """
-    figure = new_figure(4.8 * len(panels), 3.6)
+    figure = style.new_figure(4.8 * len(panels), 3.6)
     parts = figure.subfigures(1, len(panels), squeeze=False)[0]
     for part, (title, curves) in zip(parts, panels.items(), strict=True):
         axes = part.subplots()
@@ -49,25 +41,21 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
             shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
             last = config.max_steps or steps
             rates = [learning_rate(int(step), **shape, last_step=last) for step in shown]
-            draw_line(axes, shown, np.array(rates), label=label, **line_style(number))
-        dress(axes, title=title, xlabel="step", ylabel="rate")
-        add_grid(axes)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.locator_params("x", nbins=5, integer=True)
+            style.draw_line(axes, shown, np.array(rates), label=label, **style.line_style(number))
+        style.dress_curves(axes, title=title, xlabel="step", ylabel="rate")
         axes.set_xlim(0, 1.03 * steps)
-        start_at_zero(axes)
-        add_legend_below(part, axes.lines)
+        style.start_at_zero(axes)
+        style.add_legend_below(part, axes.lines)
     return figure
 
 
 def example_schedules(steps: int) -> dict[str, Curves]:
     """The paper's schedule for several models and warm-ups, and all schedules with the same peak."""
-    models = ((512, 4000), (512, 8000), (256, 4000))  # d_model, warmup
     paper = {
         f"d_model {d_model}, warm-up {warmup:,}": TrainingConfig(
             learning_rate=paper_peak(d_model, warmup), warmup=warmup
         )
-        for d_model, warmup in models
+        for d_model, warmup in ((512, 4000), (512, 8000), (256, 4000))
     }
     every = {name: TrainingConfig(schedule=name, warmup=max(1, steps // 10), max_steps=steps) for name in SCHEDULES}
     return {"The paper's, equation 3": paper, "All, with the same peak and warm-up": every}
@@ -96,6 +84,6 @@ def read_curve(text: str, *, steps: int) -> TrainingConfig:
 
 
 def _shown_steps(steps: int, warmup: int) -> Int[np.ndarray, " shown"]:
-    """Some steps from 1 to the last, the one with the peak among them."""
-    some = np.linspace(1, steps, min(steps, POINTS)).round().astype(int)
-    return np.unique([*some, min(warmup, steps)])
+    """Evenly spaced steps; always with the step of the peak learning rate."""
+    even = np.linspace(1, steps, min(steps, POINTS)).round().astype(int)
+    return np.unique([*even, min(warmup, steps)])

@@ -1,4 +1,4 @@
-"""How sentence pairs are shared out."""
+"""How sentence pairs are shared out for training, validation and test."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DataError, UsageError
-from dragoman.report.pictures.style import COLORS, add_colors_below, dress, new_figure
+from dragoman.report.pictures import style
 from dragoman.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -24,26 +24,20 @@ def read_split(run: Path) -> dict[str, int]:
 
 
 def plot_split(counts: Mapping[str, int]) -> "Figure":
-    """A bar cut into the parts of `counts`, and below it, where a small part has room too, their sizes and shares.
-
-    Raises `UsageError` if there are no pairs at all.
-    """
+    """A bar with a segment for each part, and their sizes and shares below; raises `UsageError` without any pair."""
     total = sum(counts.values())
     if not total:
         raise UsageError("There is no split to draw: all parts have 0 sentence pairs.")
-    figure = new_figure(7.2, 1.3)
+    figure = style.new_figure(7.2, 1.3)
     axes = figure.subplots()
     start, parts = 0, {}
-    for (name, count), color in zip(counts.items(), COLORS, strict=False):
+    for (name, count), color in zip(counts.items(), style.COLORS, strict=False):
         axes.barh(0, count, left=start, color=color, edgecolor="white", linewidth=1)
-        parts[f"{name}: {count:,} ({_percent(count / total)})"] = color
+        share = "< 0.1 %" if 0 < count / total < 0.001 else f"{100 * count / total:.1f} %"
+        parts[f"{name}: {count:,} ({share})"] = color
         start += count
-    dress(axes, title=f"{total:,} sentence pairs", xlabel="", ylabel="")
+    style.dress(axes, title=f"{total:,} sentence pairs")
     axes.set(xlim=(0, total), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    add_colors_below(figure, parts)
+    style.add_colors_below(figure, parts)
     return figure
-
-
-def _percent(share: float) -> str:
-    return "0 %" if not share else "< 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"

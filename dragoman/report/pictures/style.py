@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, FigureBase
 
-# Of Okabe and Ito, whose colours all eyes tell apart, on white and on black: blue, vermilion, and four more.
+# By Okabe and Ito, for all kinds of colour vision, on white and on black: blue, vermilion, and four more.
 FIRST, SECOND = "#0072b2", "#d55e00"
-OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-COLORS = (FIRST, SECOND, *OTHERS)
-INK = "#2b2b2c"  # of text and axes; a colour of no other use, as a page puts its own in its place
+COLORS = (FIRST, SECOND, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+INK = "#2b2b2c"  # of text and axes; used for nothing else, since a page replaces it by its own colour
 FAINT = "#e4e4e6"  # of what is hidden or behind
 WEIGHTS = "viridis"  # for numbers from 0 up: its lightness rises evenly, so that it can be printed in grey
 SIGNED = "RdBu_r"  # for numbers around 0
@@ -38,8 +37,8 @@ def new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
-def dress(axes: "Axes", *, title: str, xlabel: str, ylabel: str) -> None:
-    """Write around the axes what they show, in ink."""
+def dress(axes: "Axes", *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
+    """Write title and labels around the axes, in ink."""
     axes.set_title(title, color=INK, fontsize=TITLE, loc="left")
     axes.set_xlabel(xlabel, color=INK, fontsize=LABEL)
     axes.set_ylabel(ylabel, color=INK, fontsize=LABEL)
@@ -48,14 +47,22 @@ def dress(axes: "Axes", *, title: str, xlabel: str, ylabel: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def dress_curves(axes: "Axes", *, title: str, xlabel: str, ylabel: str) -> None:
+    """The same for curves over time: with a grid and few ticks, if possible at whole numbers."""
+    dress(axes, title=title, xlabel=xlabel, ylabel=ylabel)
+    add_grid(axes)
+    axes.xaxis.set_major_formatter("{x:,.12g}")
+    axes.locator_params("x", nbins=5, integer=True)
+
+
 def add_grid(axes: "Axes") -> None:
     """Lines behind curves."""
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)
 
 
-def add_legend(place: "Axes | FigureBase", **options: object) -> None:
-    """What the lines or colours are, in some axes or for a whole figure."""
-    place.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
+def add_legend(parent: "Axes | FigureBase", **options: object) -> None:
+    """Names of lines or colours, in some axes or for a whole figure."""
+    parent.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
 
 
 def add_legend_below(figure: "FigureBase", handles: "Sequence[Artist]", **options: object) -> None:
@@ -74,11 +81,11 @@ def add_colors_below(figure: "Figure", meanings: Mapping[str, str]) -> None:
 
 
 def add_colorbar(image: object, axes: "Axes | Sequence[Axes]", *, label: str, shrink: float = 1.0) -> None:
-    """What the colours of `image` mean."""
+    """The scale of the colours of `image`."""
     figure = (axes[0] if isinstance(axes, Sequence) else axes).figure
     bar = figure.colorbar(image, ax=axes, aspect=30, shrink=shrink, pad=0.02)
     bar.outline.set_visible(False)
-    dress(bar.ax, title="", xlabel="", ylabel=label)
+    dress(bar.ax, ylabel=label)
 
 
 def frameless(axes: "Axes") -> None:
@@ -105,34 +112,34 @@ def is_slanted(columns: Sequence[str]) -> bool:
 
 
 def short(word: str) -> str:
-    """The word, or its beginning if it would squeeze the picture."""
+    """The word, truncated if it would squeeze the picture."""
     return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Of line `number`, counted from 0, among several: another colour each, every other one dashed.
+    """Style of line `number`, counted from 0, among several: another colour each, every other one dashed.
 
-    A dashed line lies above the others, so that of two that are the same both are seen.
+    A dashed line lies above the others, so that two equal lines are both visible.
     """
     dashed = (number + number // len(COLORS)) % 2
     return {"color": COLORS[number % len(COLORS)], "linestyle": (0, (4, 2)) if dashed else "-", "zorder": 2 + dashed}
 
 
 def draw_line(axes: "Axes", x: np.ndarray, y: np.ndarray, **style: object) -> None:
-    """A curve; few points are marked, as a single one is no line."""
+    """Plots a curve, with markers if there are few points, so that a single point is visible."""
     if len(x):
         marker = "o" if len(x) <= 30 else ""
         axes.plot(x, y, **({"marker": marker, "markersize": 3.5, "linewidth": 1.6} | style))
 
 
 def start_at_zero(axes: "Axes") -> None:
-    """Let heights be compared by eye."""
+    """Let the y-axis begin at 0, so that heights can be compared by eye."""
     top = axes.dataLim.y1  # -inf without data
     axes.set_ylim(0, 1.08 * top if top > 0 else 1)
 
 
 def font_families() -> list[str]:
-    """Matplotlib's own font, then what this machine has for the scripts that it lacks."""
+    """Matplotlib's own font, then those of this machine for the scripts that it lacks."""
     from matplotlib.font_manager import get_font_names
 
     return ["DejaVu Sans", *(name for name in SCRIPT_FONTS if name in get_font_names())]

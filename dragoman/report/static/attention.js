@@ -68,7 +68,7 @@ function point(row, column) {
 function sentence(row, column) {
   if (row === null && column === null) return "Point at a word, a line or a cell.";
   // Between isolates (U+2068, U+2069) a word from right to left leaves the rest of the sentence in its order.
-  const name = (labels, place) => `“\u2068${labels[place]}\u2069”`;
+  const name = (labels, index) => `“\u2068${labels[index]}\u2069”`;
   const looks = view.kind === "encoder" ? "looked at" : "was predicted from";
   const value = (r, c) => map.values[r * map.columns + c];
   if (row !== null && column !== null) {
@@ -77,24 +77,24 @@ function sentence(row, column) {
     return `${one} ${looks} ${other}: ${percent(value(row, column))}`;
   }
   const [labels, others] = row === null ? [map.columnLabels, map.rowLabels] : [map.rowLabels, map.columnLabels];
-  const weight = (place) => (row === null ? value(place, column) : value(row, place));
-  const best = others.map((_, place) => place).filter((place) => weight(place) >= 0.0005);
+  const weight = (index) => (row === null ? value(index, column) : value(row, index));
+  const best = others.map((_, index) => index).filter((index) => weight(index) >= 0.0005);
   best.sort((one, other) => weight(other) - weight(one));
-  const list = best.slice(0, 5).map((place) => `${name(others, place)} ${percent(weight(place))}`).join(", ");
+  const list = best.slice(0, 5).map((index) => `${name(others, index)} ${percent(weight(index))}`).join(", ");
   const verb = row === null ? "was looked at by" : looks;
   return `${name(labels, row ?? column)} ${verb}: ${list || "nothing"}`;
 }
 
-/** The place of the word under the pointer, null beside one. */
-function placeOf(event) {
-  const word = event.target.closest("[data-place]");
-  return word && Number(word.dataset.place);
+/** The index of the word under the pointer, null beside one. */
+function indexAt(event) {
+  const word = event.target.closest("[data-index]");
+  return word && Number(word.dataset.index);
 }
 
 function labelsOf(tag, texts, axis) {
-  return texts.map((text, place) => {
+  return texts.map((text, index) => {
     const label = make(tag, { lang: axis === "source" ? source : target }, make("bdi", { textContent: text }));
-    label.dataset.place = place;
+    label.dataset.index = index;
     return label;
   });
 }
@@ -112,8 +112,8 @@ function drawLines({ rows, columns }) {
   const dir = (axis) => (axis === "source" ? sourceDir : targetDir);
   const lists = [make("ol", { dir: dir(columns) }, ...above), make("ol", { dir: dir(rows) }, ...below)];
   find("lines").replaceChildren(lists[0], svg, lists[1]);
-  lists[0].onpointerover = (event) => point(null, placeOf(event));
-  lists[1].onpointerover = (event) => point(placeOf(event), null);
+  lists[0].onpointerover = (event) => point(null, indexAt(event));
+  lists[1].onpointerover = (event) => point(indexAt(event), null);
   find("lines").onpointerleave = () => point(null, null);
   const middle = (label) => label.offsetLeft + label.offsetWidth / 2;
   const [tops, bottoms] = [above.map(middle), below.map(middle)], height = svg.clientHeight;
@@ -134,14 +134,14 @@ function drawLines({ rows, columns }) {
     const pointed = row !== null || column !== null;
     find("lines").classList.toggle("pointed", pointed);
     const mark = (labels, own, other, weight) =>
-      labels.forEach((label, place) => {
-        const share = other === null || own !== null ? 0 : Math.max(0, weight(place));
-        label.classList.toggle("chosen", place === own);
+      labels.forEach((label, index) => {
+        const share = other === null || own !== null ? 0 : Math.max(0, weight(index));
+        label.classList.toggle("chosen", index === own);
         label.style.setProperty("--share", share);
         label.dataset.share = share >= 0.005 ? percent(share) : "";
       });
-    mark(above, column, row, (place) => map.values[row * map.columns + place]);
-    mark(below, row, column, (place) => map.values[place * map.columns + column]);
+    mark(above, column, row, (index) => map.values[row * map.columns + index]);
+    mark(below, row, column, (index) => map.values[index * map.columns + column]);
     map.values.forEach((weight, at) => {
       const [r, c] = [Math.floor(at / map.columns), at % map.columns];
       const within = (row === null || r === row) && (column === null || c === column);
@@ -165,8 +165,8 @@ function drawMatrix({ rows, columns }) {
   top.style.height = `${(dense ? 1 : Math.sin((50 * Math.PI) / 180)) * widest + 22}px`;
   paint(canvas, map);
   Object.assign(canvas.style, { width: `${cell * map.columns}px`, height: `${cell * map.rows}px` });
-  top.onpointerover = (event) => point(null, placeOf(event));
-  left.onpointerover = (event) => point(placeOf(event), null);
+  top.onpointerover = (event) => point(null, indexAt(event));
+  left.onpointerover = (event) => point(indexAt(event), null);
   cells.onpointermove = (event) => {
     const box = canvas.getBoundingClientRect();
     const at = (value, most) => Math.max(0, Math.min(most - 1, Math.floor(value)));
@@ -177,8 +177,8 @@ function drawMatrix({ rows, columns }) {
   const pixels = (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `${value}px`]));
   const [width, height] = [cell * map.columns, cell * map.rows];
   return (row, column) => {
-    [...left.children].forEach((label, place) => label.classList.toggle("chosen", place === row));
-    [...top.children].forEach((label, place) => label.classList.toggle("chosen", place === column));
+    [...left.children].forEach((label, index) => label.classList.toggle("chosen", index === row));
+    [...top.children].forEach((label, index) => label.classList.toggle("chosen", index === column));
     bands[0].hidden = row === null;
     bands[1].hidden = column === null;
     Object.assign(bands[0].style, pixels({ left: 0, width, top: row * cell, height: cell }));

@@ -30,23 +30,23 @@ const signed = (value) => value.toFixed(2).replace("-", "−");
 
 /** Let arrow keys move the focus among `items`, `across` of them in a row; one can be reached with Tab. */
 function rove(container, items, across = Infinity) {
-  const moveTo = (place) => {
-    const item = items[Math.max(0, Math.min(items.length - 1, place))];
+  const moveTo = (index) => {
+    const item = items[Math.max(0, Math.min(items.length - 1, index))];
     for (const other of items) other.tabIndex = other === item ? 0 : -1;
     return item;
   };
   moveTo(0);
   container.addEventListener("focusin", (event) => {
-    const place = items.findIndex((item) => item.contains(event.target));
-    if (place >= 0) moveTo(place);
+    const index = items.findIndex((item) => item.contains(event.target));
+    if (index >= 0) moveTo(index);
   });
   container.addEventListener("keydown", (event) => {
     const forward = getComputedStyle(container).direction === "rtl" ? -1 : 1;
     const steps = { ArrowRight: forward, ArrowLeft: -forward, ArrowDown: across, ArrowUp: -across };
-    const place = items.indexOf(document.activeElement);
+    const index = items.indexOf(document.activeElement);
     const ends = { Home: 0, End: items.length - 1 };
-    const next = ends[event.key] ?? place + (steps[event.key] ?? NaN);
-    if (place < 0 || !Number.isFinite(next)) return;
+    const next = ends[event.key] ?? index + (steps[event.key] ?? NaN);
+    if (index < 0 || !Number.isFinite(next)) return;
     event.preventDefault();
     moveTo(next).focus();
   });

@@ -23,7 +23,7 @@ class Axis {
   constructor(words) {
     this.words = words.map((word) => word.text);
     this.pieces = words.flatMap((word) => word.pieces.map((piece) => piece.text));
-    this.wordOfPiece = words.flatMap((word, place) => word.pieces.map(() => place));
+    this.wordOfPiece = words.flatMap((word, index) => word.pieces.map(() => index));
   }
 
   labels(byWord) {
@@ -31,8 +31,8 @@ class Axis {
   }
 
   /** For each piece the label it belongs to. */
-  places(byWord) {
-    return byWord ? this.wordOfPiece : this.pieces.map((_, place) => place);
+  indices(byWord) {
+    return byWord ? this.wordOfPiece : this.pieces.map((_, index) => index);
   }
 }
 
@@ -47,19 +47,19 @@ class Attention {
   /** The weights of a head, or for `null` their mean over heads. A hidden one, of a word that comes later, is -1. */
   map(layer, head, byWord) {
     const pieces = this.pieceWeights(layer, head);
-    const [rowPlaces, columnPlaces] = [this.rowAxis.places(byWord), this.columnAxis.places(byWord)];
+    const [rowIndices, columnIndices] = [this.rowAxis.indices(byWord), this.columnAxis.indices(byWord)];
     const [rowLabels, columnLabels] = [this.rowAxis.labels(byWord), this.columnAxis.labels(byWord)];
     const [rows, columns] = [rowLabels.length, columnLabels.length];
     const values = new Float32Array(rows * columns), piecesOfRow = new Uint16Array(rows);
-    for (const place of rowPlaces) piecesOfRow[place]++;
+    for (const index of rowIndices) piecesOfRow[index]++;
     // What is looked at is given the sum over its pieces, what looks has the mean over its pieces.
-    for (let i = 0, at = 0; i < rowPlaces.length; i++) {
-      const start = rowPlaces[i] * columns, share = 1 / piecesOfRow[rowPlaces[i]];
-      for (let j = 0; j < columnPlaces.length; j++, at++) values[start + columnPlaces[j]] += share * pieces[at];
+    for (let i = 0, at = 0; i < rowIndices.length; i++) {
+      const start = rowIndices[i] * columns, share = 1 / piecesOfRow[rowIndices[i]];
+      for (let j = 0; j < columnIndices.length; j++, at++) values[start + columnIndices[j]] += share * pieces[at];
     }
     if (this.kind === "decoder") {
-      const firstPieces = columnLabels.map((_, column) => columnPlaces.indexOf(column));
-      const lastPieces = rowLabels.map((_, row) => rowPlaces.lastIndexOf(row));
+      const firstPieces = columnLabels.map((_, column) => columnIndices.indexOf(column));
+      const lastPieces = rowLabels.map((_, row) => rowIndices.lastIndexOf(row));
       lastPieces.forEach((last, row) => {
         firstPieces.forEach((first, column) => first > last && (values[row * columns + column] = -1));
       });
@@ -90,16 +90,16 @@ function paint(canvas, map, most = Infinity) {
   for (let row = 0, at = 0; row < map.rows; row++) {
     const start = Math.floor((row * rows) / map.rows) * columns;
     for (let column = 0; column < map.columns; column++, at++) {
-      const place = start + Math.floor((column * columns) / map.columns);
-      if (map.values[at] > strongest[place]) strongest[place] = map.values[at];
+      const index = start + Math.floor((column * columns) / map.columns);
+      if (map.values[at] > strongest[index]) strongest[index] = map.values[at];
     }
   }
   Object.assign(canvas, { width: columns, height: rows });
   const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer), scale = BRIGHTNESS / (map.peak || 1);
   // A hidden weight stays transparent.
-  strongest.forEach((value, place) => {
-    pixels[place] = value < 0 ? 0 : PALETTE[Math.min(255, Math.round(scale * value))];
+  strongest.forEach((value, index) => {
+    pixels[index] = value < 0 ? 0 : PALETTE[Math.min(255, Math.round(scale * value))];
   });
   context.putImageData(image, 0, 0);
 }

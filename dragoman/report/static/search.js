@@ -2,16 +2,16 @@
 
 const COLUMN = 146, LANE = 34, NODE_WIDTH = 122, NODE_HEIGHT = 26; // pixels; the style of .node has its size too
 const { nodes, hypotheses } = data.search;
-const places = nodes.map((_, place) => place);
+const indices = nodes.map((_, index) => index);
 const children = nodes.map(() => []);
-nodes.forEach((node, place) => {
-  node.depth = place ? nodes[node.parent].depth + 1 : 0;
-  if (place) children[node.parent].push(place);
+nodes.forEach((node, index) => {
+  node.depth = index ? nodes[node.parent].depth + 1 : 0;
+  if (index) children[node.parent].push(index);
 });
 
-/** The places of the nodes from the first one to this one. */
-function trail(place) {
-  return place < 0 ? [] : [...trail(nodes[place].parent), place];
+/** The indices of the nodes from the first one to this one. */
+function trail(index) {
+  return index < 0 ? [] : [...trail(nodes[index].parent), index];
 }
 
 const best = new Set(trail(hypotheses[0].node));
@@ -19,9 +19,9 @@ const best = new Set(trail(hypotheses[0].node));
 /** Give each node a lane, so that a prefix and what goes on longest from it stand in one. */
 function layOut() {
   const reach = nodes.map((node) => node.depth); // the deepest step that goes on from each node
-  for (let place = nodes.length - 1; place > 0; place--) {
-    const parent = nodes[place].parent;
-    reach[parent] = Math.max(reach[parent], reach[place]);
+  for (let index = nodes.length - 1; index > 0; index--) {
+    const parent = nodes[index].parent;
+    reach[parent] = Math.max(reach[parent], reach[index]);
   }
   const heirs = children.map((own) =>
     own.reduce((one, other) => {
@@ -29,7 +29,7 @@ function layOut() {
       return best.has(one) || reach[one] >= reach[other] ? one : other;
     }, undefined),
   );
-  const heads = places.filter((place) => !place || heirs[nodes[place].parent] !== place);
+  const heads = indices.filter((index) => !index || heirs[nodes[index].parent] !== index);
   const chains = heads.map((head) => {
     const chain = [head];
     while (heirs[chain.at(-1)] !== undefined) chain.push(heirs[chain.at(-1)]);
@@ -44,7 +44,7 @@ function layOut() {
     let lane = lanes.findIndex(free);
     if (lane < 0) lane = lanes.push([]) - 1;
     lanes[lane].push([from, to]);
-    for (const place of chain) nodes[place].lane = lane;
+    for (const index of chain) nodes[index].lane = lane;
   }
   return lanes.length;
 }
@@ -53,34 +53,34 @@ const lanes = layOut();
 const steps = Math.max(...nodes.map((node) => node.depth));
 const rankOf = new Map(hypotheses.map((hypothesis, rank) => [hypothesis.node, rank]));
 
-const boxes = nodes.map((node, place) => {
-  const hypothesis = hypotheses[rankOf.get(place)];
-  const figure = hypothesis ? signed(hypothesis.score) : place ? percent(node.probability) : "";
+const boxes = nodes.map((node, index) => {
+  const hypothesis = hypotheses[rankOf.get(index)];
+  const figure = hypothesis ? signed(hypothesis.score) : index ? percent(node.probability) : "";
   const label = make("bdi", { textContent: node.text, lang: target });
   const box = make("div", { className: `node ${node.state}` }, label, make("small", { textContent: figure }));
-  box.classList.toggle("best", best.has(place));
-  box.dataset.node = place;
+  box.classList.toggle("best", best.has(index));
+  box.dataset.node = index;
   Object.assign(box.style, { left: `${node.depth * COLUMN + 3}px`, top: `${node.lane * LANE + 4}px` });
   return box;
 });
 
 /** The line to a node from the one before it. */
-function branch(place) {
-  const node = nodes[place], parent = nodes[node.parent];
+function branch(index) {
+  const node = nodes[index], parent = nodes[node.parent];
   const at = ({ depth, lane }, side) => [depth * COLUMN + 3 + side, lane * LANE + 4 + NODE_HEIGHT / 2];
   const [[x, y], [toX, toY]] = [at(parent, NODE_WIDTH), at(node, 0)];
   return `M${x} ${y}C${x + 14} ${y} ${toX - 14} ${toY} ${toX} ${toY}`;
 }
 
-const branches = (wanted) => places.filter((place) => place && wanted(place)).map(branch).join("");
+const branches = (wanted) => indices.filter((index) => index && wanted(index)).map(branch).join("");
 const chosenPath = path("chosen", "");
 const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
 const size = { width: (steps + 1) * COLUMN, height: lanes * LANE + 8 };
 for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
 svg.append(
-  path("dropped", branches((place) => nodes[place].state === "dropped")),
-  path("kept", branches((place) => nodes[place].state !== "dropped" && !best.has(place))),
-  path("best", branches((place) => best.has(place))),
+  path("dropped", branches((index) => nodes[index].state === "dropped")),
+  path("kept", branches((index) => nodes[index].state !== "dropped" && !best.has(index))),
+  path("best", branches((index) => best.has(index))),
   chosenPath,
 );
 const canvas = make("div", { className: "canvas" }, svg, ...boxes);
@@ -102,20 +102,20 @@ const rows = hypotheses.map((hypothesis, rank) =>
 );
 
 /** Highlight the way to a node, and say in words what became of it. */
-function follow(place) {
+function follow(index) {
   for (const box of marked) box.classList.remove("chosen", "cursor");
-  current = place;
-  const way = trail(place);
+  current = index;
+  const way = trail(index);
   marked = way.map((each) => boxes[each]);
   for (const box of marked) box.classList.add("chosen");
-  boxes[place].classList.add("cursor");
+  boxes[index].classList.add("cursor");
   chosenPath.setAttribute("d", way.slice(1).map(branch).join(""));
-  const node = nodes[place], rank = rankOf.get(place);
+  const node = nodes[index], rank = rankOf.get(index);
   rows.forEach((row, each) => row.classList.toggle("chosen", each === rank));
   const prefix = way.slice(1).map((each) => nodes[each].text).join("").replaceAll("▁", " ").trim();
   const fates = { kept: "kept", dropped: "dropped" };
   const fate = fates[node.state] ?? `translation ${rank + 1}, score ${signed(hypotheses[rank].score)}`;
-  find("prefix").textContent = place
+  find("prefix").textContent = index
     ? `“\u2068${prefix}\u2069”: ${fate}. Last piece ${percent(node.probability)}, all together ` +
       `${percent(Math.exp(node.log_prob))} (log-probability ${signed(node.log_prob)}).`
     : "The beginning of every translation.";
@@ -126,12 +126,12 @@ canvas.addEventListener("pointerover", (event) => {
   if (box) follow(Number(box.dataset.node));
 });
 find("tree").addEventListener("keydown", (event) => {
-  const column = places.filter((place) => nodes[place].depth === nodes[current].depth);
+  const column = indices.filter((index) => nodes[index].depth === nodes[current].depth);
   column.sort((one, other) => nodes[one].lane - nodes[other].lane);
   const at = column.indexOf(current);
   const next = {
     ArrowLeft: nodes[current].parent,
-    ArrowRight: children[current].find((place) => nodes[place].lane === nodes[current].lane) ?? children[current][0],
+    ArrowRight: children[current].find((index) => nodes[index].lane === nodes[current].lane) ?? children[current][0],
     ArrowUp: column[at - 1],
     ArrowDown: column[at + 1],
   };

@@ -12,7 +12,7 @@ find("score").textContent =
   `Score ${signed(data.target.score)}: log-probability ${signed(data.target.log_prob)} of ` +
   `${data.target.words.flatMap((word) => word.pieces).length} pieces with the end of sentence.`;
 
-/** What the model could have put in the place of a piece; the one that stands there is bold. */
+/** What the model could have put in the index of a piece; the one that stands there is bold. */
 function alternatives(piece) {
   const choices = [...piece.alternatives];
   if (!choices.some((choice) => choice.text === piece.text)) choices.push(piece);
@@ -24,7 +24,7 @@ function alternatives(piece) {
       make("td", { className: "number", textContent: percent(choice.probability) }),
     ),
   );
-  const caption = make("caption", {}, "In the place of ", make("bdi", { textContent: piece.text, lang: target }));
+  const caption = make("caption", {}, "In the index of ", make("bdi", { textContent: piece.text, lang: target }));
   return make("table", {}, caption, make("tbody", {}, ...rows));
 }
 

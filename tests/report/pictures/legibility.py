@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 
 def drawn(figure: Figure) -> Figure:
-    """The figure with everything in its place."""
+    """The figure after its layout."""
     FigureCanvasAgg(figure).draw()
     return figure
 

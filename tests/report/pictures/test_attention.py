@@ -51,7 +51,7 @@ def test_one_head_is_shown_at_large_and_framed(inspection):
     figure, maps = plot_heads(inspection, layer=3, head=1), inspection.word_maps("cross")
     np.testing.assert_array_equal(large(figure).images[0].get_array(), maps[2, 0])
     assert large(figure).get_title(loc="left") == "Cross-attention, layer 3 of 3, head 1 of 3"
-    framed = [place for place, axes in np.ndenumerate(small(figure)) if axes.spines["left"].get_visible()]
+    framed = [index for index, axes in np.ndenumerate(small(figure)) if axes.spines["left"].get_visible()]
     assert framed == [(2, 0)]
     assert small(figure)[2, 0].spines["left"].get_edgecolor()[:3] == pytest.approx(
         [int(SECOND[i : i + 2], 16) / 255 for i in (1, 3, 5)]

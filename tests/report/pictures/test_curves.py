@@ -5,7 +5,8 @@ import pytest
 
 from dragoman.report.pictures import OVERLAYS, plot_curves, plot_runs, to_svg
 from dragoman.report.pictures.curves import MAX_POINTS
-from dragoman.report.pictures.style import FIRST, OTHERS, SECOND
+from dragoman.report.pictures.style import COLORS, FIRST, SECOND
+from tests.report.pictures.legibility import drawn
 from tests.report.runs import steps, validation
 
 
@@ -63,12 +64,15 @@ def test_runs_are_drawn_over_each_other_each_with_its_name():
     np.testing.assert_allclose(shown["Learning rate"][1], [(i, 1e-3 * i) for i in range(1, 14)])
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(runs)
-    assert [line.get_color() for line in legend.get_lines()] == [FIRST, SECOND, OTHERS[0]]
+    assert [line.get_color() for line in legend.get_lines()] == list(COLORS[:3])
 
 
 def test_time_is_read_from_the_steps():
     (axes,) = plot_runs({"a": [*steps(31), validation(10), validation(30)]}, ["validation BLEU in time"]).axes
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [10 * 7 / 60, 30 * 7 / 60])
+    (axes,) = plot_runs({"a": [*steps(5), validation(3), validation(5)]}, ["validation BLEU in time"]).axes
+    labels = [label.get_text() for label in drawn(axes.figure).axes[0].get_xticklabels()]
+    assert len(set(labels)) == len(labels)  # also of times below a minute
 
 
 def test_a_validation_before_any_step_has_no_time():

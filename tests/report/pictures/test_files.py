@@ -1,4 +1,4 @@
-"""Pictures as files: whole, the same each time, and refused by a sentence where they cannot be written."""
+"""Pictures as files: complete, the same each time, and refused by a sentence where they cannot be written."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path

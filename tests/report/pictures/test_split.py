@@ -23,7 +23,7 @@ def test_each_part_is_as_wide_as_its_count_and_follows_the_one_before():
 
 def test_shares_too_small_for_a_figure_say_so():
     texts = [text.get_text() for text in plot_split({"a": 995_999, "b": 999, "c": 3002, "d": 0}).legends[0].get_texts()]
-    assert texts == ["a: 995,999 (99.6 %)", "b: 999 (< 0.1 %)", "c: 3,002 (0.3 %)", "d: 0 (0 %)"]
+    assert texts == ["a: 995,999 (99.6 %)", "b: 999 (< 0.1 %)", "c: 3,002 (0.3 %)", "d: 0 (0.0 %)"]
 
 
 def test_nothing_at_all_is_no_split():

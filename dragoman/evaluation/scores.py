@@ -1,0 +1,52 @@
+"""Scores of translations against references, by the metrics of the registry."""
+
+from collections.abc import Collection, Sequence
+
+from dragoman.data.scripts import unspaced_language
+from dragoman.errors import DataError
+from dragoman.metrics import MAIN, TEXT_METRICS
+from dragoman.metrics.metric import Metric, Score, Translations
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    sources: Sequence[str] = (),
+    target_language: str | None = None,
+    metrics: Sequence[Metric] = TEXT_METRICS,
+) -> dict[str, Score]:
+    """Scores of translations against one reference each, by the names of the metrics.
+
+    Texts are tokenized as the target language needs it; if none is named, the script of the references decides. Raises
+    `ValueError` for lists of different lengths and `DataError` for empty ones.
+    """
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            f"There are {len(hypotheses)} translations, but {len(references)} references; "
+            "give one reference for each translation."
+        )
+    if not hypotheses:
+        raise DataError("There is no sentence to score; give at least one pair.")
+    given = Translations(hypotheses, references, sources, unspaced_language(target_language, references))
+    return {metric.name: metric.compute(given) for metric in metrics}
+
+
+def scores_by_source(
+    hypotheses: Sequence[str], references: Sequence[str], leaked: Collection[int], *, target_language: str | None = None
+) -> dict[str, dict[str, float]]:
+    """`Evaluation.by_source`; `leaked` are the indices of pairs whose source sentence was trained on.
+
+    A part without pairs is left out.
+    """
+    language = unspaced_language(target_language, references)
+    parts = {"trained_on": sorted(leaked), "new": sorted(set(range(len(references))).difference(leaked))}
+    found = {}
+    for name, rows in parts.items():
+        if rows:
+            texts = ([side[row] for row in rows] for side in (hypotheses, references))
+            found[name] = {
+                "sentences": len(rows),
+                MAIN.name: MAIN.compute(Translations(*texts, language=language)).value,
+            }
+    return found

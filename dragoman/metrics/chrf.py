@@ -1,0 +1,12 @@
+"""chrF++ (Popović, 2017) by sacrebleu: F-score of character 6-grams and word bigrams; 0 to 100."""
+
+from dragoman.metrics.metric import Metric, Score, Translations, sacrebleu_score
+
+
+def compute(given: Translations) -> Score:
+    from sacrebleu.metrics import CHRF
+
+    return sacrebleu_score(CHRF(word_order=2), given)
+
+
+METRIC = Metric(name="chrf", label="chrF++", validation_key="chrf", unit="score", compute=compute)

