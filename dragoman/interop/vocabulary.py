@@ -26,7 +26,7 @@ NAMES = {
     BEGIN: ("[SOS]", "<s>", "<sos>", "[BOS]", "<bos>", "[start]", "<start>"),
     END: ("[EOS]", "</s>", "<eos>", "[end]", "<end>"),
 }
-"""Usual names of the special tokens, in any case."""
+"""Usual names of the special tokens, in upper or lower case."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
         except (TypeError, ValueError, RuntimeError):
             tensor = None
         if tensor is None or tensor.layout != torch.strided or not tensor.is_floating_point():
-            raise DataError(f"{origin}: `{name}` is no dense tensor of floating-point numbers; save the weights alone.")
+            raise DataError(f"{origin}: `{name}` is not a dense tensor of floats; save the weights alone.")
         if not tensor.isfinite().all():
             raise DataError(f"{origin}: `{name}` has NaN or infinity; save the weights of an earlier epoch.")
         tensors[".".join(part for part in str(name).split(".") if part not in WRAPPERS)] = tensor.detach().float()

@@ -101,17 +101,17 @@ def test_a_file_that_holds_no_weights_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (torch.eye(2).to_sparse(), "no dense tensor"),
-        (torch.ones(2, dtype=torch.int64), "no dense tensor"),
-        (torch.ones(2, dtype=torch.complex64), "no dense tensor"),
-        ("0.25", "no dense tensor"),
-        (None, "no dense tensor"),
-        ({"a": 1}, "no dense tensor"),
+        (torch.eye(2).to_sparse(), "is not a dense tensor"),
+        (torch.ones(2, dtype=torch.int64), "is not a dense tensor"),
+        (torch.ones(2, dtype=torch.complex64), "is not a dense tensor"),
+        ("0.25", "is not a dense tensor"),
+        (None, "is not a dense tensor"),
+        ({"a": 1}, "is not a dense tensor"),
         (torch.tensor([1.0, float("nan")]), "NaN or infinity"),
         (torch.tensor([1.0, float("inf")], dtype=torch.float16), "NaN or infinity"),
     ],
 )
-def test_what_is_no_dense_tensor_of_finite_numbers_is_named(value, problem):
+def test_a_value_that_is_not_a_dense_tensor_of_finite_numbers_is_named(value, problem):
     with pytest.raises(DataError, match=f"here: `fc.bias` .*{problem}"):
         named_tensors({"fc.weight": torch.ones(2, 2), "fc.bias": value}, "here")
 

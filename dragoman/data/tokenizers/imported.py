@@ -24,7 +24,7 @@ _PLAIN_BPE = {"dropout": None, "byte_fallback": False, "continuing_subword_prefi
 
 
 def build(tokens: Sequence[str], *, normalizer: Part, pre_tokenizer: Part, bpe: Part = None) -> tokenizers.Tokenizer:
-    """A tokenizer with Dragoman's special tokens, then `tokens`: the pieces of the model `bpe`, or else whole words.
+    """A tokenizer with Dragoman's special tokens, then `tokens`: the pieces of the model `bpe`, or else words.
 
     Decoding puts a space between words. Pieces are joined if they are spelled in letters for bytes; otherwise nothing
     tells which pieces make a word, and each stands alone in the decoded text.
