@@ -24,7 +24,7 @@ function alternatives(piece) {
       make("td", { className: "number", textContent: percent(choice.probability) }),
     ),
   );
-  const caption = make("caption", {}, "In the index of ", make("bdi", { textContent: piece.text, lang: target }));
+  const caption = make("caption", {}, "At the position of ", make("bdi", { textContent: piece.text, lang: target }));
   return make("table", {}, caption, make("tbody", {}, ...rows));
 }
 
