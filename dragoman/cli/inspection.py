@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.checks import check_model
-from dragoman.cli.options import Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, Target, app
+from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.options import Argument, Context, Json, Model, Option, Quiet, Target, app, decoding
 
 
-@app.command()
+@app.command(settings=decoding("beam_size", "length_penalty"))
 def inspect(
+    context: Context,
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     target: Target = None,
@@ -22,13 +23,12 @@ def inspect(
             "--output", "-o", metavar="FILE", help="The page to write.", show_default="inspection.html, without --json"
         ),
     ] = None,
-    beam_size: BeamSize = 5,
-    length_penalty: LengthPenalty = 1.0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Look inside a translation, on one HTML page: how sure each word is, all attention, the beam as a tree."""
     check_model(model, [text])
+    config = check_decoding(model, context.obj)
     from dragoman.data.readers.text_io import check_output, open_output
 
     path = output if as_json else output or Path("inspection.html")
@@ -40,12 +40,12 @@ def inspect(
     from dragoman.terminal import Display
 
     loaded = ModelDirectory.load(model, device=choose_device())
-    options = {"target": target, "beam_size": beam_size, "length_penalty": length_penalty}
+    options = {"target": target, "beam_size": config.beam_size, "length_penalty": config.length_penalty}
     inspection = inspect_translation(loaded, text, **options)
     if path:
         with open_output(path) as page:
             page.write(render_inspection(inspection))
-    display = Display(quiet=quiet)
+    display = Display(quiet=quiet, as_json=as_json)
     if as_json:
         print(json.dumps(inspection.to_dict() | {"attention": inspection.attention_dict()}, ensure_ascii=False))
     else:

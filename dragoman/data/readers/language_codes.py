@@ -1,6 +1,7 @@
 """Language codes as files have them: en, en-US, EN_us, eng; which mean the same, and which are too close to tell."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -70,7 +71,7 @@ def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where
         if len(found) < 2:
             alone = f"{listed} alone" if listed else "no language that it names"
             raise DataError(f"{where} has text in {alone}; give a file with both languages.")
-        choice = f"'data.languages=[{found[0]},{found[1]}]'"
+        choice = shlex.quote(f"data.languages=[{found[0]},{found[1]}]")
         raise DataError(f"{where} has {len(found)} languages ({listed}); choose source and target, such as {choice}.")
     for code in wanted:
         if not any(same_language(code, other) for other in found):
