@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -40,21 +39,28 @@ MISTAKES = [
     ("train --sise tiny pairs.tsv", USAGE, "no option --sise (did you mean '--size'?)"),
     ("translate model --beem-size 2 Hello.", USAGE, "did you mean '--beam-size'?"),
     ("translate model -5", USAGE, "put -- before a text that begins with -"),
-    ("translate", USAGE, "Missing argument 'MODEL'; see `dragoman translate --help`"),
-    ("average model", USAGE, "Missing option"),
-    ("train pairs.tsv --seed one", USAGE, "'--seed': input should be a valid integer"),
-    ("translate model Hello. --beam-size", USAGE, "requires an argument; see `dragoman translate --help`"),
-    ("translate model Hello. --beam-size 0", USAGE, "input should be greater than or equal to 1; see `dragoman"),
-    ("translate model Hello. --beam-size 65", USAGE, "'--beam-size': input should be less than or equal to 64"),
-    ("translate model Hello. --workers 0", USAGE, "'--workers': input should be greater than or equal to 1"),
-    ("translate model Hello. --length-penalty nan", USAGE, "input should be less than or equal to 10"),
-    ("translate model Hello. --length-penalty inf", USAGE, "input should be less than or equal to 10"),
-    ("translate model Hello. --length-penalty -1", USAGE, "'--length-penalty': input should be"),
+    ("translate nowhere -- --json", DATA, "Error: nowhere does not exist"),
+    ("translate", USAGE, "Error: MODEL is missing; see `dragoman translate --help`."),
+    ("average model", USAGE, "Error: --output is missing; see `dragoman average --help`."),
+    ("doctor now", USAGE, "`dragoman doctor` takes no argument 'now'; put quotes around a text"),
+    ("doctor --json=yes", USAGE, "Error: --json takes no value; see `dragoman doctor --help`."),
+    ("train pairs.tsv --seed one", USAGE, "--seed is 'one'; it must be a whole number from 0"),
+    ("translate model Hello. --beam-size", USAGE, "--beam-size needs a value; see `dragoman translate --help`."),
+    ("translate model Hello. --beam-size 0", USAGE, "Error: --beam-size is 0; it must be a whole number from 1 to 64."),
+    ("evaluate model pairs.tsv --beam-size 65", USAGE, "--beam-size is 65; it must be a whole number from 1 to 64."),
+    ("translate model Hello. --workers 0", USAGE, "Error: --workers is 0; it must be a whole number from 1."),
+    ("translate model Hello. --workers some", USAGE, "Error: --workers is 'some'; it must be a whole number from 1."),
+    ("plot positions --length 1", USAGE, "Error: --length is 1; it must be a whole number from 2 to 2000."),
+    ("score model pairs.tsv --length-penalty nan", USAGE, "is nan; it must be a finite number from 0 to 10."),
+    ("inspect model Hello. --length-penalty inf", USAGE, "is inf; it must be a finite number from 0 to 10."),
+    ("translate model Hello. --length-penalty -1", USAGE, "--length-penalty is -1; it must be a number from 0 to 10."),
     ("translate model Hello. --precision float17", USAGE, "no precision 'float17' (did you mean 'bfloat16'?)"),
-    ("average model --last 1 -o new", USAGE, "'--last': input should be greater than or equal to 2"),
-    ("translate model Hello. --length-penalty 1e308", USAGE, "'--length-penalty': input should be less than or equal"),
-    ("translate model Hello. --max-copies 1", USAGE, "`max_copies` is 1, which forbids 'very very'; give 2 or more"),
-    ("translate model Hello. --top-k 3", USAGE, "`top_k` is of sampling only; add `sample`, or leave it out"),
+    ("average model --last 1 -o new", USAGE, "--last is 1; it must be a whole number from 2."),
+    ("translate model Hello. --max-copies 1", USAGE, "--max-copies is 1, which forbids 'very very'; give 2 or more"),
+    ("translate model Hello. --top-k 3", USAGE, "--top-k is for sampling; add --sample, or leave it out"),
+    ("translate model Hello. --n-best 9", USAGE, "--n-best is 9, but search keeps 5 hypotheses; raise --beam-size."),
+    ("translate scored Hello. --n-best 5", USAGE, "--n-best is 5, but search keeps 4 hypotheses; raise --beam-size."),
+    ("evaluate misset pairs.tsv", DATA, "misset/config.json, `decoding`: `beam_size` is 99; it must be a whole number"),
     # an output that is an input too
     ("translate model Hello. --forbid train.en -o train.en", USAGE, "train.en is read and cannot be written"),
     ("evaluate model pairs.tsv --output pairs.tsv", USAGE, "pairs.tsv is read and cannot be written"),
@@ -67,7 +73,7 @@ MISTAKES = [
     ("data check train.en train.fr pairs.tsv", USAGE, "`data check` takes a file of pairs or two aligned files, not 3"),
     ("data chekc pairs.tsv", USAGE, "no command 'chekc' (did you mean 'check'?)"),
     ("train pairs.tsv train.en train.fr", USAGE, "not 3 files"),
-    ("evaluate model", USAGE, "Missing argument"),
+    ("evaluate model", USAGE, "Error: DATA is missing; see `dragoman evaluate --help`."),
     ("evaluate model a b c", USAGE, "not 3 files"),
     ("score model data.languages=[en,fr]", USAGE, "`score` takes a file of pairs or two aligned files, not 0 files"),
     ("translate Hello. model", USAGE, "MODEL comes first: write model before the other arguments"),
@@ -100,7 +106,7 @@ MISTAKES = [
     ("import folder new --style prenorm --num-heads 2", DATA, "folder cannot be read: Is a directory"),
     ("import pairs.tsv folder --style keras --num-heads 2", USAGE, "folder exists and is not empty"),
     ("import pairs.tsv new --style karas --num-heads 2", USAGE, "no style 'karas' (did you mean 'keras'?); choose"),
-    ("import pairs.tsv new --style keras", USAGE, "Missing option '--num-heads'"),
+    ("import pairs.tsv new --style keras", USAGE, "Error: --num-heads is missing; see `dragoman import"),
     ("import pairs.tsv new --style keras --num-heads 2 --target-tokenizer a.txt", USAGE, "the same file twice if both"),
     # data
     ("train absent", DATA, "no file absent; check the path"),
@@ -119,7 +125,11 @@ MISTAKES = [
     ("train builtin:grammar:99999999999999", DATA, "for a number of pairs below ten million"),
     ("train builtin:poems", DATA, "no built-in data builtin:poems; write builtin:grammar"),
     ("train pairs.tsv --valid nowhere.tsv", DATA, "no file nowhere.tsv"),
-    ("train pairs.tsv --valid a --valid b --valid c", USAGE, "data.valid"),
+    (
+        "train pairs.tsv --valid a --valid b --valid c",
+        USAGE,
+        "--valid takes a file of pairs or two aligned files, not 3",
+    ),
     ("evaluate model nowhere.tsv", DATA, "no file nowhere.tsv"),
     ("evaluate model train.en", DATA, "no tab between source and target"),
     ("evaluate model train.en train.short", DATA, "60 lines"),
@@ -148,14 +158,15 @@ MISTAKES = [
     ("train pairs.tsv model.norm=batch", USAGE, "`norm` is 'batch'; choose one of 'layer', 'rms'"),
     ("train pairs.tsv model.pad_id=5", USAGE, "`pad_id` follows from the tokenizer"),
     ("train pairs.tsv model.positions=learned model.max_positions=99", USAGE, "99, too few for sentences of data.max"),
-    ("train pairs.tsv tokenizer.vocab_size=1e9", USAGE, "less than or equal to 1000000"),
-    ("train pairs.tsv seed=99999999999999999999", USAGE, "`seed` is 99999999999999999999: input should be less than"),
-    ("train pairs.tsv decoding.length_penalty=1000", USAGE, "less than or equal to 10"),
-    ("train pairs.tsv training.r_drop=1e308", USAGE, "less than or equal to 1000"),
-    ("train pairs.tsv tokenizer.vocab_size=100", USAGE, "greater than or equal to 260"),
-    ("train pairs.tsv --max-minutes nan", USAGE, "`training.max_minutes` is 'nan': input should be a finite number"),
-    ("train pairs.tsv --max-minutes -3", USAGE, "greater than 0"),
-    ("train pairs.tsv --seed -1", USAGE, "`seed` is -1"),
+    ("train pairs.tsv tokenizer.vocab_size=1e9", USAGE, "it must be a whole number from 260 to 1000000."),
+    ("train pairs.tsv seed=99999999999999999999", USAGE, "`seed` is 99999999999999999999; it must be a whole"),
+    ("train pairs.tsv decoding.length_penalty=1000", USAGE, "`decoding.length_penalty` is 1000; it must be a number"),
+    ("train pairs.tsv training.r_drop=1e308", USAGE, "it must be a number from 0 to 1000."),
+    ("train pairs.tsv training.max_minutes=nan", USAGE, "`training.max_minutes` is nan; it must be a finite number"),
+    ("train pairs.tsv --max-minutes nan", USAGE, "Error: --max-minutes is nan; it must be a finite number above 0."),
+    ("train pairs.tsv --max-minutes -3", USAGE, "--max-minutes is -3; it must be a number above 0."),
+    ("train pairs.tsv --seed -1", USAGE, "--seed is -1; it must be a whole number from 0"),
+    ("train pairs.tsv decoding.n_best=9", USAGE, "`decoding.n_best` is 9, but search keeps 5 hypotheses; raise `deco"),
     ("train pairs.tsv --size tinny", USAGE, "no size 'tinny' (did you mean 'tiny'?)"),
     ("train pairs.tsv --size demo", USAGE, "no size 'demo'; choose tiny, small, base, big, or a recipe with --recipe"),
     ("train pairs.tsv --recipe bsae", USAGE, "no recipe 'bsae' (did you mean 'base'?)"),
@@ -163,9 +174,9 @@ MISTAKES = [
     ("train pairs.tsv --recipe torn.yaml", DATA, "torn.yaml, line 2 is not YAML"),
     ("train pairs.tsv --recipe list.yaml", DATA, "must hold `key: value` lines, not a list"),
     # where to write
-    ("train pairs.tsv -o folder", USAGE, "folder exists and is not empty; choose another --output"),
+    ("train pairs.tsv -o folder", USAGE, "folder exists and is not empty; choose another folder"),
     ("train pairs.tsv -o pairs.tsv", USAGE, "pairs.tsv exists"),
-    ("train pairs.tsv -o pairs.tsv/model", USAGE, "pairs.tsv is a file; choose another --output"),
+    ("train pairs.tsv -o pairs.tsv/model", USAGE, "pairs.tsv is a file; choose another folder"),
     ("train pairs.tsv -o finished", USAGE, "finished holds a run already; go on with"),
     ("train pairs.tsv -o locked", RESOURCES, "locked is being trained by process {pid}"),
     ("demo -o folder", USAGE, "not empty"),
@@ -175,7 +186,7 @@ MISTAKES = [
     ("translate model -i train.en -o train.en", USAGE, "cannot be written at the same time"),
     ("evaluate model pairs.tsv -o no/such/folder.txt", USAGE, "there is no folder no/such"),
     ("inspect model Hello. -o no/such/page.html", USAGE, "there is no folder no/such"),
-    ("inspect model Hello. --json -o folder", USAGE, "it is a folder"),
+    ("inspect model Hello. -o folder", USAGE, "it is a folder"),
     ("plot mask -o no/such/mask.png", USAGE, "there is no folder no/such"),
     ("compare finished dataless -o no/such/page.html", USAGE, "there is no folder no/such"),
     # going on with a run
@@ -204,21 +215,28 @@ MISSING = [
     (
         "tensorboard",
         "train pairs.tsv --tensorboard",
-        'training.tensorboard=true needs another library; type: pip install "dragoman[tensorboard]"',
+        'Writing curves for TensorBoard needs another library; type: pip install "dragoman[tensorboard]"',
     ),
 ]
 """Libraries that are not there, what needs them, and what is said."""
 AS_ANOTHER = [
     ("train secret.tsv", DATA, "secret.tsv cannot be read: Permission denied"),
-    ("translate model --input secret.tsv", USAGE, "'secret.tsv' is not readable"),
+    ("translate model --input secret.tsv", DATA, "secret.tsv cannot be read: Permission denied; check the path."),
     ("translate model Hello. -o precious.txt", USAGE, "precious.txt cannot be written: you may not write there"),
-    ("train pairs.tsv -o theirs/model", USAGE, "theirs may not be written to; choose another --output"),
+    ("train pairs.tsv -o theirs/model", USAGE, "theirs may not be written to; choose another folder"),
 ]
 """Mistakes of somebody who may not read and write everything, as the superuser may."""
 CLOSED = [("translate model", USAGE, "stdin is closed; give sentences, or a file with --input")]
 """Mistakes of somebody who has closed stdin."""
+AS_JSON = [
+    ("trian --json", USAGE, "usage", "There is no command 'trian' (did you mean 'train'?)"),
+    ("translate --json nowhere Hello.", DATA, "data", "nowhere does not exist; give the folder"),
+    ("train pairs.tsv -o locked --json", RESOURCES, "resource", "is being trained by process"),
+]
+"""Mistakes whose answer is JSON: exit code, kind and a part of the message."""
 TABLES = {
     "usual": MISTAKES,
+    "json": [row[:3] for row in AS_JSON],
     "missing": [(line, RESOURCES, text.format("type: pip install") + "\n") for _, line, text in MISSING],
     "another": AS_ANOTHER,
     "closed": CLOSED,
@@ -243,6 +261,7 @@ def answer(arguments):
 
 tables = json.load(sys.stdin)
 answers = {"usual": [answer(arguments) for arguments in tables["usual"]]}
+answers["json"] = [answer(arguments) for arguments in tables["json"]]
 answers["missing"] = []
 for library, arguments in zip(tables["libraries"], tables["missing"]):
     # Of zstd, the first is Python's own from 3.14 on.
@@ -318,6 +337,9 @@ def write_models(path: Path, pairs: list[tuple[str, str]]) -> None:
     weights = (path / "model" / "model.safetensors").read_bytes()
     described = json.loads((path / "model" / "config.json").read_text())
     (path / "model-newer" / "config.json").write_text(json.dumps(described | {"format": 2}))
+    for name, decoding in (("scored", {"beam_size": 4}), ("misset", {"beam_size": 99})):
+        shutil.copytree(path / "model", path / name)
+        (path / name / "config.json").write_text(json.dumps(described | {"decoding": decoding}))
     (path / "model-key" / "config.json").write_text(json.dumps(described | {"model": {"d_modle": 8}}))
     (path / "model-text" / "config.json").write_text("d_model = 8")
     (path / "model-cut" / "model.safetensors").write_bytes(weights[:-100])
@@ -356,7 +378,9 @@ def answers(folder) -> dict[str, dict]:
     ("line", "code", "sentence"),
     [
         pytest.param(line, code, sentence, id=" ".join(words(line))[:60])
-        for line, code, sentence in chain(*TABLES.values())
+        for name, table in TABLES.items()
+        if name != "json"
+        for line, code, sentence in table
     ],
 )
 def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, answers):
@@ -369,6 +393,15 @@ def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, ans
     assert error.count("\n") == 1
     assert not re.search(r"[.!?] [A-Z]", error.replace(" ".join(words(line)[1:2]), "")), "more than one sentence"
     assert answer["seconds"] < 0.5
+
+
+@pytest.mark.parametrize(("line", "code", "kind", "message"), AS_JSON)
+def test_with_json_a_mistake_is_one_line_of_json(line, code, kind, message, answers):
+    answer = answers[line]
+    assert (answer["code"], answer["out"], answer["err"].count("\n")) == (code, "", 1)
+    error = json.loads(answer["err"])["error"]
+    assert message in error.pop("message")
+    assert error == {"exit_code": code, "kind": kind}
 
 
 # --- what shows only when torch is there, or when the output is written -------------------------------
@@ -391,7 +424,7 @@ def test_a_tokenizer_that_is_none_is_refused(folder, tmp_path, dragoman):
     (tmp_path / "model" / "tokenizer.json").write_text("{}")
     code, _, err = dragoman("translate", tmp_path / "model", "Hello.")
     assert (code, err.count("\n")) == (DATA, 1)
-    assert "tokenizer.json is no tokenizer" in err
+    assert "tokenizer.json is damaged or belongs to another model" in err
 
 
 def test_a_damaged_snapshot_is_named(folder, tmp_path, dragoman):

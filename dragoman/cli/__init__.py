@@ -6,10 +6,12 @@ for signals.
 
 import ctypes
 import errno
+import json
 import os
 import signal
 import sys
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -17,13 +19,13 @@ from dragoman import __version__
 
 # They register their commands, in the order of the help.
 from dragoman.cli import training, interop, translation, inspection, plot, data, doctor  # noqa: F401  # isort: skip
-from dragoman.cli.app import ClickException
+from dragoman.cli.app import ClickException, describe
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, did_you_mean
 
 
 @app.callback(invoke_without_command=True)
-def options(version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False) -> None:
+def dragoman(version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False) -> None:
     if version:
         print(f"dragoman {__version__}")
         raise typer.Exit()
@@ -35,24 +37,27 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: 2>&-
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    code = 0
     try:
-        code = app(prog_name="dragoman", standalone_mode=False)
+        code = app(prog_name="dragoman", standalone_mode=False) or 0
+        if code == 128 + signal.SIGINT:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
         sys.stdout.flush()  # a full disk shows here, not when Python ends
-    except BrokenPipeError:
-        code = 141  # 128 + SIGPIPE, which Windows does not have; the reader has left, `head` for one
-    except (Exception, KeyboardInterrupt) as error:
-        code, message = explain(error)
-        print(message, file=sys.stderr)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # Nothing may touch stdout again, not even Python at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code or 0)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        # A reader of stdout that has read enough, such as `head`, is no failure; typer makes it a SystemExit.
+        if not isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
+            code = report(explain(error))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # Nothing may touch the stream again, not even Python at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)
 
 
 def tune_process() -> None:
-    """Settings of the C libraries that suit tensors; before torch is loaded."""
+    """Set what suits tensors in the C libraries; before torch is loaded."""
     # Threads that wait for each other spin for microseconds, not milliseconds: as fast on an idle machine, several
     # times as fast on one that has other work.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -63,46 +68,58 @@ def tune_process() -> None:
         libc.mallopt(-3, 32 * 2**20)
 
 
-def explain(error: BaseException) -> tuple[int, str]:
-    """The exit code for an error and the sentence that a user reads; raises those that are mistakes of ours."""
-    code, message = 1, str(error)
-    if isinstance(error, Interrupted):
-        return error.exit_code, message
+def report(error: DragomanError) -> int:
+    """Print what the user reads of an error, with --json as JSON, and return its exit code."""
+    details = {"message": str(error), "exit_code": error.exit_code, "kind": error.kind}
+    line = str(error) if isinstance(error, Interrupted) else f"Error: {error}"
+    if "--json" in sys.argv and "--" not in sys.argv[: sys.argv.index("--json")]:
+        line = json.dumps({"error": details}, ensure_ascii=False)
+    with suppress(OSError):
+        print(line, file=sys.stderr)
+    return error.exit_code
+
+
+def explain(error: BaseException) -> DragomanError:
+    """The error as one sentence with a remedy; raises it if it is a mistake of ours."""
+    message = str(error)
     if isinstance(error, DragomanError):
-        code = error.exit_code
-    elif isinstance(error, ClickException):
-        code, message = UsageError.exit_code, _usage(error)
-    elif isinstance(error, KeyboardInterrupt | typer.Abort):
-        code, message = 128 + signal.SIGINT, "Interrupted."
-    elif isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in message):
+        return error
+    if isinstance(error, ClickException):
+        return UsageError(_usage(error))
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return Interrupted(signal.SIGINT, "Interrupted.")
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in message):
         # What torch raises when memory runs out has a class of its own on a GPU only.
         remedy = "to train, give a smaller training.max_tokens or --size; to translate, a smaller --beam-size"
-        code, message = ResourceError.exit_code, f"Memory does not suffice; {remedy}."
-    elif isinstance(error, OSError):
-        code, message = _of_the_system(error)
-    else:
+        return ResourceError(f"Memory does not suffice; {remedy}.")
+    if not isinstance(error, OSError):
         raise error
-    return code, f"Error: {message}"
+    kind, remedy = DragomanError, "check the path"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        kind, remedy = ResourceError, "make room on the disk and try again"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        remedy = "check who may read and write there"
+    return kind(f"{error.filename or 'The output'}: {(error.strerror or message).lower()}; {remedy}.")
 
 
 def _usage(error: Any) -> str:
-    """What typer says of a command line, as one sentence with a remedy."""
-    context = error.ctx
+    """A mistake that typer found in a command line, as one sentence with a remedy."""
+    context, name = error.ctx, getattr(error, "option_name", None)
     see = f"see `{context.command_path if context else 'dragoman'} --help`"
-    if hasattr(error, "possibilities"):  # of an option that there is not
+    kind = type(error).__name__  # typer does not export these classes
+    if kind == "NoSuchOption":
         known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
-        close = did_you_mean(error.option_name, known)
-        return f"There is no option {error.option_name}{close}; {see}, and put -- before a text that begins with -."
-    # pydantic, which checks the values for typer, begins a sentence inside of typer's.
-    message = " ".join(error.format_message().split()).replace(": Input", ": input").rstrip(".")
-    return f"{message}; {see}."
+        close = did_you_mean(name, known)
+        return f"There is no option {name}{close}; {see}, and put -- before a text that begins with -."
+    if kind == "BadOptionUsage":
+        return f"{name} {'takes no value' if 'not take' in error.message else 'needs a value'}; {see}."
+    if kind == "MissingParameter":
+        name = error.param.opts[0] if error.param.param_type_name == "option" else describe(error.param)[0].split()[0]
+        return f"{name} is missing; {see}."
+    if hasattr(error.__cause__, "errors"):  # of pydantic, which checks the values for typer
+        from dragoman.config.section import accepted, shown
 
-
-def _of_the_system(error: OSError) -> tuple[int, str]:
-    code, remedy = 1, "check the path"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        code, remedy = ResourceError.exit_code, "make room on the disk and try again"
-    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        remedy = "check who may read and write there"
-    what = (error.strerror or str(error)).lower()
-    return code, f"{error.filename or 'The output'}: {what}; {remedy}."
+        kind, *limits = get_args(get_type_hints(context.command.callback, include_extras=True)[error.param.name])
+        value = shown(error.__cause__.errors()[0]["input"])
+        return f"{error.param.opts[0]} is {value}; it must be {accepted(kind, limits)}."
+    return f"{' '.join(error.format_message().split()).rstrip('.')}; {see}."

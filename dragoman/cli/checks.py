@@ -1,15 +1,17 @@
-"""What is seen of a mistake before torch is loaded, which takes over a second."""
+"""Argument checks that run before torch is imported, which takes over a second."""
 
 import json
 import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dragoman.cli.options import option_name
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from dragoman.config import DecodingConfig
     from dragoman.data.bitext import Bitext
 
 CHECKED_PAIRS = 100_000
@@ -19,78 +21,53 @@ READING = ("data.languages", "data.replace_bad_bytes")
 
 
 def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[Path] | None = None) -> None:
-    """Raise for a folder that is no whole model; `others` are the arguments after it, one of which may be it."""
+    """Raise for an incomplete model directory; `others` are the arguments after it, one of which may be the model."""
     from dragoman.storage.validate import check_files
+
+    def has_config(folder: str | Path) -> bool:
+        # os.path answers False where pathlib raises: a sentence may be too long for a name.
+        return os.path.isfile(os.path.join(folder, "config.json"))
 
     try:
         check_files(model)
     except DataError:
-        swapped = [other for other in others if _has_config(other)]
-        if swapped and not _has_config(model):
+        swapped = [other for other in others if has_config(other)]
+        if swapped and not has_config(model):
             raise UsageError(f"MODEL comes first: write {swapped[0]} before the other arguments.") from None
         raise
     for other in ensemble or ():
         check_files(other)
 
 
-def check_snapshots(model: Path) -> None:
-    """Raise for a model whose run has left nothing to average."""
-    from dragoman.storage.run_directory import RunDirectory
+def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
+    """The search that a model was scored with, changed by the options that are `given`."""
+    from dragoman.config import DecodingConfig
+    from dragoman.storage.validate import decoding_defaults
 
-    check_model(model)
-    if not RunDirectory(model).snapshots.is_dir():
-        raise DataError(
-            f"{model} has no snapshots in run/; give a model whose run/ is still there, trained with "
-            "training.average above 1."
-        )
-
-
-def check_import(
-    file: Path, output: Path, *, style: str, source: Path | None, target: Path | None
-) -> tuple[Path, Path] | None:
-    """The tokenizers of both sides, if there are any.
-
-    Raises for files that are not there, a library that is missing and a folder that is in use.
-    """
-    from dragoman.data.readers.text_io import open_input
-    from dragoman.storage.run_directory import refuse_to_overwrite
-    from dragoman.system.optional import require
-
-    if (source is None) != (target is None):
-        raise UsageError(
-            "Give --source-tokenizer and --target-tokenizer, the same file twice if both sides share it; or neither, "
-            "and sentences are ids."
-        )
-    for path in filter(None, (file, source, target)):
-        open_input(path).close()
-    if style == "keras":
-        require("h5py", extra="keras", purpose="Reading weights of Keras")
-    refuse_to_overwrite(output)
-    return None if source is None else (source, target)
+    defaults = decoding_defaults(model)
+    try:
+        DecodingConfig.validate(defaults)
+    except UsageError as error:
+        raise DataError(f"{model / 'config.json'}, `decoding`: {error}") from None
+    return DecodingConfig.validate(defaults | given, spell=option_name)
 
 
-def check_translation(
-    texts: Sequence[str] | None, source: Path | None, output: Path | None, *, terms: Sequence[Path | None]
-) -> None:
-    """Raise for an input or an output that cannot be used; warn of texts that look like files."""
+def check_texts(texts: Sequence[str] | None, source: Path | None, output: Path | None, read: Sequence[Any]) -> None:
+    """Raise for an input to translate or an output that cannot be used; `read` are other files that are read."""
     from dragoman.data.readers.text_io import check_input, check_output
-    from dragoman.terminal import Display
 
     if texts and source:
         raise UsageError("Give sentences on the command line or in --input, not both.")
     if not texts:
         check_input(source)
     if output:
-        check_output(output, read=[source, *terms])
-    for text in texts or []:
-        if os.path.isfile(text):
-            Display().warn(f"{text} is translated as a text; to translate the lines of the file: --input {text}")
+        check_output(output, read=[source, *read])
 
 
 def open_pairs(
     command: str, model: Path, arguments: Sequence[str], *, ensemble: Sequence[Path] | None, output: Path | None
 ) -> "Bitext":
-    """What to score with a model, in its languages unless others are set.
+    """The pairs to score with a model, in its languages unless others are set.
 
     Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used.
     """
@@ -103,8 +80,7 @@ def open_pairs(
 
     data = choose_data(paths, settings=settings)
     refuse_others(command, settings, READING)
-    options = {"languages": data.languages or languages(model), "replace_bad_bytes": data.replace_bad_bytes}
-    bitext = Bitext.open(*paths, **options)
+    bitext = Bitext.open(*paths, languages=data.languages or languages(model), replace_bad_bytes=data.replace_bad_bytes)
     for _ in islice(bitext, CHECKED_PAIRS):
         pass
     if output:
@@ -120,28 +96,24 @@ def files_and_settings(
     valid: Sequence[str] | None = None,
     test: Sequence[str] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Files and `key=value` settings among the arguments; those to validate and test on are settings too.
+    """Files and `key=value` settings among the arguments; those to validate and test on become settings too.
 
     Raises for more than two files, and for none if they are `required`.
     """
     settings = [argument for argument in arguments if "=" in argument and not os.path.exists(argument)]
     paths = [argument for argument in arguments if argument not in settings]
-    if len(paths) > 2 or (required and not paths):
-        raise UsageError(
-            f"`{command}` takes a file of pairs or two aligned files, not {len(paths)} files; quote a name with spaces."
-        )
+    for name, files in ((f"`{command}`", paths), ("--valid", valid or ()), ("--test", test or ())):
+        if len(files) > 2 or (required and not paths):
+            raise UsageError(
+                f"{name} takes a file of pairs or two aligned files, not {len(files)} files; quote a name with spaces."
+            )
     held_out = {"data.valid": valid, "data.test": test}
     return paths, settings + [f"{key}={json.dumps(files)}" for key, files in held_out.items() if files]
 
 
 def refuse_others(command: str, settings: Sequence[str], known: tuple[str, ...]) -> None:
-    """Raise for a setting that this command does not read; they begin with one of `known`."""
+    """Raise for a setting that this command does not read; those that it does begin with one of `known`."""
     for setting in settings:
         if not setting.startswith(known):
             names = " and ".join(f"those of {name[:-1]}" if name.endswith(".") else name for name in known)
             raise UsageError(f"`{command}` takes no other settings than {names}; leave out {setting}.")
-
-
-def _has_config(folder: str | Path) -> bool:
-    # os.path answers False where pathlib raises: a sentence may be too long for a name.
-    return os.path.isfile(os.path.join(folder, "config.json"))

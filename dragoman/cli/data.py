@@ -8,7 +8,7 @@ import typer
 from dragoman.cli.app import App
 from dragoman.cli.checks import files_and_settings, refuse_others
 from dragoman.cli.options import Json, Quiet, Recipe, Test, Valid, app, pairs
-from dragoman.errors import DataError
+from dragoman.errors import DataError, command_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,13 +41,13 @@ def check(
     from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data.check import check as check_data
     from dragoman.runs.plan import choose_data
-    from dragoman.terminal import Display, command
+    from dragoman.terminal import Display
 
     config = choose_data(files, recipe=recipe, settings=settings)
     refuse_others("data check", settings, ("data.",))
     bitext = open_corpora(config)
     held_out = open_held_out(config, bitext.languages)
-    with Display(quiet=quiet).progress("Reading") as advance:
+    with Display(quiet=quiet, as_json=as_json).progress("Reading") as advance:
         result = check_data(bitext, held_out=held_out, progress=advance)
     if as_json:
         print(json.dumps(result.to_dict(), ensure_ascii=False))
@@ -56,7 +56,7 @@ def check(
         if result.trainable and not quiet:
             given = {"--valid": valid, "--test": test, "--recipe": recipe and [recipe]}
             options = [word for name, values in given.items() for value in values or [] for word in (name, value)]
-            print(f"Next:  {command('train', *(arguments or []), *options)}")
+            print(f"Next:  {command_line('train', *(arguments or []), *options)}")
     if not result.trainable:
         raise typer.Exit(DataError.exit_code)
 

@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.checks import check_model
-from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, LengthPenalty, Model, Option, Quiet, Target, app
+from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.options import OUTPUT, Argument, Context, Json, Model, Option, Quiet, Target, app, decoding
 
 
-@app.command()
+@app.command(settings=decoding("beam_size", "length_penalty"))
 def inspect(
+    context: Context,
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     target: Target = None,
@@ -20,13 +21,12 @@ def inspect(
         Path | None,
         Option(*OUTPUT, metavar="FILE", help="The page to write.", show_default="inspection.html, without --json"),
     ] = None,
-    beam_size: BeamSize = 5,
-    length_penalty: LengthPenalty = 1.0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Look inside a translation, on one HTML page: probabilities of words, all attention, the beam as a tree."""
     check_model(model, [text])
+    config = check_decoding(model, context.obj)
     from dragoman.data.readers.text_io import check_output, open_output
 
     path = output if as_json else output or Path("inspection.html")
@@ -38,12 +38,13 @@ def inspect(
     from dragoman.terminal import Display
 
     loaded = ModelDirectory.load(model, device=choose_device())
-    inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size, length_penalty=length_penalty)
+    options = {"target": target, "beam_size": config.beam_size, "length_penalty": config.length_penalty}
+    inspection = inspect_translation(loaded, text, **options)
     if path:
         with open_output(path) as page:
             page.write(render_inspection(inspection))
     if as_json:
         print(json.dumps(inspection.to_dict() | {"attention": inspection.attention_dict()}, ensure_ascii=False))
     else:
-        Display(quiet=quiet).note(f"{inspection.target_text}  (score {inspection.score:.2f})")
+        Display(quiet=quiet, as_json=as_json).note(f"{inspection.target_text}  (score {inspection.score:.2f})")
         print(path)

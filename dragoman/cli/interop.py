@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.checks import check_import
 from dragoman.cli.options import Argument, Json, Option, Quiet, app, choice
+from dragoman.errors import UsageError, command_line
 from dragoman.interop.styles import STYLES
 
 STYLE = choice("style", tuple(STYLES))
-TOKENIZER = {"metavar": "FILE", "show_default": "none, sentences are ids"}
+TOKENIZER = {"metavar": "FILE", "show_default": "none, sentences are token ids"}
+WORDS = "JSON of the library `tokenizers`, or a text file with one word on each line, sorted by token id."
 
 
 @app.command(
@@ -25,23 +26,36 @@ TOKENIZER = {"metavar": "FILE", "show_default": "none, sentences are ids"}
 def import_(
     file: Annotated[Path, Argument(metavar="FILE", help="Weights that a notebook saved.", show_default=False)],
     output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.", show_default=False)],
-    style: Annotated[str, Option(**STYLE, help="Which notebook's code they are of.", show_default=False)],
+    style: Annotated[str, Option(**STYLE, help="Which notebook's code the weights belong to.", show_default=False)],
     num_heads: Annotated[
-        int, Option(metavar="N", min=1, help="Its attention heads, which the weights do not tell.", show_default=False)
+        int,
+        Option(metavar="N", min=1, help="Attention heads, which cannot be read off the weights.", show_default=False),
     ],
-    source_tokenizer: Annotated[
-        Path | None, Option(**TOKENIZER, help="JSON of `tokenizers`, or a text file with a word a line in index order.")
-    ] = None,
-    target_tokenizer: Annotated[Path | None, Option(**TOKENIZER, help="Likewise.")] = None,
+    source_tokenizer: Annotated[Path | None, Option(**TOKENIZER, help=f"Source tokenizer: {WORDS}")] = None,
+    target_tokenizer: Annotated[Path | None, Option(**TOKENIZER, help=f"Target tokenizer: {WORDS}")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a model directory of the weights and tokenizers that a notebook saved."""
-    tokenizers = check_import(file, output, style=style, source=source_tokenizer, target=target_tokenizer)
-    from dragoman.interop.importing import NotebookFiles, import_notebook
-    from dragoman.terminal import Display, command
+    from dragoman.data.readers.text_io import open_input
+    from dragoman.storage.run_directory import refuse_to_overwrite
+    from dragoman.system.optional import require
 
-    display = Display(quiet=quiet)
+    tokenizers = None if source_tokenizer is None else (source_tokenizer, target_tokenizer)
+    if (source_tokenizer is None) != (target_tokenizer is None):
+        raise UsageError(
+            "Give --source-tokenizer and --target-tokenizer, the same file twice if both sides share it; or neither, "
+            "and sentences are token ids."
+        )
+    for path in (file, *(tokenizers or ())):
+        open_input(path).close()
+    if style == "keras":
+        require("h5py", extra="keras", purpose="Reading weights of Keras")
+    refuse_to_overwrite(output)
+    from dragoman.interop.importing import NotebookFiles, import_notebook
+    from dragoman.terminal import Display
+
+    display = Display(quiet=quiet, as_json=as_json)
     imported = import_notebook(NotebookFiles(file, style, num_heads, tokenizers), output, note=display.note)
     config = imported.model.config
     if as_json:
@@ -50,4 +64,4 @@ def import_(
         f"{output} holds {config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model}, "
         f"with vocabularies of {config.source_vocab_size:,} and {config.target_vocab_size:,} tokens."
     )
-    display.note(f"Try it:  {command('translate', str(output), '5 7 11' if tokenizers is None else 'Hello.')}")
+    display.note(f"Try it:  {command_line('translate', output, '5 7 11' if tokenizers is None else 'Hello.')}")

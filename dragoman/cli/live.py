@@ -6,11 +6,12 @@ from io import BufferedIOBase
 
 from dragoman.data.readers.text_io import MAX_LINE, read_lines
 
-_AT_ONCE = 1 << 16  # bytes, what a pipe holds
+_AT_ONCE = 1 << 16
+"""Bytes that a pipe holds."""
 
 
 def live_lines(stream: BufferedIOBase, name: str) -> Iterator[str | None]:
-    """The lines of a stream, as `read_lines` gives them, and None before each that has to be waited for."""
+    """The lines of a stream as `read_lines` gives them, and None before each one that is not there yet."""
     watched = _Watched(stream)
     lines = read_lines(watched, name)
     while True:
@@ -23,45 +24,40 @@ def live_lines(stream: BufferedIOBase, name: str) -> Iterator[str | None]:
 
 
 class _Watched(BufferedIOBase):
-    """A stream that knows whether its next line is there."""
+    """A stream that knows whether its next line has arrived; `io.BufferedReader` cannot look at half a line."""
 
     def __init__(self, stream: BufferedIOBase):
-        self._stream = stream
-        self._rest, self._place, self._ended = b"", 0, False
-
-    def readable(self) -> bool:
-        return True
+        self.stream, self.arrived, self.ended = stream, bytearray(), False
 
     def would_wait(self) -> bool:
         """Whether reading the next line would wait for the other end."""
-        while not self._ended and self._rest.find(b"\n", self._place) < 0:
-            if len(self._rest) - self._place >= MAX_LINE:
-                return False  # and will be refused
-            if not _ready(self._stream):
+        while not self._has_line():
+            if not _ready(self.stream):
                 return True
             self._fill()
         return False
 
     def peek(self, size: int = 0) -> bytes:
-        """What is there, at least a byte before the end."""
-        while self._place == len(self._rest) and not self._ended:
+        """Some bytes that come next; none at the end."""
+        while not self.arrived and not self.ended:
             self._fill()
-        return self._rest[self._place :]
+        return bytes(self.arrived[: max(size, 1)])
 
     def readline(self, size: int | None = -1) -> bytes:
-        limit = size if size is not None and size >= 0 else float("inf")
-        while (end := self._rest.find(b"\n", self._place)) < 0 and not self._ended:
-            if len(self._rest) - self._place >= limit:
-                break
+        """A line of at most MAX_LINE bytes."""
+        while not self._has_line():
             self._fill()
-        end = end + 1 if end >= 0 else len(self._rest)
-        end = min(end, self._place + limit)
-        line, self._place = self._rest[self._place : end], end
+        line = bytes(self.arrived[: self.arrived.find(b"\n", 0, MAX_LINE) + 1 or MAX_LINE])
+        del self.arrived[: len(line)]
         return line
 
+    def _has_line(self) -> bool:
+        return self.ended or len(self.arrived) >= MAX_LINE or b"\n" in self.arrived
+
     def _fill(self) -> None:
-        new = self._stream.read1(_AT_ONCE)
-        self._rest, self._place, self._ended = self._rest[self._place :] + new, 0, not new
+        new = self.stream.read1(_AT_ONCE)
+        self.arrived += new
+        self.ended = not new
 
 
 def _ready(stream: BufferedIOBase) -> bool:

@@ -1,9 +1,11 @@
 """The one `app`, the options that several commands share, and how scores are printed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -12,9 +14,14 @@ from dragoman.errors import UsageError, did_you_mean
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
-Argument, Option = typer.Argument, typer.Option
+# A path that may not be read is an error of ours, with the remedy.
+Argument, Option = partial(typer.Argument, readable=False), partial(typer.Option, readable=False)
+Context = typer.Context.__base__  # the class of what a command receives
 OUTPUT = ("--output", "-o")
 SIZES = ("tiny", "small", "base", "big")
+METAVARS = {int: "N", float: "X", str: "TEXT"}
+NO_OPTIONS = ("glossary", "forbid", "max_tokens")
+"""Fields of `DecodingConfig` that `translate` reads from files, or that only programs set."""
 
 
 def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, Any]:
@@ -40,6 +47,42 @@ def recipes(incomplete: str) -> list[str]:
     return [name for name in recipe_names() if name.startswith(incomplete)]
 
 
+def option_name(setting: str) -> str:
+    """--beam-size for beam_size."""
+    return f"--{setting.replace('_', '-')}"
+
+
+def decoding(*names: str) -> Callable[[], list[Any]]:
+    """Makes the options for these fields of `DecodingConfig`, or for all but `NO_OPTIONS`.
+
+    They take texts, which `checks.check_decoding` validates; what is not given follows from the model directory.
+    """
+
+    @cache
+    def make() -> list[Any]:
+        from dragoman.config import DecodingConfig
+        from dragoman.config.section import respell
+
+        fields, parameters = DecodingConfig.model_fields, []
+        for name in names or [name for name in fields if name not in NO_OPTIONS]:
+            kind, default = fields[name].annotation, fields[name].default
+            plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
+            shown = False if default in (None, "") or plain is bool else f"the model's, or {default:g}"
+            text = respell(fields[name].description, fields, option_name)
+            option = Option(option_name(name), metavar=METAVARS.get(plain), help=text, show_default=shown)
+            typed = Annotated[(bool if plain is bool else str) | None, option]
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
+
+        def declare(**_: Any) -> None: ...
+
+        declare.__signature__ = Signature(parameters)
+        probe = typer.Typer(add_completion=False)
+        probe.command()(declare)
+        return typer.main.get_command(probe).params
+
+    return make
+
+
 PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
 
 
@@ -58,37 +101,34 @@ Valid = Annotated[
     list[str] | None,
     Option(metavar="FILE", help="Validation pairs, as DATA; twice for two files; without, `train` splits some off."),
 ]
-Test = Annotated[list[str] | None, Option(metavar="FILE", help="Test pairs, likewise.")]
+Test = Annotated[list[str] | None, Option(metavar="FILE", help="Test pairs, as DATA; twice for two files.")]
 Recipe = Annotated[
     str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
 ]
 Target = Annotated[
     str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
 ]
-
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
-BeamSize = Annotated[int, Option(metavar="N", min=1, max=64, help="Hypotheses kept alive; 1 is greedy search.")]
 Ensemble = Annotated[
     list[Path] | None,
-    Option(metavar="MODEL", help="Another model of the same vocabulary that has a say; may be repeated."),
-]
-LengthPenalty = Annotated[
-    float,
     Option(
-        metavar="X",
-        min=0.0,
-        max=10.0,
-        help="Exponent of the length that log-probabilities are divided by.",
+        metavar="MODEL",
+        help="Another model with the same vocabulary, whose probabilities are averaged with those of "
+        "MODEL; may be repeated.",
     ),
 ]
-Precision = Annotated[str, Option(**PRECISIONS, help="Of the products; auto: bfloat16 where there is hardware.")]
-Workers = Annotated[int | None, Option(metavar="N", min=1, help="Processes on a CPU.", show_default="one per core")]
-Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Precision = Annotated[
+    str, Option(**PRECISIONS, help="Precision of matrix products; auto is bfloat16 where the hardware multiplies it.")
+]
+Workers = Annotated[
+    int | None, Option(metavar="N", min=1, help="Processes that share the work on a CPU.", show_default="one per core")
+]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON; errors and warnings are JSON too.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results and warnings only.")]
 
 
 def print_scores(evaluation: Any, title: str, *, as_json: bool) -> None:
-    """An `Evaluation` as a table, or as one line of JSON."""
+    """Print an `Evaluation` as a table, or as one line of JSON."""
     if as_json:
         print(json.dumps(evaluation.to_dict(), ensure_ascii=False))
         return

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import check_model
-from dragoman.cli.options import OUTPUT, Argument, BeamSize, Json, Model, Option, Quiet, Target, app, choice
+from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.options import OUTPUT, Argument, Context, Json, Model, Option, Quiet, Target, app, choice, decoding
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -146,8 +146,9 @@ def curves(
     _save(figure, output, as_json=as_json)
 
 
-@plot.command(epilog='dragoman plot attention runs/en-fr "The red house is old."')
+@plot.command(settings=decoding("beam_size"), epilog='dragoman plot attention runs/en-fr "The red house is old."')
 def attention(
+    context: Context,
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     target: Target = None,
@@ -158,20 +159,20 @@ def attention(
         int | None, Option(metavar="N", help="Layer to draw large.", show_default="the one that tells most")
     ] = None,
     head: Annotated[int | None, Option(metavar="N", help="Head to draw large.", show_default="the mean of all")] = None,
-    beam_size: BeamSize = 5,
     output: Output = Path("attention.png"),
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw which words the words of a sentence attended to, in each layer and head."""
     check_model(model, [text])
+    config = check_decoding(model, context.obj)
     from dragoman.report import inspect_translation
     from dragoman.report.pictures import plot_heads
     from dragoman.storage.model_directory import ModelDirectory
     from dragoman.system.device import choose_device
 
     loaded = ModelDirectory.load(model, device=choose_device())
-    inspection = inspect_translation(loaded, text, target=target, beam_size=beam_size)
+    inspection = inspect_translation(loaded, text, target=target, beam_size=config.beam_size)
     _save(plot_heads(inspection, kind, layer=layer, head=head), output, as_json=as_json)
 
 

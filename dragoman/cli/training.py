@@ -5,50 +5,39 @@ Budget: a command takes more parameters than a function may, since they are its 
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from dragoman.cli.checks import check_snapshots, files_and_settings
-from dragoman.cli.options import (
-    OUTPUT,
-    PRECISIONS,
-    SIZES,
-    Argument,
-    Json,
-    Option,
-    Quiet,
-    Recipe,
-    Test,
-    Valid,
-    app,
-    choice,
-    pairs,
-    print_scores,
-)
-from dragoman.errors import UsageError
+from dragoman.cli import options
+from dragoman.cli.checks import check_model, files_and_settings
+from dragoman.cli.options import OUTPUT, Argument, Option, app, choice
+from dragoman.errors import DataError, UsageError, command_line
 
-SIZE = choice("size", SIZES, remedy=", or a recipe with --recipe")
+SIZE = choice("size", options.SIZES, remedy=", or a recipe with --recipe")
+
+
+def directory(show_default: str | bool) -> Any:
+    """The option for a model directory to write."""
+    return Option(*OUTPUT, metavar="DIR", help="Model directory to write.", show_default=show_default)
 
 
 @app.command(epilog="dragoman demo\ndragoman demo --output runs/first")
 def demo(
-    output: Annotated[
-        Path | None, Option(*OUTPUT, metavar="DIR", help="Model directory.", show_default="runs/demo")
-    ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    output: Annotated[Path | None, directory("runs/demo")] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a small English-French translator on built-in sentences, score it and try it: three minutes, offline."""
     from dragoman.storage.run_directory import RunDirectory, unused
 
-    directory = output or unused(Path("runs/demo"))
-    RunDirectory(directory).refuse_if_used()
+    path = output or unused(Path("runs/demo"))
+    RunDirectory(path).refuse_if_used()
     from dragoman.runs.demo import next_steps, run_demo
     from dragoman.terminal import Display
 
-    display = Display(quiet=quiet)
-    evaluation = run_demo(directory, display=display)
-    print_scores(evaluation, "On held-out combinations of words", as_json=as_json)
-    display.note(next_steps(directory))
+    display = Display(quiet=quiet, as_json=as_json)
+    evaluation = run_demo(path, display=display)
+    options.print_scores(evaluation, "On held-out combinations of words", as_json=as_json)
+    display.note(next_steps(path))
 
 
 @app.command(
@@ -58,40 +47,45 @@ def demo(
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
 def train(
-    data: Annotated[list[str] | None, pairs(setting="training.learning_rate=1e-3")] = None,
-    output: Annotated[
-        Path | None, Option(*OUTPUT, metavar="DIR", help="Model directory.", show_default="runs/NAME")
-    ] = None,
-    valid: Valid = None,
-    test: Test = None,
+    data: Annotated[list[str] | None, options.pairs(setting="training.learning_rate=1e-3")] = None,
+    output: Annotated[Path | None, directory("runs/NAME")] = None,
+    valid: options.Valid = None,
+    test: options.Test = None,
     size: Annotated[
         str | None, Option(**SIZE, help="Recipe of this size.", show_default="by the amount of data")
     ] = None,
-    recipe: Recipe = None,
+    recipe: options.Recipe = None,
     max_minutes: Annotated[
-        float | None,
-        Option(metavar="X", help="Stop training after this long.", show_default="when it gets no better"),
+        str | None, Option(metavar="X", help="Stop training after this long.", show_default="when it gets no better")
     ] = None,
-    precision: Annotated[str | None, Option(**PRECISIONS, help="Of the products.", show_default="auto")] = None,
+    precision: Annotated[
+        str | None,
+        Option(**options.PRECISIONS, help="Precision of matrix products.", show_default="auto"),
+    ] = None,
     seed: Annotated[
-        int | None, Option(metavar="N", help="For split, weights, order, dropout.", show_default="1")
+        str | None,
+        Option(metavar="N", help="Seed of the split, the first weights, the order and dropout.", show_default="1"),
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     resume: Annotated[Path | None, Option(metavar="DIR", help="Go on with the run in this directory.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a translator on sentence pairs."""
     paths, settings = files_and_settings("train", data or [], required=False, valid=valid, test=test)
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
-    given["training.tensorboard"] = "true" if tensorboard else None
-    settings += [f"{key}={value}" for key, value in given.items() if value is not None]
+    given["training.tensorboard"] = tensorboard or None
+    given = [f"{key}={value}" for key, value in given.items() if value is not None]
+    from dragoman.config import load_config
+
+    load_config({}, given, spell=lambda key: options.option_name(key.removeprefix("training.")))
+    settings += given
     if resume:
-        if paths or output or valid or test or size or recipe:
-            raise UsageError("--resume takes data, size and folder from the run; leave them out, or start a new run.")
+        if paths or output or valid or test or size or recipe or seed:
+            raise UsageError("--resume takes data, size, seed and folder from the run; leave them out.")
         from dragoman.runs.plan import plan_resume
 
-        directory, config = resume, plan_resume(resume, settings)
+        path, config = resume, plan_resume(resume, settings)
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
@@ -101,40 +95,47 @@ def train(
         if output:
             RunDirectory(output).refuse_if_used()
         config, bitext = plan_run(paths, recipe=recipe or size, settings=settings)
-        directory = output or Path("runs", bitext.name)
-        RunDirectory(directory).refuse_if_used()
+        path = output or Path("runs", bitext.name)
+        if not output:
+            RunDirectory(path).refuse_if_used()
     from dragoman.runs.train import resume_run, start_run
     from dragoman.terminal import Display
 
-    display = Display(quiet=quiet)
+    display = Display(quiet=quiet, as_json=as_json)
     if resume:
-        evaluation = resume_run(directory, config, display=display)
+        evaluation = resume_run(path, config, display=display)
     else:
-        evaluation = start_run(bitext, config, directory, display=display)
-    print_scores(evaluation, "On the test pairs", as_json=as_json)
-    display.note(f'Try it:  dragoman translate {directory} "..."')
+        evaluation = start_run(bitext, config, path, display=display)
+    options.print_scores(evaluation, "On the test pairs", as_json=as_json)
+    display.note(f"Try it:  {command_line('translate', path, '...')}")
 
 
 @app.command(epilog="dragoman average runs/en-fr --last 5 --output runs/en-fr-averaged")
 def average(
     run: Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.", show_default=False)],
-    output: Annotated[Path, Option(*OUTPUT, metavar="DIR", help="Model directory to write.", show_default=False)],
-    last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots.")] = 5,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    output: Annotated[Path, directory(False)],
+    last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Average the weights of a run's last validations into a new model."""
-    from dragoman.storage.run_directory import refuse_to_overwrite
+    from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
 
     refuse_to_overwrite(output)
-    check_snapshots(run)
+    check_model(run)
+    if not RunDirectory(run).snapshots.is_dir():
+        raise DataError(
+            f"{run} has no snapshots in run/; give a model whose run/ is still there, trained with training.average "
+            "above 1."
+        )
     from dragoman.runs.average import average_snapshots
     from dragoman.terminal import Display
 
     steps = average_snapshots(run, output, last=last)
     if as_json:
         print(json.dumps({"model": str(output), "steps": steps}))
-    Display(quiet=quiet).note(f"{output} holds the average of steps {', '.join(f'{step:,}' for step in steps)}.")
+    shown = ", ".join(f"{step:,}" for step in steps)
+    Display(quiet=quiet, as_json=as_json).note(f"{output} holds the average of steps {shown}.")
 
 
 @app.command()
@@ -143,9 +144,9 @@ def compare(
         list[Path],
         Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.", show_default=False),
     ],
-    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="HTML page with all curves.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="HTML page to write, with all curves.")] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare runs: size, data, time, scores, and the settings that differ."""
     if len(runs) < 2:
@@ -161,7 +162,7 @@ def compare(
     compared = [ComparedRun.read(path) for path in runs]
     if output:
         write_comparison(output, compared)
-        Display(quiet=quiet).note(f"The curves are in {output}.")
+        Display(quiet=quiet, as_json=as_json).note(f"The curves are in {output}.")
     if as_json:
         settings = differing_settings(compared)
         figures = [

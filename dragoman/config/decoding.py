@@ -8,60 +8,62 @@ from dragoman.config.section import Section
 
 
 class DecodingConfig(Section):
-    """How sentences are translated: the keywords of `Translator.translate`, and what a run's scores are made with."""
+    """How sentences are translated: keywords of `Translator.translate`, options of the commands, and what a run's
+    scores are made with."""
 
     beam_size: int = Field(5, ge=1, le=64)
     """Hypotheses kept alive; 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=0, le=10)
-    """Exponent of the length by which log-probabilities are divided; 0 favours short translations."""
+    """Log-probabilities are divided by the length to this power; 0 favours short translations."""
     n_best: int = Field(1, ge=1)
     """Translations of each sentence, best first."""
     diversity: float = Field(0.0, ge=0)
-    """Above 0: each of the `n_best` has beams of its own, and a token costs this much for each group that has just
-    taken it (diverse beam search)."""
+    """Diverse beam search: each of the `n_best` has its own beams, and a token costs this much for every group that has
+    just taken it; 0 is ordinary beam search."""
     sample: bool = False
-    """Draw `n_best` translations at random instead of searching for the most probable."""
+    """Draw the `n_best` translations at random instead of searching for the most probable ones."""
     temperature: float = Field(1.0, gt=0)
-    """Of sampling: below 1 favours probable tokens, above 1 improbable ones."""
+    """With `sample`: below 1 favours probable tokens, above 1 improbable ones."""
     top_k: int | None = Field(None, ge=1)
-    """Of sampling: only the so many most probable tokens."""
+    """With `sample`: draw from this many of the most probable tokens only."""
     top_p: float = Field(1.0, gt=0, le=1)
-    """Of sampling: only the most probable tokens that together have this probability."""
+    """With `sample`: draw from the most probable tokens only, as many as have this probability together."""
     seed: int = Field(1, ge=0)
-    """Of sampling: the same sentence and seed give the same samples, whatever the other sentences are."""
-    max_copies: int = Field(3, ge=0, le=1_000_000)
-    """How often a phrase may stand in a row, and three tokens anywhere, where the source does not repeat itself more
-    often; 0: any number."""
+    """With `sample`: the same sentence and seed give the same samples, whatever the other sentences are."""
     prefix: str = ""
-    """What every translation begins with."""
-    glossary: dict[str, str] = Field(default_factory=dict)
-    """Source terms and the target terms that must appear where they occur; one in small letters occurs in any case."""
-    forbid: list[str] = Field(default_factory=list)
-    """Target terms that must not appear; one in small letters must not in any case."""
+    """Text that every translation begins with."""
+    max_copies: int = Field(3, ge=0, le=1_000_000)
+    """How often a phrase may be repeated in a row, and any three tokens in the whole translation, unless the source
+    repeats itself more often; 0 is any number."""
     alignments: bool = False
-    """Tell which source word each target word comes from."""
+    """Add word alignments: which source word each target word comes from."""
+    glossary: dict[str, str] = Field(default_factory=dict)
+    """Source terms and the target terms that must appear where they occur; a term in small letters occurs in any
+    case."""
+    forbid: list[str] = Field(default_factory=list)
+    """Target terms that must not appear; a term in small letters is forbidden in any case."""
     max_tokens: int = Field(12_288, ge=1)
-    """Source tokens of a batch with padding, times beams: larger ones gain little speed and take more memory."""
+    """Source tokens of a batch with padding, times beams. A larger batch is hardly faster and takes more memory."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if self.max_copies == 1:
-            raise ValueError("`max_copies` is 1, which forbids 'very very'; give 2 or more, or 0 for no guard.")
+            raise ValueError("`max_copies` is 1, which forbids 'very very'; give 2 or more, or 0 for any number.")
         if not self.sample:
             for name in ("temperature", "top_k", "top_p"):
                 if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f"`{name}` is of sampling only; add `sample`, or leave it out.")
+                    raise ValueError(f"`{name}` is for sampling; add `sample`, or leave it out.")
             if self.n_best > self.beam_size:
                 raise ValueError(
                     f"`n_best` is {self.n_best}, but search keeps {self.beam_size} hypotheses; raise `beam_size`."
                 )
         if self.diversity and (self.sample or self.n_best < 2 or self.beam_size % self.n_best):
             raise ValueError(
-                "`diversity` divides the beams among the alternatives: give `n_best` 2 or more and a `beam_size` that "
+                "`diversity` divides the beams among the translations: give `n_best` 2 or more and a `beam_size` that "
                 "is a multiple of it, without `sample`."
             )
         if self.glossary and (self.sample or self.diversity):
-            raise ValueError("A glossary goes with plain beam search; leave out `sample` and `diversity`.")
+            raise ValueError("`glossary` needs ordinary beam search; leave out `sample` and `diversity`.")
         for term in (*self.glossary, *self.glossary.values(), *self.forbid):
             if not term.strip():
                 raise ValueError("A term of `glossary` or `forbid` is blank; leave it out.")

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.recipes import parse_yaml
-from dragoman.config.section import Section
+from dragoman.config.section import Section, Spell
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError, did_you_mean
 from dragoman.model.config import Size, TransformerConfig
@@ -87,10 +87,10 @@ class RunConfig(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def load_config(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
+def load_config(recipe: dict[str, Any], overrides: list[str], *, spell: Spell = "`{}`".format) -> RunConfig:
     """The run that a recipe and `section.key=value` overrides describe, all defaults filled in.
 
-    Raises `UsageError` that names the key, the value and the remedy.
+    Raises `UsageError` that names the key, as `spell` writes it, the value and the remedy.
     """
     # A section whose keys are all commented out is as good as absent.
     tree = _copied({key: value for key, value in recipe.items() if value is not None})
@@ -108,7 +108,7 @@ def load_config(recipe: dict[str, Any], overrides: list[str]) -> RunConfig:
             branch[leaf] = parse_yaml(value)
         except yaml.YAMLError:
             branch[leaf] = value
-    return RunConfig.validate(tree)
+    return RunConfig.validate(tree, spell=spell)
 
 
 def _copied(tree: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from rich.table import Table
 
+from dragoman.errors import command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.terminal import Display, command, results_table
+from dragoman.terminal import Display, results_table
 
 SENTENCES = 6
 """Held-out sentences to show with their translations."""
@@ -31,9 +32,9 @@ def next_steps(directory: Path) -> str:
     return (
         f"The model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
         "What to type next:\n"
-        f"  {command('translate', str(directory), 'The little girl does not like the old green umbrella.')}\n"
-        f"  {command('evaluate', str(directory), 'builtin:grammar:500:test')}\n"
-        f"  {command('train', 'YOUR-PAIRS.tsv')}"
+        f"  {command_line('translate', directory, 'The little girl does not like the old green umbrella.')}\n"
+        f"  {command_line('evaluate', directory, 'builtin:grammar:500:test')}\n"
+        f"  {command_line('train', 'YOUR-PAIRS.tsv')}"
     )
 
 

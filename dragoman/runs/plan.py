@@ -8,7 +8,7 @@ from dragoman.config import DataConfig, RunConfig, load_config, read_recipe
 from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import survey
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, command_line
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.optional import require
@@ -58,8 +58,10 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
     directory = RunDirectory(path)
     if not directory.config.is_file():
-        where = "" if path.exists() else f" --output {path}"
-        raise UsageError(f"{path} holds no run to go on with; start one with `dragoman train DATA{where}`.")
+        where = () if path.exists() else ("--output", path)
+        raise UsageError(
+            f"{path} holds no run to go on with; start one with `{command_line('train', 'DATA', *where)}`."
+        )
     directory.refuse_if_locked()
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
@@ -92,7 +94,7 @@ def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfi
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
     if config.training.tensorboard:
-        require("tensorboard", extra="tensorboard", purpose="training.tensorboard=true")
+        require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
     return config
 
 

@@ -14,7 +14,7 @@ from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
-from dragoman.errors import Interrupted
+from dragoman.errors import Interrupted, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.scores import score
 from dragoman.metrics import VALIDATED_TEXT_METRICS
@@ -27,7 +27,7 @@ from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
-from dragoman.terminal import Display, command
+from dragoman.terminal import Display
 from dragoman.terminal.remaining import Limits
 from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
@@ -64,7 +64,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
     _announce(display, config, data, model)
-    go_on = f"Go on with:  {command('train', '--resume', str(directory.path))}"
+    go_on = f"Go on with:  {command_line('train', '--resume', directory.path)}"
     try:
         progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
         if reason.startswith(INTERRUPTED):

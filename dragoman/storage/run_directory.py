@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from dragoman.errors import ResourceError, UsageError
-from dragoman.terminal import command
+from dragoman.errors import ResourceError, UsageError, command_line
 
 
 class RunDirectory:
@@ -61,7 +60,7 @@ class RunDirectory:
         """Raise unless a new run can be started here."""
         self.refuse_if_locked()
         if self.config.exists():
-            go_on = command("train", "--resume", str(self.path))
+            go_on = command_line("train", "--resume", self.path)
             raise UsageError(f"{self.path} holds a run already; go on with `{go_on}`, or choose another --output.")
         # A folder with a run/ alone is one that a start left half prepared.
         refuse_to_overwrite(self.path, but="run")
@@ -83,11 +82,11 @@ class RunDirectory:
 def refuse_to_overwrite(path: Path, *, but: str | None = None) -> None:
     """Raise `UsageError` unless `path` is a new or empty folder, an entry named `but` aside."""
     if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {but}):
-        raise UsageError(f"{path} exists and is not empty; choose another --output.")
+        raise UsageError(f"{path} exists and is not empty; choose another folder.")
     parent = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         why = "may not be written to" if parent.is_dir() else "is a file"
-        raise UsageError(f"{path} cannot be made, since {parent} {why}; choose another --output.")
+        raise UsageError(f"{path} cannot be made, since {parent} {why}; choose another folder.")
 
 
 def unused(path: Path) -> Path:

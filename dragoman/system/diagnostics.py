@@ -1,41 +1,45 @@
-"""Is this machine ready? Each check finds something and says what to type if it is not as it should be. Offline."""
+"""Checks whether this machine is ready; each one that fails says what to type. Opens no connection."""
 
 import importlib.metadata
 import os
 import platform
-import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.system import resources
 from dragoman.terminal.figures import size
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 OLDEST_PYTHON = (3, 11)
 MEMORY = 2_000_000_000
-"""Bytes of RAM: training a `tiny` model takes 0.7 GB, scoring it some more for each core; the rest is room."""
+"""Bytes of RAM. Training a `tiny` model takes 0.7 GB, and scoring it some more for each core."""
 DISK = 2_000_000_000
-"""Bytes of disk: a run of a `small` model keeps two checkpoints and eight snapshots."""
+"""Bytes of disk. A run of a `small` model keeps two checkpoints and eight snapshots."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     found: str
     fix: str | None = None
-    """What to type or do; None: it is as it should be."""
+    """What to type or do; None if nothing is wrong."""
 
 
 def examine(folder: Path) -> list[Check]:
     """All checks; `folder` is where runs will be written."""
     return [
         check_python(sys.version_info[:2]),
-        *check_packages(),
+        check_packages(),
         *check_torch(),
         check_memory(resources.memory_available()),
         check_disk(folder),
@@ -45,28 +49,25 @@ def examine(folder: Path) -> list[Check]:
 
 
 def check_python(version: tuple[int, int]) -> Check:
-    """Whether it is new enough."""
+    """Whether Python is new enough."""
     wanted = ".".join(map(str, OLDEST_PYTHON))
-    fix = (
-        None
-        if version >= OLDEST_PYTHON
-        else f"install Python {wanted} or newer, then: make install PYTHON=python{wanted}"
-    )
-    return Check("Python", f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}", fix)
+    fix = f"install Python {wanted} or newer, then: make install PYTHON=python{wanted}"
+    found = f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}"
+    return Check("Python", found, fix if version < OLDEST_PYTHON else None)
 
 
-def check_packages() -> Iterator[Check]:
-    """The packages that Dragoman cannot do without, each at least as new as it has to be."""
-    wrong = [requirement for requirement in requirements() if not requirement.met()]
-    if wrong:
-        found = ", ".join(f"{each.name} {each.installed() or 'is missing'}" for each in wrong)
-        yield Check("packages", found, pip(*map(str, wrong)))
-    else:
-        yield Check("packages", "all there")
+def check_packages() -> Check:
+    """Whether the packages that Dragoman always needs are there, each as new as it has to be."""
+    if find_spec("packaging") is None:  # which comes with matplotlib, and judges the others
+        return Check("packages", "packaging is missing", pip("packaging"))
+    wrong = [each for each in requirements() if not met(each)]
+    found = ", ".join(f"{each.name} {installed(each.name) or 'is missing'}" for each in wrong)
+    fix = pip(*(f"{each.name}{each.specifier}" for each in wrong)) if wrong else None
+    return Check("packages", found or "all there", fix)
 
 
 def check_torch() -> Iterator[Check]:
-    """PyTorch: whether it loads, its build, its threads, its precision."""
+    """Whether PyTorch loads, and its build, threads, precision and kernels fit the machine."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -86,7 +87,10 @@ def check_torch() -> Iterator[Check]:
 
 
 def check_build(version: str, *, cuda: str | None, gpu: str | None, driver: bool) -> Check:
-    """Whether the build of PyTorch fits the machine: `cuda` is its CUDA version, `gpu` the name of what it can use."""
+    """Whether the build of PyTorch fits the machine.
+
+    `cuda` is the CUDA version that it was built for, `gpu` the name of the GPU that it can use.
+    """
     if gpu:
         return Check("PyTorch", f"{version} on {gpu}")
     if driver and not cuda:
@@ -97,12 +101,15 @@ def check_build(version: str, *, cuda: str | None, gpu: str | None, driver: bool
             f"{version} for CUDA {cuda}, which finds no GPU it can use",
             f"renew the driver (`nvidia-smi` names the CUDA version it knows), or: {install_torch('cpu')}",
         )
-    # A build for CUDA computes on a CPU as well: it only takes some gigabytes more of the disk.
+    # A build for CUDA computes on a CPU as well; it only takes some gigabytes more of the disk.
     return Check("PyTorch", f"{version} on the CPU" + (f" (a build for CUDA {cuda})" if cuda else ""))
 
 
 def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
-    """As many threads as cores: more wait for each other, fewer leave cores idle; `wanted` is OMP_NUM_THREADS."""
+    """Whether there are as many threads as cores: more wait for each other, fewer leave cores idle.
+
+    `wanted` is the value of OMP_NUM_THREADS.
+    """
     found = f"{threads} for {cores} core{'s' if cores > 1 else ''}"
     if threads > cores:
         return Check("threads", found, f"export OMP_NUM_THREADS={cores}")
@@ -112,28 +119,25 @@ def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
 
 
 def check_kernels() -> Check:
-    """Whether those of CPUs were compiled; nothing is wrong without them."""
+    """Whether the kernels for CPUs were compiled. Without them, translating works and takes longer."""
     from dragoman.model import kernels
 
     if kernels.compiled():
         return Check("kernels", "compiled")
     again = "make clean, make install" if in_checkout() else pip("--force-reinstall", "--no-deps", "dragoman")
-    how = f"not compiled, so that translating on a CPU takes longer; with a C compiler: {again}"
-    return Check("kernels", how)
+    return Check("kernels", f"not compiled, so that translating on a CPU takes longer; with a C compiler: {again}")
 
 
 def check_memory(available: int | None) -> Check:
-    """Whether a small model can be trained in it."""
+    """Whether a small model can be trained in this many bytes."""
     if available is None:
         return Check("memory", "unknown on this system")
-    if available < MEMORY:
-        fix = f"close other programs until {size(MEMORY)} are available, or: --size tiny training.max_tokens=1024"
-        return Check("memory", f"{size(available)} available", fix)
-    return Check("memory", f"{size(available)} available")
+    fix = f"close other programs until {size(MEMORY)} are available, or: --size tiny training.max_tokens=1024"
+    return Check("memory", f"{size(available)} available", fix if available < MEMORY else None)
 
 
 def check_disk(folder: Path) -> Check:
-    """Whether runs have room in a folder, and may be written there."""
+    """Whether runs may be written to a folder and have enough space there."""
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
         return Check("disk", f"{folder} may not be written to", "cd to a folder of yours, or give --output")
@@ -148,49 +152,45 @@ def check_encoding(encoding: str | None) -> Check:
 
 
 def check_extras() -> Iterator[Check]:
-    """What is optional, and how to get it; nothing is wrong if it is not there."""
-    extras: dict[str, list[Requirement]] = {}
-    for each in requirements(extras=True):
-        extras.setdefault(each.extra, []).append(each)
-    for extra, wanted in sorted(extras.items()):
-        missing = [each.name for each in wanted if not each.met()]
+    """Which extras are installed, and how to install the others; none of them is necessary."""
+    if find_spec("packaging") is None:
+        return
+    for extra in sorted(_metadata("Provides-Extra")):
+        missing = [each.name for each in requirements(extra) if not met(each)]
         how = f"not installed ({', '.join(missing)}); if you want it: {install_extra(extra)}"
         yield Check(f"extra {extra}", how if missing else "installed")
 
 
-@dataclass(frozen=True)
-class Requirement:
-    """`name>=floor`, the only form in our pyproject.toml, with the extra it belongs to, if any."""
+def requirements(extra: str = "") -> list["Requirement"]:
+    """The packages that Dragoman needs on this machine: always, or in addition for one extra."""
+    from packaging.requirements import Requirement
 
-    name: str
-    floor: str
-    extra: str
+    def needed(each: Requirement, extra: str) -> bool:
+        return each.marker is None or each.marker.evaluate({"extra": extra})
 
-    def __str__(self) -> str:
-        return f"{self.name}>={self.floor}" if self.floor else self.name
-
-    def installed(self) -> str | None:
-        """The version that is there."""
-        try:
-            return importlib.metadata.version(self.name)
-        except importlib.metadata.PackageNotFoundError:
-            return None
-
-    def met(self) -> bool:
-        """Whether it is there and new enough."""
-        found = self.installed()
-        return found is not None and _numbers(found) >= _numbers(self.floor)
+    found = map(Requirement, _metadata("Requires-Dist"))
+    return [each for each in found if needed(each, extra) and not (extra and needed(each, ""))]
 
 
-def requirements(*, extras: bool = False) -> list[Requirement]:
-    """What the installed package asks for: always, or for its extras."""
+def _metadata(key: str) -> list[str]:
     try:
-        lines = importlib.metadata.requires("dragoman") or []
+        return importlib.metadata.metadata("dragoman").get_all(key, [])
     except importlib.metadata.PackageNotFoundError:
         return []  # run from its source, without having been installed
-    form = re.compile(r"""([\w.-]+)(?:\[[^]]*\])?(?:>=([\w.]+))?(?:\s*;.*extra\s*==\s*["']([\w-]+)["'])?""")
-    found = [Requirement(*(part or "" for part in form.match(line).groups())) for line in lines]
-    return [each for each in found if bool(each.extra) == extras]
+
+
+def installed(name: str) -> str | None:
+    """The version of a package, if it is installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def met(requirement: "Requirement") -> bool:
+    """Whether a package is installed and new enough."""
+    found = installed(requirement.name)
+    return found is not None and requirement.specifier.contains(found, prereleases=True)
 
 
 def pip(*what: str) -> str:
@@ -199,12 +199,12 @@ def pip(*what: str) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """The command that installs what is optional, in a checkout the one of its Makefile."""
+    """The command that installs an extra; in a checkout, the one of its Makefile."""
     return f"make install ARGS={extra}" if in_checkout() else pip(f"dragoman[{extra}]")
 
 
 def install_torch(build: str) -> str:
-    """The command that installs the `cpu` or the `cuda` build of PyTorch, in a checkout the one of its Makefile."""
+    """The command that installs the `cpu` or the `cuda` build of PyTorch; in a checkout, the one of its Makefile."""
     if in_checkout():
         return f"TORCH={build} make install"
     index = ["--index-url", "https://download.pytorch.org/whl/cpu"] if build == "cpu" else []
@@ -217,7 +217,3 @@ def in_checkout() -> bool:
 
 def has_nvidia_driver() -> bool:
     return bool(shutil.which("nvidia-smi")) or Path("/proc/driver/nvidia/version").exists()
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version.split("+")[0])]

@@ -1,4 +1,4 @@
-"""Optional libraries: imported where they are needed; one that is missing is named with what installs it."""
+"""Optional libraries: imported where they are needed. A missing one is reported with the command that installs it."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -8,7 +8,7 @@ from dragoman.errors import ResourceError
 
 
 def load(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """A module of a library that the extra `extra` installs; `purpose` begins the sentence for those without it."""
+    """Import a module that the extra `extra` installs; `purpose` begins the error message if it is missing."""
     try:
         return import_module(module)
     except ImportError:
@@ -16,7 +16,7 @@ def load(module: str, *, extra: str, purpose: str) -> ModuleType:
 
 
 def require(module: str, *, extra: str, purpose: str) -> None:
-    """The same for a library that is only needed later, and slow to import."""
+    """Raise `ResourceError` unless a module is installed; for libraries that are needed later or slow to import."""
     if find_spec(module) is None:
         raise _missing(extra, purpose)
 

@@ -1,9 +1,7 @@
 """Notes, warnings, progress and the live table of a training, all on stderr."""
 
+import json
 import os
-import shlex
-import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,55 +11,60 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from dragoman.terminal.training import Limits, Memory, TrainingView
 
 PIPED_WIDTH = 1000
-"""Columns of a file or a pipe, where `rich` would fold tables at 80."""
+"""Columns of a file or a pipe, in which a table is not folded at the 80 columns that `rich` assumes."""
 
 
-def command(*words: str) -> str:
-    """A command line of ours to copy: it runs from here, also where `dragoman` is not on the PATH."""
-    inside = sys.executable.startswith(os.getcwd() + os.sep)
-    python = os.path.relpath(sys.executable) if inside else sys.executable
-    program = ["dragoman"] if shutil.which("dragoman") else [python, "-m", "dragoman"]
-    return shlex.join([*program, *words])
+class _Console(Console):
+    """A console whose reader may leave, as `head` does when it has read enough."""
+
+    def on_broken_pipe(self) -> None:
+        if not self.stderr:
+            raise  # the BrokenPipeError that rich handles when it calls this
+        self.quiet = True  # notes that nobody reads are no reason to stop
 
 
 def console(*, stderr: bool = False) -> Console:
     """stdout or stderr; without a terminal, or with NO_COLOR (no-color.org) in the environment, no ANSI styles."""
-    # With NO_COLOR, `rich` would leave out colours only, and keep bold and dim.
+    # `rich` itself leaves out the colours only, and keeps bold and dim.
     colors = None if os.environ.get("NO_COLOR") else "auto"
-    console = Console(stderr=stderr, color_system=colors, highlight=False)
+    console = _Console(stderr=stderr, color_system=colors, highlight=False)
     if not console.is_terminal:
         console.width = PIPED_WIDTH
     return console
 
 
 class Display:
-    """Writes to stderr; `quiet` leaves only warnings."""
+    """Writes to stderr; `quiet` leaves warnings only, and `as_json` makes them JSON."""
 
-    def __init__(self, *, quiet: bool = False):
+    def __init__(self, *, quiet: bool = False, as_json: bool = False):
         self.console = console(stderr=True)
-        self.quiet = quiet
+        self.quiet, self.as_json = quiet, as_json
 
     def note(self, text: str) -> None:
-        """Print a line of information."""
+        """Print one line about what was done, unless quiet."""
         if not self.quiet:
-            self.console.print(escape(text), soft_wrap=True)
+            self.console.out(text, highlight=False)
 
     def warn(self, text: str) -> None:
-        """Print a warning, also when quiet."""
-        self.console.print(f"[bold yellow]Warning:[/] {escape(text)}", soft_wrap=True)
+        """Print one line that asks for attention."""
+        if self.as_json:
+            self.console.out(json.dumps({"warning": text}, ensure_ascii=False), highlight=False)
+        else:
+            self.console.print(Text.assemble(("Warning:", "bold yellow"), f" {text}"), soft_wrap=True)
 
     def show(self, table: Table) -> None:
-        """Print a table."""
+        """Print a table, unless quiet."""
         if not self.quiet:
             self.console.print(table)
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:
-        """Show a spinner during a short task, then how long it took."""
+        """Show a spinner inside the `with` block, then print how long it took."""
         started = time.monotonic()
         if self.console.is_terminal and not self.quiet:
             with self.console.status(escape(text)):
@@ -72,7 +75,7 @@ class Display:
 
     @contextmanager
     def training(self, limits: Limits, *, memory: Memory | None = None) -> Iterator[TrainingView]:
-        """Show the live table of a training, or without a terminal a line at every validation and some in between."""
+        """The live table of a training; without a terminal, a line at every validation and some in between."""
         live = self.console.is_terminal and not self.quiet
         view = TrainingView(self.console, limits, memory=memory, live=live, quiet=self.quiet)
         if not live:
@@ -82,9 +85,9 @@ class Display:
             yield view
 
     @contextmanager
-    def progress(self, text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar; yields a function to call with the number of items done since the last call."""
+    def progress(self, text: str) -> Iterator[Callable[[int], None]]:
+        """A progress bar as a function of the number of things done since it was last called."""
         hidden = self.quiet or not self.console.is_terminal
         with Progress(console=self.console, disable=hidden, transient=True) as bar:
-            task = bar.add_task(text, total=total)
+            task = bar.add_task(text, total=None)
             yield lambda done: bar.advance(task, done)

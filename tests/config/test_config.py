@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import dragoman.recipes
-from dragoman.config import RunConfig, TrainingConfig, load_config, read_recipe, recipe_names
+from dragoman.config import DecodingConfig, RunConfig, TrainingConfig, load_config, read_recipe, recipe_names
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 RECIPES = Path(dragoman.recipes.__file__).parent
@@ -71,22 +71,34 @@ def test_a_later_override_wins_and_the_recipe_is_left_alone():
     ("override", "message"),
     [
         ("training.warmpu=3", r"no setting `training.warmpu` \(did you mean 'training.warmup'\?\)"),
-        ("training.warmup=-3", "`training.warmup` is -3: .*greater than or equal to 1"),
-        ("training.warmup=2.5", "`training.warmup` is 2.5: "),
-        ("training.warmup=soon", "`training.warmup` is 'soon': "),
-        ("training.learning_rate=.inf", "`training.learning_rate` is inf: "),
-        ("training.label_smoothing=1", "`training.label_smoothing` is 1: .*less than 1"),
-        ("training.optimizer=lion", "`training.optimizer` is 'lion': .*'rmsprop' or 'sgd'"),
-        ("training.schedule=cosine", r"`training`: The schedule cosine .*training\.max_steps or training\.max_epochs"),
-        ("training.ema=1", "`training.ema` is 1: .*less than 1"),
-        ("training.r_drop=-1", "`training.r_drop` is -1: "),
-        ("training.betas=[0.9]", "`training.betas"),
-        ("training.betas=[0.9,1.5]", "`training.betas"),
-        ("training.max_minutes=.nan", "`training.max_minutes` is nan: "),
+        ("training.warmup=-3", "`training.warmup` is -3; it must be a whole number from 1\\.$"),
+        ("training.warmup=2.5", "`training.warmup` is 2.5; it must be a whole number"),
+        ("training.warmup=soon", "`training.warmup` is 'soon'; it must be a whole number"),
+        ("training.warmup=", "`training.warmup` is missing; it must be a whole number"),
+        ("training.warmup={now: 3}", "`training.warmup` is {'now': 3}; it must be"),
+        ("training.tensorboard=perhaps", "`training.tensorboard` is 'perhaps'; it must be true or false"),
+        ("training.learning_rate=.inf", "`training.learning_rate` is inf; it must be a finite number above 0"),
+        ("training.label_smoothing=1", "`training.label_smoothing` is 1; it must be a number from 0 to below 1"),
+        ("training.optimizer=lion", "`training.optimizer` is 'lion'; it must be .*muon, rmsprop or sgd"),
+        ("training.schedule=cosine", r"^The schedule cosine .*training\.max_steps or training\.max_epochs"),
+        ("training.ema=1", "`training.ema` is 1; "),
+        ("training.r_drop=-1", "`training.r_drop` is -1; it must be a number from 0 to 1000"),
+        ("training.betas=[0.9]", r"`training.betas` is \[0.9\]; it must be a list of 2 numbers from 0 to below 1"),
+        ("training.betas=[0.9,1.5]", r"`training.betas` is \[0.9, 1.5\]; it must be a list of 2 numbers"),
+        ("training.max_minutes=.nan", "`training.max_minutes` is nan; it must be a finite number"),
+        ("data.valid=[a,b,c]", r"`data.valid` is \['a', 'b', 'c'\]; it must be a list of up to 2 texts"),
+        ("data.source=2020", "`data.source` is 2020; it must be a text, so put it in quotes"),
+        ("data.held_out=none", "`data.held_out`: 'none' is neither"),
+        ("data.corpora=3", "`data.corpora` is 3; it must be a list of sections"),
+        ("data.corpora=[{source: a, weight: 0}]", "`data.corpora.0.weight` is 0; it must be a number above 0 to 1000"),
+        ("data.corpora=[{weight: 2}]", "`data.corpora.0.source` is missing; it must be a text"),
+        ("data.target=x", "^`data.target` is the other side of `data.source`"),
         ("training=3", "`training` is 3, but it is a section"),
         ("training.warmup.now=3", "`training.warmup"),
-        ("size=huge", "`size` is 'huge': .*'tiny', 'small', 'base' or 'big'"),
-        ("decoding.beam_size=0", "`decoding.beam_size` is 0: "),
+        ("size=huge", "`size` is 'huge'; it must be tiny, small, base or big"),
+        ("decoding.beam_size=0", "`decoding.beam_size` is 0; it must be a whole number from 1 to 64"),
+        ("decoding.n_best=9", "^`decoding.n_best` is 9, but .*; raise `decoding.beam_size`"),
+        ("decoding.glossary={cat: 3}", "`decoding.glossary` is {'cat': 3}; it must be a table of texts"),
         ("model.dropout=2", "`model`.* `dropout` is 2; it must be"),
         ("model.dropuot=0.2", "dropuot.*did you mean '(model.)?dropout'"),
         ("model.d_model=30", "`d_model` is 30, not a multiple of `num_heads` 4"),
@@ -187,6 +199,19 @@ def test_two_vocabularies_cannot_share_a_table():
     with pytest.raises(UsageError, match=r"tokenizer\.shared=false two vocabularies"):
         load_config({}, ["tokenizer.shared=false", "model.share_embeddings=true"])
     assert not load_config({}, ["tokenizer.shared=false"]).transformer(997, 997).share_embeddings
+
+
+def test_a_mistake_names_settings_as_the_user_gave_them():
+    def option(key: str) -> str:
+        return "--" + key.replace("_", "-")
+
+    for settings, message in (
+        ({"n_best": "9"}, "--n-best is 9, but search keeps 5 hypotheses; raise --beam-size."),
+        ({"beam_size": "many"}, "--beam-size is 'many'; it must be a whole number from 1 to 64."),
+        ({"glossary": {"a": "b"}, "sample": True}, "--glossary needs ordinary beam search; leave out --sample and"),
+    ):
+        with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+            DecodingConfig.validate(settings, spell=option)
 
 
 def test_a_config_survives_its_yaml(tmp_path: Path):

@@ -229,12 +229,12 @@ def test_a_pause_is_used_to_translate_what_is_there(translator: Translator) -> N
     ("options", "message"),
     [
         ({"beem_size": 3}, "no setting `beem_size` .did you mean 'beam_size'"),
-        ({"beam_size": 0}, "`beam_size` is 0: "),
+        ({"beam_size": 0}, "`beam_size` is 0; it must be"),
         ({"n_best": 6}, "`n_best` is 6, but search keeps 5"),
-        ({"top_k": 3}, "`top_k` is of sampling only"),
+        ({"top_k": 3}, "`top_k` is for sampling; add `sample`"),
         ({"diversity": 0.5, "n_best": 2}, "multiple"),
         ({"glossary": {"a": " "}}, "blank"),
-        ({"forbid": "cat"}, "`forbid` is 'cat': "),
+        ({"forbid": "cat"}, "`forbid` is 'cat'; it must be a list of texts"),
         ({"max_copies": 1}, "'very very'"),
     ],
 )

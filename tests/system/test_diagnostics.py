@@ -67,12 +67,11 @@ def test_outside_of_a_checkout_pip_is_what_is_typed(monkeypatch):
 
 def test_requirements_are_those_of_pyproject(monkeypatch):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [*project["dependencies"], "torch[opt]>=2.8; python_version >= '3' and extra == \"odd-1\""]
-    monkeypatch.setattr(importlib.metadata, "requires", lambda _: lines)
-    found = diagnostics.requirements()
-    assert [f"{each.name}>={each.floor}" for each in found] == project["dependencies"]
-    (extra,) = diagnostics.requirements(extras=True)
-    assert (extra.name, extra.floor, extra.extra) == ("torch", "2.8", "odd-1")
+    odd = ["torch[opt]>=2.8; python_version >= '3' and extra == \"odd-1\"", "old>=1; python_version < '3'"]
+    monkeypatch.setattr(diagnostics, "_metadata", lambda _: [*project["dependencies"], *odd])
+    assert list(map(str, diagnostics.requirements())) == project["dependencies"]
+    (extra,) = diagnostics.requirements("odd-1")
+    assert (extra.name, str(extra.specifier)) == ("torch", ">=2.8")
 
 
 def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(monkeypatch):
@@ -84,19 +83,26 @@ def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(monk
         return versions[name]
 
     lines = ["torch>=2.8", "numpy>=2.0", "typer>=0.16", "rich>=13.8", 'h5py>=3; extra == "keras"']
-    monkeypatch.setattr(importlib.metadata, "requires", lambda _: lines)
+    described = {"Requires-Dist": lines, "Provides-Extra": ["keras"]}
+    monkeypatch.setattr(diagnostics, "_metadata", described.get)
     monkeypatch.setattr(importlib.metadata, "version", version)
-    (check,) = diagnostics.check_packages()
+    check = diagnostics.check_packages()
     assert check.found == "numpy 1.26.4, typer 0.9.0, rich is missing"
     assert check.fix.endswith("-m pip install 'numpy>=2.0' 'typer>=0.16' 'rich>=13.8'")
     (extra,) = diagnostics.check_extras()
     assert extra.fix is None
     assert extra.found == "not installed (h5py); if you want it: make install ARGS=keras"
     versions["rich"], versions["numpy"], versions["typer"], versions["h5py"] = "15.0.0", "2.10.1", "0.16", "3.1"
-    assert [check.found for check in (*diagnostics.check_packages(), *diagnostics.check_extras())] == [
+    assert [check.found for check in (diagnostics.check_packages(), *diagnostics.check_extras())] == [
         "all there",
         "installed",
     ]
+
+
+def test_without_packaging_it_is_what_is_missing(monkeypatch):
+    monkeypatch.setattr(diagnostics, "find_spec", lambda _: None)
+    assert diagnostics.check_packages().fix.endswith("-m pip install packaging")
+    assert list(diagnostics.check_extras()) == []
 
 
 def test_the_command_prints_a_line_a_check_and_exits_with_4_if_one_is_wrong(dragoman, monkeypatch):

@@ -1,6 +1,7 @@
 """Language codes as files have them: en, en-US, EN_us, eng; which mean the same, and which are too close to tell."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -64,7 +65,7 @@ def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where
         alone = f"{listed} alone" if listed else "no language that it names"
         raise DataError(f"{where} has text in {alone}; give a file with both languages.")
     if wanted is None:
-        choice = f"'data.languages=[{found[0]},{found[1]}]'"
+        choice = shlex.quote(f"data.languages=[{found[0]},{found[1]}]")
         raise DataError(f"{where} has {len(found)} languages ({listed}); choose source and target, such as {choice}.")
     source, target = (find_language(language, found) for language in wanted)
     if source is None or target is None:
