@@ -164,11 +164,20 @@ def satellite_problems(root: Path) -> list[str]:
     found, problems = modules(root), []
     known = {module.name for module in found}
     for module in filter(lambda each: is_core(each.name), found):
+        unexecuted = _only_for_types(module.tree)
         for line, name in imports(module, known):
+            if line in unexecuted:
+                continue
             for satellite, place in SATELLITES.items():
                 if within(name, satellite) and not is_core(name) and module.name != place:
                     problems.append(f"{module.name}:{line} imports {name}, which only {place} may")
     return problems
+
+
+def _only_for_types(tree: ast.Module) -> set[int]:
+    """Lines inside `if TYPE_CHECKING`, which never run."""
+    blocks = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    return {line for block in blocks for line in range(block.lineno, block.end_lineno + 1)}
 
 
 def code_lines(root: Path) -> dict[str, int]:

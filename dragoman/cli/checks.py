@@ -54,7 +54,7 @@ def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
 
 def check_texts(texts: Sequence[str] | None, source: Path | None, output: Path | None, read: Sequence[Any]) -> None:
     """Raise for an input to translate or an output that cannot be used; `read` are other files that are read."""
-    from dragoman.data.readers.text_io import check_input, check_output
+    from dragoman.cli.files import check_input, check_output
 
     if texts and source:
         raise UsageError("Give sentences on the command line or in --input, not both.")
@@ -73,8 +73,8 @@ def open_pairs(
     """
     paths, settings = files_and_settings(command, arguments)
     check_model(model, paths, ensemble=ensemble)
+    from dragoman.cli.files import check_output
     from dragoman.data.bitext import Bitext
-    from dragoman.data.readers.text_io import check_output
     from dragoman.runs.plan import choose_data
     from dragoman.storage.validate import languages
 

@@ -27,7 +27,7 @@ def inspect(
     """Look inside a translation, on one HTML page: probabilities of words, all attention, the beam as a tree."""
     check_model(model, [text])
     config = check_decoding(model, context.obj)
-    from dragoman.data.readers.text_io import check_output, open_output
+    from dragoman.cli.files import check_output, open_output
 
     path = output if as_json else output or Path("inspection.html")
     if path:

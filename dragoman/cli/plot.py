@@ -21,7 +21,7 @@ app.add_typer(plot, name="plot")
 
 def _picture(path: Path) -> Path:
     """Refuse a file that cannot be written before anything is computed."""
-    from dragoman.data.readers.text_io import check_output
+    from dragoman.cli.files import check_output
 
     check_output(path)
     from dragoman.report.pictures.files import check_suffix

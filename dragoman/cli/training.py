@@ -31,7 +31,7 @@ def demo(
 
     path = output or unused(Path("runs/demo"))
     RunDirectory(path).refuse_if_used()
-    from dragoman.runs.demo import next_steps, run_demo
+    from dragoman.cli.demo import next_steps, run_demo
     from dragoman.terminal import Display
 
     display = Display(quiet=quiet, as_json=as_json)
@@ -151,7 +151,7 @@ def compare(
     """Compare runs: size, data, time, scores, and the settings that differ."""
     if len(runs) < 2:
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
-    from dragoman.data.readers.text_io import check_output
+    from dragoman.cli.files import check_output
 
     if output:
         check_output(output)

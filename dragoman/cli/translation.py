@@ -57,9 +57,9 @@ def translate(
     check_model(model, text or (), ensemble=ensemble)
     check_texts(text, input_file, output, read=(glossary, forbid))
     config = check_decoding(model, context.obj)
+    from dragoman.cli.files import open_output, read_glossary, read_terms
     from dragoman.cli.live import live_lines
-    from dragoman.data.readers.text_io import open_input, open_output, read_lines
-    from dragoman.decoding.glossary import read_glossary, read_terms
+    from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
     from dragoman.terminal import Display
 
@@ -124,7 +124,7 @@ def score(
     """Print how probable a model finds given translations: score, log-probability and number of tokens of each pair."""
     bitext = open_pairs("score", model, data, ensemble=ensemble, output=output)
     config = check_decoding(model, context.obj)
-    from dragoman.data.readers.text_io import open_output
+    from dragoman.cli.files import open_output
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.scoring import score_pairs
     from dragoman.terminal import Display
@@ -158,7 +158,7 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output)
     search = check_decoding(model, context.obj)
-    from dragoman.data.readers.text_io import open_output
+    from dragoman.cli.files import open_output
     from dragoman.data.text import one_line
     from dragoman.evaluation.scoring import evaluate_pairs
     from dragoman.terminal import Display

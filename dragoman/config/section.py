@@ -46,6 +46,7 @@ class Section(BaseModel):
         if error["type"] == "extra_forbidden":
             known = ", ".join(prefix + each for each in section.model_fields)
             return f"There is no setting `{key}`{did_you_mean(key, cls._all_keys()) or f'; there are {known}'}."
+        assert field is not None, "only keys of sections can be unknown"
         if error["type"] == "model_type" or Any in get_args(field.annotation):
             return f"`{key}` is {shown(value)}, but it is a section; give keys of it, as in `{key}.KEY=value`."
         wanted = accepted(field.annotation, field.metadata)
@@ -89,8 +90,8 @@ def accepted(kind: Any, limits: Iterable[Any] = (), *, many: bool = False) -> st
     if kind is bool:
         return "true or false"
     noun = NOUNS.get(kind, "section")
-    bounds = [(words, getattr(each, key, None)) for each in limits for key, words in BOUNDS.items()]
-    bounds = [words.format(bound) for words, bound in bounds if bound is not None]
+    found = ((words, getattr(each, key, None)) for each in limits for key, words in BOUNDS.items())
+    bounds = [words.format(bound) for words, bound in found if bound is not None]
     return " ".join([f"{noun}s" if many else f"a {noun}", *bounds])
 
 

@@ -1,14 +1,12 @@
 """Terms: which must appear in a translation, and which must not, from files and as tokens."""
 
 import re
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dragoman.data.readers.text_io import open_input, read_lines
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.constrained import Term
@@ -17,31 +15,6 @@ from dragoman.errors import DataError
 _WORD = re.compile(r"\w+|[^\w\s]")
 _JOINTS = "'’-–/([{“„"
 _KEPT_MASKS = 10_000
-
-
-def read_glossary(path: Path) -> dict[str, str]:
-    """A file of lines `source term, tab, target term`. Raises `DataError` with the line number."""
-    terms: dict[str, str] = {}
-    for number, line in _filled_lines(path):
-        parts = [part.strip() for part in line.split("\t")]
-        if len(parts) != 2 or not all(parts):
-            raise DataError(f"{path}, line {number} is not a source term, a tab and a target term: {line[:60]!r}.")
-        source, target = parts
-        if terms.setdefault(source, target) != target:
-            raise DataError(f"{path}, line {number} gives '{source}' a second translation; keep one of them.")
-    return terms
-
-
-def read_terms(path: Path) -> list[str]:
-    """A file with a term a line."""
-    return [line.strip() for _, line in _filled_lines(path)]
-
-
-def _filled_lines(path: Path) -> Iterable[tuple[int, str]]:
-    with open_input(path) as stream:
-        for number, line in enumerate(read_lines(stream, str(path)), start=1):
-            if line.strip():
-                yield number, line
 
 
 class Glossary:

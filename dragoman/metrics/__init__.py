@@ -8,6 +8,11 @@ from typing import Literal
 from dragoman.metrics import bleu, chrf, ter
 from dragoman.metrics.tokens import LOSS, PERPLEXITY, TOKEN_ACCURACY
 
+__all__ = [
+    "LOSS", "MAIN", "METRICS", "PERPLEXITY", "TESTED", "TEXT_METRICS", "TOKEN_ACCURACY", "VALIDATED",
+    "VALIDATED_TEXT_METRICS", "Monitor",
+]  # fmt: skip
+
 MAIN = bleu.METRIC
 """The metric that is shown where there is room for one."""
 METRICS = {each.name: each for each in (LOSS, bleu.METRIC, chrf.METRIC, ter.METRIC, PERPLEXITY, TOKEN_ACCURACY)}

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dragoman.config import RunConfig
 from dragoman.data.preparation import PreparedData
@@ -15,12 +16,14 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import machine
 from dragoman.system.processes import available_workers
-from dragoman.terminal import Display
+
+if TYPE_CHECKING:
+    from dragoman.terminal import Display
 
 SHOWN_TESTS = 20
 
 
-def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: Display) -> Evaluation:
+def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: "Display") -> Evaluation:
     """Score the kept model on the test pairs, and write its card and its report."""
     with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
         evaluation = evaluate_pairs(
@@ -38,6 +41,9 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
     write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
         kept = ModelDirectory.load(directory.path)
+        if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
+            kept = replace(kept, decoding=config.decoding)
+            kept.save(directory.path)
         summary = _summary(directory, config, data, kept, evaluation)
         write_report(directory.path, summary)
         write_file(directory.path / "README.md", model_card(summary).encode())

@@ -29,7 +29,7 @@ class EventFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         with suppress(OSError):  # an earlier write has raised it already
             if self.writer:
                 self.writer.close()
@@ -43,18 +43,19 @@ class EventFile:
 
     def write(self, event: str, values: dict[str, Any]) -> None:
         """Draw the values that `CURVES` names, and the tokens per second between the steps that are drawn."""
+        assert self.writer is not None, "call `forget_after` first"
         if event == "step" and values["step"] % self.every:
             return
         for key, name in CURVES.get(event, {}).items():
             if key in values:
                 self.writer.add_scalar(name, values[key], values["step"])
         if event == "step":
-            self._speed(values)
+            self._speed(self.writer, values)
         elif event == "validation":
             self._mark = {}  # the speed of steps does not include the time of validations
 
-    def _speed(self, values: dict[str, Any]) -> None:
+    def _speed(self, writer: "SummaryWriter", values: dict[str, Any]) -> None:
         if self._mark and values["seconds"] > self._mark["seconds"]:
             tokens, seconds = (values[key] - self._mark[key] for key in ("tokens", "seconds"))
-            self.writer.add_scalar("tokens per second", tokens / seconds, values["step"])
+            writer.add_scalar("tokens per second", tokens / seconds, values["step"])
         self._mark = values

@@ -145,8 +145,8 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     texts = [t.text for t in translator.translate(sources, beam_size=1)]
     shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
-    options = {"sources": sources, "target_language": data.about.target_language, "metrics": VALIDATED_TEXT_METRICS}
-    scores = score(texts, references, **options)
+    language = data.about.target_language
+    scores = score(texts, references, sources=sources, target_language=language, metrics=VALIDATED_TEXT_METRICS)
     return {**{name: each.value for name, each in scores.items()}, "samples": samples}
 
 

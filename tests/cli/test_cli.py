@@ -254,7 +254,7 @@ def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
 
     asked = []
     monkeypatch.setattr(
-        "dragoman.runs.demo.run_demo", lambda path, display: asked.append((path, display.quiet)) or Scored()
+        "dragoman.cli.demo.run_demo", lambda path, display: asked.append((path, display.quiet)) or Scored()
     )
     code, out, _ = dragoman("demo", "--json", "--quiet", "-o", tmp_path / "new")
     assert (code, json.loads(out)) == (0, {"bleu": 97.0})

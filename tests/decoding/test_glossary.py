@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from dragoman.cli.files import read_glossary, read_terms
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
-from dragoman.decoding.glossary import ForbiddenTerms, Glossary, joints, read_glossary, read_terms
+from dragoman.decoding.glossary import ForbiddenTerms, Glossary, joints
 from dragoman.decoding.rules import RuledStepper
 from dragoman.decoding.search import beam_search, greedy_search
 from dragoman.errors import DataError

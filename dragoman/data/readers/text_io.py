@@ -3,16 +3,14 @@
 import codecs
 import gzip
 import lzma
-import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import BufferedIOBase
 from pathlib import Path
 from types import ModuleType
-from typing import TextIO
 
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 from dragoman.system.optional import load
 
 PACKED = (".gz", ".xz", ".zst")
@@ -43,43 +41,6 @@ def _open_unpacked(path: Path) -> BufferedIOBase:
 def unpacked_name(path: Path) -> str:
     """The name of a file without `.gz`, `.xz` or `.zst`."""
     return path.stem if path.suffix in PACKED else path.name
-
-
-def open_output(path: Path | None) -> TextIO:
-    """A file to write, or stdout for None; closing it is the caller's."""
-    if path is None:
-        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    check_output(path)
-    try:
-        return open(path, "w", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
-
-
-def check_input(path: Path | None) -> None:
-    """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
-    if path is not None:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            return  # a pipe gives what it has only once
-        with open_input(path) as stream:
-            next(read_lines(stream, str(path)), None)
-    elif sys.stdin is None:
-        raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
-
-
-def check_output(path: Path, *, read: Iterable[str | Path | None] = ()) -> None:
-    """Raise `UsageError` for a file that cannot be written, or is one of those that are `read` meanwhile."""
-    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
-        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
-    why = None
-    if path.is_dir():
-        why = "it is a folder"
-    elif not path.parent.is_dir():
-        why = f"there is no folder {path.parent}"
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        why = "you may not write there"
-    if why:
-        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
 def read_lines(stream: BufferedIOBase, name: str, *, replace: bool = False, remedy: str = "") -> Iterator[str]:

@@ -1,0 +1,72 @@
+"""Files that a command reads and writes: checked before the work begins."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from dragoman.data.readers.text_io import open_input, read_lines
+from dragoman.errors import DataError, UsageError
+
+
+def open_output(path: Path | None) -> TextIO:
+    """A file to write, or stdout for None; closing it is the caller's."""
+    if path is None:
+        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    check_output(path)
+    try:
+        return open(path, "w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+
+
+def check_input(path: Path | None) -> None:
+    """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
+    if path is not None:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            return  # a pipe gives what it has only once
+        with open_input(path) as stream:
+            next(read_lines(stream, str(path)), None)
+    elif sys.stdin is None:
+        raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
+
+
+def check_output(path: Path, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or is one of those that are `read` meanwhile."""
+    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    why = None
+    if path.is_dir():
+        why = "it is a folder"
+    elif not path.parent.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = "you may not write there"
+    if why:
+        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+
+
+def read_glossary(path: Path) -> dict[str, str]:
+    """A file of lines `source term, tab, target term`. Raises `DataError` with the line number."""
+    terms: dict[str, str] = {}
+    for number, line in _filled_lines(path):
+        parts = [part.strip() for part in line.split("\t")]
+        if len(parts) != 2 or not all(parts):
+            raise DataError(f"{path}, line {number} is not a source term, a tab and a target term: {line[:60]!r}.")
+        source, target = parts
+        if terms.setdefault(source, target) != target:
+            raise DataError(f"{path}, line {number} gives '{source}' a second translation; keep one of them.")
+    return terms
+
+
+def read_terms(path: Path) -> list[str]:
+    """A file with a term a line."""
+    return [line.strip() for _, line in _filled_lines(path)]
+
+
+def _filled_lines(path: Path) -> Iterable[tuple[int, str]]:
+    with open_input(path) as stream:
+        for number, line in enumerate(read_lines(stream, str(path)), start=1):
+            if line.strip():
+                yield number, line
