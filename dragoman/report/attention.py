@@ -112,7 +112,7 @@ def word_attention(
     if source_tokenizer.placeholders:
         texts = mask_pair(*texts, source_tokenizer.symbols)
     # Tokenized again, a translation that was truncated may have more tokens than there are positions.
-    room = model.config.max_positions - 1 if model.config.positions == "learned" else None
+    room = model.config.max_length and model.config.max_length - 1
     source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0])[:room], eos])
     target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1])[:room], eos])
     cross = forced_decoding(model, source.ids, target.ids).maps["cross"].mean(1)

@@ -204,7 +204,7 @@ def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[li
 def _encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
     config = model.model.config
     ids = [*tokenizer.encode(text), config.eos_id]
-    most = min(MOST_TOKENS, config.max_positions) if config.positions == "learned" else MOST_TOKENS
+    most = min(MOST_TOKENS, config.max_length or MOST_TOKENS)
     if len(ids) > most:
         raise DataError(f"A text has {len(ids)} tokens, and at most {most} can be shown; give one sentence at a time.")
     return ids
