@@ -123,7 +123,6 @@ def _unsupported_ending(content: dict[str, Any]) -> str | None:
 
 def _surroundings(backend: tokenizers.Tokenizer, special: dict[str, int]) -> list[str] | None:
     """The tokens that the post-processor puts around a text, under Dragoman's names; None if there are none."""
-    backend.no_truncation()
     backend.no_padding()
     encoding = backend.encode("a")
     added = [id_ for id_, is_added in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if is_added]

@@ -201,12 +201,14 @@ def test_rows_of_keras_without_a_word_are_told_and_no_text_has_them(keras, tmp_p
 
 
 def test_tokenizers_of_other_sizes_are_refused_with_both_sizes(prenorm, tmp_path):
-    sizes = prenorm.sizes.source_vocab, prenorm.sizes.target_vocab
-    swapped = NotebookFiles(prenorm.files.weights, "prenorm", 3, prenorm.files.tokenizers[::-1])
-    with pytest.raises(
-        DataError, match=rf"fr.json has {sizes[1]} words, but the source table in .*model.pt has {sizes[0]} rows"
+    few, many = prenorm.sizes.source_vocab, prenorm.sizes.target_vocab
+    english, french = prenorm.files.tokenizers
+    for files, problem in (
+        ((french, french), f"fr.json has {many} words, but the source table in .*model.pt has {few} rows"),
+        ((english, english), f"en.json has {few} words, but the target table in .*model.pt has {many} rows"),
     ):
-        load(swapped, tmp_path)
+        with pytest.raises(DataError, match=problem):
+            load(NotebookFiles(prenorm.files.weights, "prenorm", 3, files), tmp_path)
     assert not (tmp_path / "model").exists()
 
 

@@ -104,8 +104,9 @@ def test_padding_and_truncation_of_the_notebook_are_left_behind(tmp_path):
     theirs = word_level(TEXTS)
     theirs.enable_truncation(3)
     theirs.enable_padding(length=7)
-    ours = Tokenizer(read(tmp_path, theirs).backend())
-    assert len(ours.encode("the cat sees the dog")) == 5
+    vocabulary = read(tmp_path, theirs)
+    assert vocabulary.surroundings is None
+    assert len(Tokenizer(vocabulary.backend()).encode("the cat sees the dog")) == 5
 
 
 @pytest.mark.parametrize(
@@ -217,6 +218,7 @@ WORD_PIECE = {
         ("words", ["normalizer"], PATTERN, "works with Replace"),
         ("words", ["normalizer"], {"type": "Sequence", "normalizers": [PATTERN]}, "works with Replace"),
         ("words", ["pre_tokenizer"], METASPACE, "works with Metaspace"),
+        ("words", ["pre_tokenizer"], json.loads(bpe([], in_bytes=True).to_str())["pre_tokenizer"], "is of no kind"),
         ("words", ["model"], WORD_PIECE, "works with WordPiece, which cannot be imported; WordLevel"),
         ("words", ["decoder"], {"type": "WordPiece", "prefix": "##", "cleanup": True}, "works with WordPiece"),
         ("words", ["added_tokens", 3, "special"], False, r"works with the added token '\[EOS\]'"),
@@ -237,8 +239,15 @@ def test_a_tokenizer_that_does_something_else_is_refused(tmp_path, kind, keys, v
         read_vocabulary(tmp_path / "tokenizer.json", keras=False, target=True).backend()
 
 
-def test_a_model_without_an_unknown_token_has_a_row_for_it_added(tmp_path):
-    theirs = tokenizers.Tokenizer(models.WordLevel({"[PAD]": 0, "[SOS]": 1, "[EOS]": 2, "cat": 3}, unk_token="[PAD]"))
+@pytest.mark.parametrize(("unknown", "rows"), [("[Pad]", [0, None, 1, 2, 3]), ("cat", [0, 3, 1, 2])])
+def test_special_tokens_may_have_other_names_or_be_missing(tmp_path, unknown, rows):
+    theirs = tokenizers.Tokenizer(models.WordLevel({"[Pad]": 0, "[sos]": 1, "<EOS>": 2, "cat": 3}, unk_token=unknown))
     theirs.pre_tokenizer = pre_tokenizers.Whitespace()
-    vocabulary = read(tmp_path, theirs)
-    assert vocabulary.rows() == [0, None, 1, 2, 3]
+    assert read(tmp_path, theirs).rows() == rows
+
+
+def test_pieces_without_an_unknown_token_leave_out_what_they_do_not_know(tmp_path):
+    theirs = bpe(TEXTS)
+    theirs.model.unk_token = None
+    ours = Tokenizer(read(tmp_path, theirs).backend())
+    assert ours.encode("the 猫 cat") == ours.encode("the cat")
