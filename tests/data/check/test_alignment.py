@@ -1,25 +1,22 @@
 """Alignment: stretches out of step are found where they are, and nowhere else."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
 
 from dragoman.data.check import locations
 from dragoman.data.check.alignment import CERTAIN, MAX_DISTANCE, AlignmentCheck, Stretch, signature
-from tests.data.check.corpora import Pairs, clean, lines
-from tests.data.check.corpora import examined as examined_by
+from tests.data.check.corpora import Pairs, clean, examined, lines
 
 COUNT = 2_003
+check_alignment = partial(examined, AlignmentCheck)
 
 
 @pytest.fixture(scope="module")
 def corpus() -> Pairs:
     return clean(COUNT)
-
-
-def examined(pairs: Pairs) -> AlignmentCheck:
-    return examined_by(AlignmentCheck, pairs)
 
 
 def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
@@ -34,7 +31,7 @@ def shifted(pairs: Pairs, distance: int, first: int, last: int) -> Pairs:
 @pytest.mark.parametrize("distance", [-5, -2, -1, 1, 3])
 @pytest.mark.parametrize(("first", "last"), [(1, COUNT), (1_001, COUNT), (701, 1_301)])
 def test_a_stretch_out_of_step_is_found_with_its_distance_and_its_line(corpus, distance, first, last):
-    (finding,) = examined(shifted(corpus, distance, first, last)).findings()
+    (finding,) = check_alignment(shifted(corpus, distance, first, last)).findings()
     assert (finding.kind, finding.severity) == ("misaligned", "problem")
     pairs = "1 pair " if abs(distance) == 1 else f"{abs(distance)} pairs "
     assert pairs + ("later" if distance > 0 else "earlier") in finding.what
@@ -45,14 +42,14 @@ def test_a_stretch_out_of_step_is_found_with_its_distance_and_its_line(corpus, d
 
 def test_two_stretches_are_both_found(corpus):
     pairs = shifted(shifted(corpus, 1, 401, 900), -2, 1_301, 1_800)
-    found = list(examined(pairs).findings())
+    found = list(check_alignment(pairs).findings())
     assert [abs(lines(f)[0] - first) <= 15 for f, first in zip(found, (401, 1_301), strict=True)] == [True] * 2
     assert ["1 pair later" in found[0].what, "2 pairs earlier" in found[1].what] == [True, True]
 
 
-def test_distances_that_fit_less_well_are_not_told_too(corpus):
+def test_only_the_distance_that_fits_best_is_reported(corpus):
     twice = [pair for pair in corpus[:701] for _ in range(2)]
-    (finding,) = examined(shifted(twice, 3, 501, 1_402)).findings()
+    (finding,) = check_alignment(shifted(twice, 3, 501, 1_402)).findings()
     assert "3 pairs later" in finding.what
 
 
@@ -61,31 +58,31 @@ def test_aligned_corpora_stay_far_from_the_threshold(corpus):
     by_text = sorted(corpus)
     several = sorted(corpus[:701] * 3)
     for pairs in (corpus, by_length, by_text, several):
-        alignment = examined(pairs)
+        alignment = check_alignment(pairs)
         assert list(alignment.findings()) == []
         assert max(stretch.best_gain for stretch in alignment.stretches) < CERTAIN / 2
 
 
-def test_sides_of_different_texts_are_told_from_one(corpus):
+def test_sides_of_different_texts_are_called_unrelated(corpus):
     targets = [target for _, target in corpus]
     random.Random(3).shuffle(targets)
-    (finding,) = examined([(s, t) for (s, _), t in zip(corpus, targets, strict=True)]).findings()
+    (finding,) = check_alignment([(s, t) for (s, _), t in zip(corpus, targets, strict=True)]).findings()
     assert finding.kind == "unrelated"
-    assert examined(corpus).certainty > 30
+    assert check_alignment(corpus).certainty > 30
     # Too few lines to say anything.
-    assert list(examined([(s, t) for (s, _), t in zip(corpus[:97], targets, strict=False)]).findings()) == []
+    assert list(check_alignment([(s, t) for (s, _), t in zip(corpus[:97], targets, strict=False)]).findings()) == []
 
 
 def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
     pairs = shifted(corpus[:1_009], -1, 501, 1_009)
-    (whole,) = examined(pairs).findings()
+    (expected,) = check_alignment(pairs).findings()
     for size in (13, 97):
         monkeypatch.setattr(locations, "PAIRS_PER_BLOCK", size)
-        alignment = examined(pairs)
+        alignment = check_alignment(pairs)
         (finding,) = alignment.findings()
         assert all(stretch.steps == len(pairs) - 2 * MAX_DISTANCE for stretch in alignment.stretches)
         assert finding.what.endswith("to the end, their targets 1 pair earlier")
-        assert abs(lines(finding)[0] - lines(whole)[0]) <= 5
+        assert abs(lines(finding)[0] - lines(expected)[0]) <= 5
 
 
 def test_the_cumulative_sum_is_that_of_the_definition():

@@ -1,9 +1,12 @@
 """`check` as a whole: clean corpora are called clean, each planted fault is found and nothing else."""
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 
+from dragoman.data.check.result import finding_kinds
 from tests.data.check.corpora import Pairs, checked, clean, german, only, problems
 
 COUNT = 1_103
@@ -114,3 +117,22 @@ def test_few_pairs_suffice_if_nothing_need_be_split_off(corpus):
     assert not checked(corpus[:5]).trainable
     # Nothing is left of pairs that are all held out.
     assert not checked(corpus[:500], valid=corpus[:250], test=corpus[250:500]).trainable
+
+
+IN_DOCS = {
+    "empty sides": "empty target", "equal sides": "equal", "very long": "long", "lengths that do not fit": "ratio",
+    "no pairs": "skipped", "repeated pairs": "duplicates", "several translations": "translations", "leak": "leak",
+    "overlap with `--valid`, `--test`": "overlap", "misread UTF-8": "misread", "U+FFFD": "replaced",
+    "control characters": "control", "markup": "markup", "out of step": "misaligned", "unrelated": "unrelated",
+    "exchanged pairs": "exchanged", "wrong language": "wrong names",
+}  # fmt: skip
+
+
+def test_the_docs_tell_from_which_share_on_a_finding_is_a_problem():
+    page = (Path(__file__).parents[3] / "docs/data-check.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE))
+    assert IN_DOCS.keys() | {"finding", "---", "foreign lines"} == rows.keys()
+    for row, name in IN_DOCS.items():
+        above = finding_kinds()[name].above
+        share = "always a note" if above == 1 else f"{100 * above:g} %" if above else "always"
+        assert rows[row].startswith(share), row

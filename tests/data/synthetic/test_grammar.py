@@ -1,5 +1,6 @@
 """The built-in grammar: true pairs, no word order or agreement left to chance, honest splits."""
 
+import json
 import os
 import re
 import subprocess
@@ -18,14 +19,25 @@ ADJECTIVES = {adjective.english for adjective in lexicon.ADJECTIVES}
 NOUNS = {form: noun.english[0] for noun in lexicon.NOUNS for form in noun.english}
 
 
+def generated(hash_seed: str = "0", **counts: int) -> dict[str, dict[str, str]]:
+    """Sentences of each split from a process of its own, where annotations are not checked: ten times as fast."""
+    code = (
+        "import json, sys; from dragoman.data.synthetic.grammar import generate; counts = json.loads(sys.argv[1])\n"
+        "print(json.dumps({split: dict(generate(count, split=split)) for split, count in counts.items()}))"
+    )
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-c", code, json.dumps(counts)]
+    return json.loads(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+
+
 @pytest.fixture(scope="module")
 def train() -> dict[str, str]:
-    return dict(generate(3001))
+    return generated(train=7001)["train"]
 
 
 @pytest.fixture(scope="module")
 def held_out() -> dict[str, dict[str, str]]:
-    return {"valid": dict(generate(499, split="valid")), "test": dict(generate(373, split="test"))}
+    return generated(valid=499, test=503)
 
 
 @pytest.fixture(scope="module")
@@ -41,25 +53,13 @@ def test_a_smaller_count_is_the_beginning_of_a_larger_one_and_seeds_differ():
 
 
 def test_the_sentences_do_not_depend_on_the_hash_seed_of_the_process():
-    command = "from dragoman.data.synthetic.grammar import generate; print(*generate(53, split='valid'))"
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", command],
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd(), "PYTHONUTF8": "1"},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-    assert len(outputs.pop()) > 53
+    assert generated("1", valid=53) == generated("2", valid=53) == {"valid": dict(generate(53, split="valid"))}
 
 
 def test_an_english_sentence_comes_once_and_has_one_translation(train, held_out):
-    assert len(train) == 3001
-    assert len(held_out["valid"]) == 499
+    assert [len(train), len(held_out["valid"])] == [7001, 499]
     known = train | held_out["valid"] | held_out["test"]
-    again = [pair for pair in generate(1009, seed=7) if pair[0] in known]
+    again = [pair for pair in generate(503, seed=7) if pair[0] in known]
     assert len(again) > 3
     assert all(known[source] == target for source, target in again)
 
