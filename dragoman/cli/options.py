@@ -68,7 +68,7 @@ def decoding(*names: str) -> Callable[[], list[Any]]:
             kind, default = fields[name].annotation, fields[name].default
             plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
             shown = False if default in (None, "") or plain is bool else f"the model's, or {default:g}"
-            text = respell(fields[name].description, fields, option_name)
+            text = respell(" ".join(fields[name].description.split()), fields, option_name)
             option = Option(option_name(name), metavar=METAVARS.get(plain), help=text, show_default=shown)
             typed = Annotated[(bool if plain is bool else str) | None, option]
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
@@ -99,9 +99,18 @@ def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,f
 
 Valid = Annotated[
     list[str] | None,
-    Option(metavar="FILE", help="Validation pairs, as DATA; twice for two files; without, `train` splits some off."),
+    Option(
+        metavar="FILE",
+        help="Validation pairs: a file, or two aligned files, each with --valid. Default: split off by `train`.",
+    ),
 ]
-Test = Annotated[list[str] | None, Option(metavar="FILE", help="Test pairs, as DATA; twice for two files.")]
+Test = Annotated[
+    list[str] | None,
+    Option(
+        metavar="FILE",
+        help="Test pairs: a file, or two aligned files, each with --test. Default: split off by `train`.",
+    ),
+]
 Recipe = Annotated[
     str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
 ]

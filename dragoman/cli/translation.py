@@ -31,17 +31,22 @@ def translate(
     model: Model,
     text: Annotated[
         list[str] | None,
-        Argument(metavar="[TEXT ...]", help="Sentences; else lines of --input or stdin.", show_default=False),
+        Argument(
+            metavar="[TEXT ...]", help="Sentences. If there are none, lines of --input or stdin.", show_default=False
+        ),
     ] = None,
     input_file: Annotated[
-        Path | None, Option("--input", "-i", metavar="FILE", help="File with a sentence a line.")
+        Path | None, Option("--input", "-i", metavar="FILE", help="File with one sentence on each line.")
     ] = None,
     output: Output = None,
     glossary: Annotated[
-        Path | None, Option(metavar="FILE", help="File of source terms, tab, target terms that must appear.")
+        Path | None,
+        Option(
+            metavar="FILE", help="File of terms: on each line a source term, a tab, the target term that must appear."
+        ),
     ] = None,
     forbid: Annotated[
-        Path | None, Option(metavar="FILE", help="File of target terms that must not appear, one a line.")
+        Path | None, Option(metavar="FILE", help="File of target terms that must not appear, one on each line.")
     ] = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
@@ -148,7 +153,7 @@ def evaluate(
     context: Context,
     model: Model,
     data: Annotated[list[str], options.pairs("SOURCE REFERENCE")],
-    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="File for the translations.")] = None,
+    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="File to write the translations to.")] = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
