@@ -9,25 +9,22 @@ import ast
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import typer.main
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dragoman.cli import app
 from dragoman.cli.app import describe
 from dragoman.config import RunConfig, recipe_names
+from dragoman.config.section import Section, accepted, section_in
 from dragoman.model.config import PRESETS, TransformerConfig
 from tools.pages import DOCS, up_to_date
 
 NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
-BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
-TYPES = {int: "whole number", float: "number", bool: "true, false", str: "text"}
 DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
 """Fields of the architecture that follow from the tokenizer and are no settings."""
 
@@ -45,11 +42,20 @@ def commands_page() -> str:
     """Every command with its arguments, options and examples, as `--help` shows them."""
     parts = [
         "# Commands\n",
-        "Results go to stdout, everything else to stderr. `--json` prints a result as JSON, `--quiet` leaves results "
-        "and warnings; without a terminal, or with `NO_COLOR` set, nothing is coloured, and progress is a line every "
-        "ten seconds. A mistake is answered by one sentence that says what to type.\n",
-        "Exit codes: 0 done, 1 failed, 2 the command line or a setting makes no sense, 3 a file cannot be used, "
-        "4 memory, disk or another resource does not suffice, 130 and 143 stopped by Ctrl-C or SIGTERM.\n",
+        "Results go to stdout, everything else to stderr. `--quiet` leaves results and warnings. Without a terminal, "
+        "or with `NO_COLOR` set, nothing is coloured, and progress is a line every ten seconds. A mistake is answered "
+        "by one sentence that says what to type.\n",
+        "With `--json`, the result is JSON. So are errors and warnings on stderr, one on each line (notes about the "
+        "progress stay text; `--quiet` leaves them out):\n",
+        '```json\n{"error": {"message": "nowhere does not exist; give the folder that `dragoman train` wrote.", '
+        '"exit_code": 3, "kind": "data"}}\n{"warning": "..."}\n```\n',
+        "| exit code | kind | meaning |\n| --- | --- | --- |\n"
+        "| 0 | | done; or the reader of a pipe has read enough, as `head` does |\n"
+        "| 1 | `failure` | failed for another reason |\n"
+        "| 2 | `usage` | the command line or a setting does not make sense |\n"
+        "| 3 | `data` | a file cannot be used |\n"
+        "| 4 | `resource` | memory, disk, a library or another resource is missing |\n"
+        "| 130, 143 | `interrupted` | stopped by Ctrl-C or SIGTERM |\n",
         "`dragoman --install-completion` teaches the shell (bash, zsh, fish, PowerShell) to complete commands, "
         "options, sizes, recipes and precisions with the Tab key; `dragoman --show-completion` prints what it would "
         "install.\n",
@@ -96,18 +102,17 @@ def settings_page() -> str:
     return "\n".join(parts)
 
 
-def _section(section: type[BaseModel], prefix: str) -> Iterator[str]:
+def _section(section: type[Section], prefix: str) -> Iterator[str]:
     """A table of the plain keys of a section, then the sections inside it."""
     plain, inside = [], []
     for name, field in section.model_fields.items():
-        models = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
-        if models:
-            inside += [part for model in models for part in _section(model, _key(prefix, name, field.annotation))]
+        if inner := section_in(field.annotation):
+            inside += _section(inner, _key(prefix, name, field.annotation))
         elif name == "model":
             inside.append(_architecture())
         else:
-            row = (f"`{prefix}{name}`", _default(field), _values(field), " ".join((field.description or "").split()))
-            plain.append(row)
+            values = _values(field.annotation, field.metadata)
+            plain.append((f"`{prefix}{name}`", _default(field), values, " ".join((field.description or "").split())))
     title = f"## {prefix.rstrip('.')}\n\n{_first_line(section)}\n" if prefix else "## A run\n"
     yield f"{title}\n{_table(('key', 'default', 'values', 'meaning'), plain)}"
     yield from inside
@@ -127,7 +132,7 @@ def _architecture() -> str:
         if field.name not in DERIVED:
             of_size = all(field.name in preset for preset in PRESETS.values())
             default = "by size" if of_size else _shown(getattr(defaults, field.name))
-            rows.append((f"`model.{field.name}`", default, _type(field.type), meanings.get(field.name, "")))
+            rows.append((f"`model.{field.name}`", default, _values(field.type), meanings.get(field.name, "")))
     sizes = [(f"`{name}`", *map(str, preset.values())) for name, preset in PRESETS.items()]
     keys = next(iter(PRESETS.values()))
     return (
@@ -147,6 +152,10 @@ def _docstrings(dataclass: type) -> dict[str, str]:
     return found
 
 
+def _values(kind: Any, limits: Iterable[Any] = ()) -> str:
+    return accepted(kind, limits).removeprefix("a ")
+
+
 def _default(field: FieldInfo) -> str:
     return "required" if field.is_required() else _shown(field.get_default(call_default_factory=True))
 
@@ -157,32 +166,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{list(value) if isinstance(value, tuple) else value}`"
-
-
-def _values(field: FieldInfo) -> str:
-    bounds = [BOUNDS[key].format(getattr(each, key)) for each in field.metadata for key in BOUNDS if hasattr(each, key)]
-    return " ".join([_type(field.annotation), *bounds])
-
-
-def _type(annotation: Any) -> str:
-    parts = [part for part in _parts(annotation) if part is not type(None)]
-    if get_origin(annotation) is Literal:
-        return ", ".join(f"`{each}`" for each in get_args(annotation))
-    if get_origin(annotation) in (list, tuple):
-        return f"list of {_type(get_args(annotation)[0])}s"
-    if get_origin(annotation) in (Union, UnionType):
-        names = [_type(each) for each in get_args(annotation) if each is not type(None)]
-        if TYPES[float] in names and TYPES[int] in names:
-            names.remove(TYPES[int])
-        return " or ".join(dict.fromkeys(names))
-    return TYPES.get(parts[0], getattr(parts[0], "__name__", str(parts[0])))
-
-
-def _parts(annotation: Any) -> list[Any]:
-    """The types that a type is made of."""
-    if get_origin(annotation) is Literal or not get_args(annotation):
-        return [annotation]
-    return [part for each in get_args(annotation) for part in _parts(each)]
 
 
 # --- recipes ---------------------------------------------------------------------------------------

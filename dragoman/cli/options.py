@@ -68,7 +68,7 @@ def decoding(*names: str) -> Callable[[], list[Any]]:
             kind, default = fields[name].annotation, fields[name].default
             plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
             shown = False if default in (None, "") or plain is bool else f"the model's, or {default:g}"
-            text = respell(fields[name].description, fields, option_name)
+            text = respell(" ".join(fields[name].description.split()), fields, option_name)
             option = Option(option_name(name), metavar=METAVARS.get(plain), help=text, show_default=shown)
             typed = Annotated[(bool if plain is bool else str) | None, option]
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))

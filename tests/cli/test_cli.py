@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.app import Command, Group
+from dragoman.cli.app import Command, Group, describe
+from dragoman.config import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.system.resources import _descendants
 from tools import make_docs
@@ -40,13 +42,24 @@ def pairs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(pairs, tmp_path_factory) -> Path:
-    """A model directory, trained for 21 steps by the command itself."""
-    directory = tmp_path_factory.mktemp("model") / "run"
+def trained(pairs, tmp_path_factory) -> tuple[Path, str]:
+    """A model directory, trained for 21 steps by the command itself, and what the command printed to stderr."""
+    directory = tmp_path_factory.mktemp("model") / "my run"
     command = [sys.executable, "-m", "dragoman", "train", pairs, "-o", directory, "training.max_steps=21", *SMALL]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return directory
+    return directory, done.stderr
+
+
+@pytest.fixture(scope="session")
+def model(trained) -> Path:
+    return trained[0]
+
+
+def test_the_command_to_try_can_be_copied_whatever_the_folder_is_called(trained):
+    directory, notes = trained
+    (line,) = [line for line in notes.split("\n") if line.startswith("Try it:")]
+    assert shlex.split(line)[-3:] == ["translate", str(directory), "..."]
 
 
 def test_train_writes_everything_that_people_copy_around(model):
@@ -146,7 +159,7 @@ def test_no_model_and_no_folder_is_overwritten(model, pairs, dragoman, tmp_path)
     commands = [["train", pairs, "-o", tmp_path], ["average", model, "-o", model], ["average", model, "-o", pairs]]
     for arguments in commands:
         code, _, err = dragoman(*arguments)
-        assert (code, "--output" in err) == (2, True)
+        assert (code, "exists and is not empty; choose another folder." in err) == (2, True)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
 
 
@@ -195,6 +208,18 @@ def test_every_command_takes_json_and_quiet():
     for command, context in make_docs.commands():
         options = {option for parameter in command.params for option in parameter.opts}
         assert {"--json", "--quiet"} <= options, context.command_path
+
+
+def test_options_of_decoding_follow_from_the_config():
+    options = {
+        context.command_path: {parameter.name: describe(parameter) for parameter in command.get_params(context)}
+        for command, context in make_docs.commands()
+    }
+    assert set(DecodingConfig.model_fields) - set(options["dragoman translate"]) == {"max_tokens"}
+    assert options["dragoman translate"]["top_p"][0] == "--top-p X"
+    for command in ("translate", "evaluate", "inspect", "plot attention"):
+        described = "Hypotheses kept alive; 1 is greedy search. Default: the model's, or 5."
+        assert options[f"dragoman {command}"]["beam_size"] == ("--beam-size N", described)
 
 
 def test_every_command_has_plain_help():
@@ -261,13 +286,69 @@ def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
     assert asked == [(tmp_path / "new", True)]
 
 
-def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_reader_that_leaves_early_is_no_failure(model, tmp_path):
     source = tmp_path / "many.txt"
     source.write_text("I see a cat.\n" * 5000, encoding="utf-8")
-    command = f'"{sys.executable}" -m dragoman translate "{model}" -i "{source}" --beam-size 1 | head -n 1'
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    assert done.stdout.count("\n") == 1
-    assert done.stderr == ""
+    translate = shlex.join([sys.executable, "-m", "dragoman", "translate", str(model), "-i", str(source)])
+    command = f"set -o pipefail; {translate} --beam-size 1 | head -n 2"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 2, "")
+
+
+TO_NOBODY = """
+import json, os, sys
+import matplotlib.figure  # once for all commands
+from dragoman import cli, report
+from dragoman.evaluation import scoring
+
+for arguments, stream in json.load(sys.stdin):
+    reading, writing = os.pipe()
+    errors, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.dup2(told, 2)
+        os.dup2(writing, stream)
+        os.close(told)
+        os.close(writing)
+        sys.argv = ["dragoman", *arguments]
+        try:
+            cli.main()
+        except SystemExit as exit_:
+            sys.stdout.flush(), sys.stderr.flush()  # as Python does at its end, which takes long with torch
+            os._exit(exit_.code)
+    os.close(told), os.close(reading), os.close(writing)
+    with open(errors) as file:
+        print(json.dumps([file.read(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]))  # read until all are gone
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs, tmp_path):
+    sources, few = tmp_path / "sources.txt", tmp_path / "few.tsv"
+    sources.write_text("I see a cat.\n" * 50, encoding="utf-8")
+    few.write_text("".join(pairs.read_text(encoding="utf-8").splitlines(keepends=True)[:12]), encoding="utf-8")
+    commands = [
+        "--version", "--help", "translate --help", "doctor", "plot mask -o MASK -q", "average MODEL -o NEW --json -q",
+        "translate MODEL -i SOURCES --beam-size 1 --workers 2", "score MODEL PAIRS --workers 2",
+        "evaluate MODEL PAIRS --beam-size 1 -q", "inspect MODEL Hi. --json -q", "data check PAIRS",
+        "compare MODEL MODEL",
+    ]  # fmt: skip
+    # Notes that nobody reads stop nothing: the translations are written.
+    to_file = ["translate MODEL Hi. -o OUT", "evaluate MODEL PAIRS --beam-size 1 -o SCORED --json"]
+    files = {"MODEL": model, "PAIRS": few, "SOURCES": sources}
+    files |= {name: tmp_path / name.lower() for name in ("NEW", "OUT", "SCORED")} | {"MASK": tmp_path / "mask.png"}
+    jobs = [(command, 1) for command in commands] + [(command, 2) for command in to_file]
+    jobs = [([str(files.get(word, word)) for word in command.split()], stream) for command, stream in jobs]
+    command = [sys.executable, "-c", TO_NOBODY]
+    done = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True)
+    told = [json.loads(line) for line in done.stdout.split("\n") if line.startswith('["')]
+    assert len(told) == len(jobs), done.stderr
+    for (arguments, _), answer in zip(jobs, told, strict=True):
+        assert answer == ["", 0], arguments
+    assert files["OUT"].read_text(encoding="utf-8").count("\n") == 1
+    assert files["SCORED"].read_text(encoding="utf-8").count("\n") == 12
 
 
 @pytest.mark.parametrize(
@@ -283,7 +364,7 @@ def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
     def command(*arguments: object) -> list[str]:
         return list(map(str, [sys.executable, "-m", "dragoman", "train", *arguments, "training.max_steps=60"]))
 
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole, stopped = tmp_path / "whole", tmp_path / "half a run"
     metrics = stopped / "run" / "metrics.jsonl"
     # Validating so seldom leaves steps between two checkpoints for the signal to fall on.
     more = ["training.validate_every=50", "model.dropout=0.1", f"training.max_tokens={1024 * threads}"]
@@ -299,7 +380,7 @@ def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
         os.kill(each, number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err
-    assert f"dragoman train --resume {stopped}" in err
+    assert f"dragoman train --resume {shlex.quote(str(stopped))}" in err
     resumed = subprocess.run(command("--resume", stopped), check=True, capture_output=True, text=True)
     assert "\x1b" not in resumed.stdout + resumed.stderr
     digests = [hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest() for run in (whole, stopped)]

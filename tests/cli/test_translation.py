@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dragoman.config import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.translator import Translator
@@ -44,6 +46,44 @@ def model(tmp_path_factory) -> Path:
 def other(tmp_path_factory) -> Path:
     """Of the same vocabulary."""
     return save_model(tmp_path_factory.mktemp("model") / "other", seed=11)
+
+
+def test_a_model_translates_and_scores_with_the_search_that_it_was_scored_with(model, dragoman, tmp_path):
+    scored, data = tmp_path / "scored", tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS[:5]), encoding="utf-8")
+    search = DecodingConfig(beam_size=1, length_penalty=0.25, max_copies=0)
+    replace(ModelDirectory.load(model), decoding=search).save(scored)
+    same, usual = ["--beam-size", 1, "--length-penalty", 0.25], ["--beam-size", 5, "--length-penalty", 1]
+    translations = {}
+    for command, path, more in (("translate", LINES[0], ["--max-copies"]), ("evaluate", data, []), ("score", data, [])):
+        cut = 2 if command == "score" else 0
+        answers = [
+            [json.loads(line) for line in dragoman(command, *words, "--json")[1].split("\n")[:-1]]
+            for words in (
+                (scored, path),
+                (model, path, *same[cut:], *(each for name in more for each in (name, 0))),
+                (scored, path, *usual[cut:], *(each for name in more for each in (name, 3))),
+                (model, path),
+            )
+        ]
+        for each in (figures for answer in answers for figures in answer):
+            each.pop("seconds", None), each.pop("sentences_per_second", None)
+        assert answers[0] == answers[1]
+        assert answers[2] == answers[3]
+        translations[command] = answers
+    assert translations["translate"][0] != translations["translate"][2]
+    assert translations["score"][0] != translations["score"][2]
+
+
+def test_a_text_that_names_a_file_is_warned_of_with_a_command_to_copy(model, dragoman, tmp_path):
+    path = tmp_path / "my lines.txt"
+    path.write_text("Hello.\n", encoding="utf-8")
+    _, _, err = dragoman("translate", model, path)
+    assert err.startswith(f"Warning: {path} is translated as a text; ")
+    command = shlex.split(err.strip().partition("file: ")[2])
+    assert command[-4:] == ["translate", str(model), "--input", str(path)]
+    code, out, err = dragoman("translate", model, path, "--json", "--quiet")
+    assert (code, out.count("\n"), json.loads(err)["warning"].startswith(str(path))) == (0, 1, True)
 
 
 def test_n_best_lines_tell_their_input_line_and_score(model, dragoman):

@@ -130,7 +130,7 @@ def test_the_pages_hold_every_command_setting_and_recipe():
     assert r"| `--size tiny\|small\|base\|big` | Recipe of this size. Default: by the amount of data. |" in commands
     warmup = "| `training.warmup` | `1000` | whole number from 1 | Steps in which the learning rate rises from 0. |"
     assert warmup in settings
-    assert "| `model.norm` | `layer` | `layer`, `rms` | LayerNorm, or RMSNorm" in settings
+    assert "| `model.norm` | `layer` | layer or rms | LayerNorm, or RMSNorm" in settings
     assert "model.pad_id" not in settings
     for name in recipe_names():
         assert f"## {name}\n" in recipes
@@ -154,7 +154,7 @@ def test_settings_of_any_shape_are_described():
         """Two."""
 
     page = "\n".join(make_docs._section(Config, ""))
-    assert "| `pair` | `[3, 5]` | list of whole numbers | Two. |" in page
+    assert "| `pair` | `[3, 5]` | list of 2 whole numbers | Two. |" in page
     assert "## corpora[]\n\nOne corpus.\n" in page
     assert "| `corpora[].path` | required | text | Its file. |" in page
     assert "| `corpora[].weight` |  | number above 0 to 9 | How often. |" in page

@@ -1,6 +1,8 @@
 """Notes and tables: on a terminal, in a pipe, without colours, and when quiet."""
 
 import io
+import json
+import os
 import re
 
 import pytest
@@ -31,6 +33,27 @@ def test_quiet_leaves_warnings_only():
         view.report("step", STEP)
     shown.warn("careful [b]x[/b]")
     assert shown.console.file.getvalue() == "Warning: careful [b]x[/b]\n"
+
+
+def test_warnings_are_json_with_json():
+    shown = display(quiet=True)
+    shown.as_json = True
+    shown.warn("careful [b]é[/b] :smile:")
+    assert json.loads(shown.console.file.getvalue()) == {"warning": "careful [b]é[/b] :smile:"}
+
+
+def test_notes_that_nobody_reads_stop_nothing_and_results_stop_quietly():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", closefd=False) as nobody:
+        notes, results = console(stderr=True), console()
+        notes.file = results.file = nobody
+        notes.print("a note")
+        notes.print("another")
+        with pytest.raises(BrokenPipeError):
+            results.print("a result")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
+    os.close(writing)
 
 
 def test_scores_of_a_split_that_leaks_come_apart():
