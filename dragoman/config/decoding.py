@@ -18,8 +18,8 @@ class DecodingConfig(Section):
     n_best: int = Field(1, ge=1)
     """Translations of each sentence, best first."""
     diversity: float = Field(0.0, ge=0)
-    """Diverse beam search: each of the `n_best` has its own beams, and a token costs this much for every group that has
-    just taken it; 0 is ordinary beam search."""
+    """Diverse beam search: each of the `n_best` has a group of beams of its own, and a token costs this much for every
+    beam of an earlier group that has just taken it; 0 is ordinary beam search."""
     sample: bool = False
     """Draw the `n_best` translations at random instead of searching for the most probable ones."""
     temperature: float = Field(1.0, gt=0)

@@ -298,10 +298,11 @@ def test_a_reader_that_leaves_early_is_no_failure(model, tmp_path):
 
 TO_NOBODY = """
 import json, os, sys
-import matplotlib.figure  # once for all commands
-from dragoman import cli, report
+import matplotlib.figure
+from dragoman import Translator, cli, report
 from dragoman.evaluation import scoring
 
+Translator.load(sys.argv[1])  # what is slow is imported once for all commands
 for arguments, stream in json.load(sys.stdin):
     reading, writing = os.pipe()
     errors, told = os.pipe()
@@ -341,7 +342,7 @@ def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs,
     files |= {name: tmp_path / name.lower() for name in ("NEW", "OUT", "SCORED")} | {"MASK": tmp_path / "mask.png"}
     jobs = [(command, 1) for command in commands] + [(command, 2) for command in to_file]
     jobs = [([str(files.get(word, word)) for word in command.split()], stream) for command, stream in jobs]
-    command = [sys.executable, "-c", TO_NOBODY]
+    command = [sys.executable, "-c", TO_NOBODY, str(model)]
     done = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True)
     told = [json.loads(line) for line in done.stdout.split("\n") if line.startswith('["')]
     assert len(told) == len(jobs), done.stderr
