@@ -218,7 +218,7 @@ MISSING = [
         'Writing curves for TensorBoard needs another library; type: pip install "dragoman[tensorboard]"',
     ),
 ]
-"""Libraries that are not there, what needs them, and what is said."""
+"""Libraries that are missing, commands that need them, and the answers."""
 AS_ANOTHER = [
     ("train secret.tsv", DATA, "secret.tsv cannot be read: Permission denied"),
     ("translate model --input secret.tsv", DATA, "secret.tsv cannot be read: Permission denied; check the path."),

@@ -18,7 +18,7 @@ _, ClickUsageError, ClickException, *_ = typer.BadParameter.__mro__
 
 
 def describe(parameter: Any) -> tuple[str, str]:
-    """An argument or option as help shows it: what is typed, and what it means, with its default."""
+    """An argument or option as help shows it: how it is typed, and its meaning with its default."""
     value = parameter.metavar or parameter.name.upper().replace("_", "-")
     if parameter.param_type_name == "argument":
         typed = value

@@ -1,4 +1,4 @@
-"""The command that looks at the machine."""
+"""The command that checks the machine: doctor."""
 
 import json
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from dragoman.errors import ResourceError
 
 @app.command(epilog="dragoman doctor\ndragoman doctor --json")
 def doctor(as_json: Json = False, quiet: Quiet = False) -> None:
-    """Look whether this machine is ready: each line is OK or says what to type; the exit code is 4 if one does."""
+    """Check this machine: each line is OK or says what to type; the exit code is 4 if something is wrong."""
     from dragoman.system.diagnostics import examine
 
     checks = examine(Path.cwd())

@@ -99,9 +99,18 @@ def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,f
 
 Valid = Annotated[
     list[str] | None,
-    Option(metavar="FILE", help="Validation pairs, as DATA; twice for two files; without, `train` splits some off."),
+    Option(
+        metavar="FILE",
+        help="Validation pairs: a file, or two aligned files, each with --valid. Default: split off by `train`.",
+    ),
 ]
-Test = Annotated[list[str] | None, Option(metavar="FILE", help="Test pairs, as DATA; twice for two files.")]
+Test = Annotated[
+    list[str] | None,
+    Option(
+        metavar="FILE",
+        help="Test pairs: a file, or two aligned files, each with --test. Default: split off by `train`.",
+    ),
+]
 Recipe = Annotated[
     str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
 ]

@@ -1,4 +1,4 @@
-"""Commands that make models, and compare how: demo, train, average, compare.
+"""Commands that make models and compare runs: demo, train, average, compare.
 
 Budget: a command takes more parameters than a function may, since they are its options.
 """
@@ -56,7 +56,8 @@ def train(
     ] = None,
     recipe: options.Recipe = None,
     max_minutes: Annotated[
-        str | None, Option(metavar="X", help="Stop training after this long.", show_default="when it gets no better")
+        str | None,
+        Option(metavar="X", help="Stop training after this many minutes.", show_default="when it gets no better"),
     ] = None,
     precision: Annotated[
         str | None,
@@ -67,7 +68,7 @@ def train(
         Option(metavar="N", help="Seed of the split, the first weights, the order and dropout.", show_default="1"),
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
-    resume: Annotated[Path | None, Option(metavar="DIR", help="Go on with the run in this directory.")] = None,
+    resume: Annotated[Path | None, Option(metavar="DIR", help="Resume the run in this directory.")] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

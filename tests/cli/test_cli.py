@@ -277,13 +277,13 @@ def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
         def to_dict(self) -> dict[str, float]:
             return {"bleu": 97.0}
 
-    asked = []
+    calls = []
     monkeypatch.setattr(
-        "dragoman.cli.demo.run_demo", lambda path, display: asked.append((path, display.quiet)) or Scored()
+        "dragoman.cli.demo.run_demo", lambda path, display: calls.append((path, display.quiet)) or Scored()
     )
     code, out, _ = dragoman("demo", "--json", "--quiet", "-o", tmp_path / "new")
     assert (code, json.loads(out)) == (0, {"bleu": 97.0})
-    assert asked == [(tmp_path / "new", True)]
+    assert calls == [(tmp_path / "new", True)]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -1,4 +1,4 @@
-"""Lines that come slowly: each is given as soon as it is there, and waiting is said aloud."""
+"""Lines that come slowly: each is given as soon as it has arrived, and None before each one that has not."""
 
 import io
 import os
