@@ -1,14 +1,23 @@
-"""What can go wrong for a user, each with the exit code of the command line; how commands to type are written.
+"""Errors that a user can do something about, each with its exit code, and the words in which they are told.
 
-The message of every error here is what the user reads: what happened, where, why, what to type next.
+The message of an error is what the user reads: what happened, where, why, what to type next.
 """
 
 import difflib
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "to below {}", "min": "from {}", "max": "to {}"}
+"""How limits of pydantic, and `min` and `max` of typer, are written."""
+NOUNS = {int: "whole number", float: "number", str: "text"}
+Spell = Callable[[str], str]
+"""Writes the dotted key of a setting, such as training.warmup, as the user knows it."""
 
 
 class DragomanError(Exception):
@@ -62,3 +71,39 @@ def command_line(*words: object) -> str:
     python = os.path.relpath(sys.executable) if inside else sys.executable
     program = ["dragoman"] if shutil.which("dragoman") else [python, "-m", "dragoman"]
     return shlex.join([*program, *map(str, words)])
+
+
+def accepted(kind: Any, limits: Iterable[Any] = (), *, many: bool = False) -> str:
+    """The values of a type in words, such as "a whole number from 1 to 64"; with `many`, its plural."""
+    origin, parts = get_origin(kind), [part for part in get_args(kind) if part is not type(None)]
+    if origin is Annotated:
+        return accepted(parts[0], [each for part in parts[1:] for each in getattr(part, "metadata", ())], many=many)
+    if origin is Literal:
+        return " or ".join(filter(None, (", ".join(map(str, parts[:-1])), str(parts[-1]))))
+    if origin in (Union, UnionType):
+        wider = (part for part in parts if part is not int or float not in parts)
+        return " or ".join(accepted(part, limits, many=many) for part in wider)
+    if origin in (list, tuple):
+        most = [f"up to {each.max_length}" for each in limits if hasattr(each, "max_length")]
+        return " ".join(["a list of", *([str(len(parts))] if origin is tuple else most), accepted(parts[0], many=True)])
+    if origin is dict:
+        return f"a table of {accepted(parts[1], many=True)}"
+    if kind is bool:
+        return "true or false"
+    noun = NOUNS.get(kind, "section")
+    found = ((words, getattr(each, key, None)) for each in limits for key, words in BOUNDS.items())
+    bounds = [words.format(bound) for words, bound in found if bound is not None]
+    return " ".join([f"{noun}s" if many else f"a {noun}", *bounds])
+
+
+def shown(value: Any) -> str:
+    """A value as the user wrote it; a text that is no number stands in quotes."""
+    if value is None or isinstance(value, bool):
+        return "missing" if value is None else str(value).lower()
+    number = isinstance(value, str) and re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]?\d+)?|nan|inf)", value.lower())
+    return value if number else repr(value)
+
+
+def respell(text: str, names: Container[str], spell: Spell) -> str:
+    """A text in which those words in backticks that are among `names` are written by `spell`."""
+    return re.sub(r"`(\w+)`", lambda match: spell(match[1]) if match[1] in names else match[0], text)

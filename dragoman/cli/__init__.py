@@ -21,7 +21,7 @@ from dragoman import __version__
 from dragoman.cli import training, interop, translation, inspection, plot, data, doctor  # noqa: F401  # isort: skip
 from dragoman.cli.app import ClickException, describe
 from dragoman.cli.options import Option, app
-from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, did_you_mean
+from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, accepted, did_you_mean, shown
 
 
 @app.callback(invoke_without_command=True)
@@ -117,8 +117,6 @@ def _usage(error: Any) -> str:
         name = error.param.opts[0] if error.param.param_type_name == "option" else describe(error.param)[0].split()[0]
         return f"{name} is missing; {see}."
     if hasattr(error.__cause__, "errors"):  # of pydantic, which checks the values for typer
-        from dragoman.config.section import accepted, shown
-
         kind, *limits = get_args(get_type_hints(context.command.callback, include_extras=True)[error.param.name])
         value = shown(error.__cause__.errors()[0]["input"])
         return f"{error.param.opts[0]} is {value}; it must be {accepted(kind, limits)}."

@@ -24,10 +24,8 @@ def describe(parameter: Any) -> tuple[str, str]:
         typed = value
     else:
         typed = ", ".join(sorted(parameter.opts, key=len)) + ("" if parameter.is_flag else f" {value}")
-    # A default in words stands for one that is determined when the command runs.
-    words = isinstance(parameter.show_default, str)
-    default = parameter.show_default if words else parameter.default if parameter.show_default else None
-    shown = f"Default: {default}." if type(default) in (str, int, float) and default != "" else ""
+    # A default that is determined when the command runs is part of the help text.
+    shown = f"Default: {parameter.default}." if type(parameter.default) in (str, int, float) else None
     return typed, " ".join(filter(None, (parameter.help, shown)))
 
 

@@ -60,8 +60,7 @@ def check_texts(texts: Sequence[str] | None, source: Path | None, output: Path |
         raise UsageError("Give sentences on the command line or in --input, not both.")
     if not texts:
         check_input(source)
-    if output:
-        check_output(output, read=[source, *read])
+    check_output(output, read=[source, *read])
 
 
 def open_pairs(
@@ -83,8 +82,7 @@ def open_pairs(
     bitext = Bitext.open(*paths, languages=data.languages or languages(model), replace_bad_bytes=data.replace_bad_bytes)
     for _ in islice(bitext, CHECKED_PAIRS):
         pass
-    if output:
-        check_output(output, read=paths)
+    check_output(output, read=paths)
     return bitext
 
 

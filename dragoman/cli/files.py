@@ -32,8 +32,10 @@ def check_input(path: Path | None) -> None:
         raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
 
 
-def check_output(path: Path, *, read: Iterable[str | Path | None] = ()) -> None:
-    """Raise `UsageError` for a file that cannot be written, or is one of those that are `read` meanwhile."""
+def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
+    if path is None:
+        return
     if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
         raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
     why = None

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli.checks import check_decoding, check_model
-from dragoman.cli.options import OUTPUT, Argument, Context, Json, Model, Option, Quiet, Target, app, decoding
+from dragoman.cli.options import OUTPUT, Argument, Context, File, Json, Model, Quiet, Target, app, decoding
 
 
 @app.command(settings=decoding("beam_size", "length_penalty"))
 def inspect(
     context: Context,
     model: Model,
-    text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
+    text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.")],
     target: Target = None,
     output: Annotated[
         Path | None,
-        Option(*OUTPUT, metavar="FILE", help="The page to write.", show_default="inspection.html, without --json"),
+        File(*OUTPUT, help="The page to write. Default: inspection.html, without --json."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -30,8 +30,7 @@ def inspect(
     from dragoman.cli.files import check_output, open_output
 
     path = output if as_json else output or Path("inspection.html")
-    if path:
-        check_output(path)
+    check_output(path)
     from dragoman.report import inspect_translation, render_inspection
     from dragoman.storage.model_directory import ModelDirectory
     from dragoman.system.device import choose_device

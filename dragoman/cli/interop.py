@@ -7,13 +7,15 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.options import Argument, Json, Option, Quiet, app, choice
+from dragoman.cli.options import Argument, File, Json, Option, Quiet, app, choice
 from dragoman.errors import UsageError, command_line
 from dragoman.interop.styles import STYLES
 
 STYLE = choice("style", tuple(STYLES))
-TOKENIZER = {"metavar": "FILE", "show_default": "none, sentences are token ids"}
-WORDS = "JSON of the library `tokenizers`, or a text file with one word on each line, sorted by token id."
+WORDS = (
+    "JSON of the library `tokenizers`, or a text file with one word on each line, sorted by token id. Default: none, "
+    "sentences are token ids."
+)
 
 
 @app.command(
@@ -24,15 +26,12 @@ WORDS = "JSON of the library `tokenizers`, or a text file with one word on each 
     "--source-tokenizer english.txt --target-tokenizer french.txt",
 )
 def import_(
-    file: Annotated[Path, Argument(metavar="FILE", help="Weights that a notebook saved.", show_default=False)],
-    output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.", show_default=False)],
-    style: Annotated[str, Option(**STYLE, help="Which notebook's code the weights belong to.", show_default=False)],
-    num_heads: Annotated[
-        int,
-        Option(metavar="N", min=1, help="Attention heads, which cannot be read off the weights.", show_default=False),
-    ],
-    source_tokenizer: Annotated[Path | None, Option(**TOKENIZER, help=f"Source tokenizer: {WORDS}")] = None,
-    target_tokenizer: Annotated[Path | None, Option(**TOKENIZER, help=f"Target tokenizer: {WORDS}")] = None,
+    file: Annotated[Path, Argument(help="Weights that a notebook saved.")],
+    output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.")],
+    style: Annotated[str, Option(**STYLE, help="Which notebook's code the weights belong to.")],
+    num_heads: Annotated[int, Option(metavar="N", min=1, help="Attention heads, which the weights do not tell.")],
+    source_tokenizer: Annotated[Path | None, File(help=f"Source tokenizer: {WORDS}")] = None,
+    target_tokenizer: Annotated[Path | None, File(help=f"Target tokenizer: {WORDS}")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

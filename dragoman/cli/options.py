@@ -10,12 +10,13 @@ from typing import Annotated, Any, get_args
 import typer
 
 from dragoman.cli.app import App
-from dragoman.errors import UsageError, did_you_mean
+from dragoman.errors import UsageError, did_you_mean, respell
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
 # A path that may not be read is an error of ours, with the remedy.
 Argument, Option = partial(typer.Argument, readable=False), partial(typer.Option, readable=False)
+File = partial(Option, metavar="FILE")
 Context = typer.Context.__base__  # the class of what a command receives
 OUTPUT = ("--output", "-o")
 SIZES = ("tiny", "small", "base", "big")
@@ -61,15 +62,14 @@ def decoding(*names: str) -> Callable[[], list[Any]]:
     @cache
     def make() -> list[Any]:
         from dragoman.config import DecodingConfig
-        from dragoman.config.section import respell
 
         fields, parameters = DecodingConfig.model_fields, []
         for name in names or [name for name in fields if name not in NO_OPTIONS]:
             kind, default = fields[name].annotation, fields[name].default
             plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
-            shown = False if default in (None, "") or plain is bool else f"the model's, or {default:g}"
             text = respell(" ".join(fields[name].description.split()), fields, option_name)
-            option = Option(option_name(name), metavar=METAVARS.get(plain), help=text, show_default=shown)
+            text += "" if default in (None, "") or plain is bool else f" Default: the model's, or {default:g}."
+            option = Option(option_name(name), metavar=METAVARS.get(plain), help=text)
             typed = Annotated[(bool if plain is bool else str) | None, option]
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
 
@@ -93,44 +93,27 @@ def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,f
         metavar=f"DATA | {sides} [key=value ...]",
         help=f"A file of pairs ({formats}), two aligned files, hf:NAME or builtin:grammar; then settings, such as "
         f"{setting}.",
-        show_default=False,
     )
 
 
-Valid = Annotated[
-    list[str] | None,
-    Option(
-        metavar="FILE",
-        help="Validation pairs: a file, or two aligned files, each with --valid. Default: split off by `train`.",
-    ),
-]
-Test = Annotated[
-    list[str] | None,
-    Option(
-        metavar="FILE",
-        help="Test pairs: a file, or two aligned files, each with --test. Default: split off by `train`.",
-    ),
-]
+HELD_OUT = "pairs; twice for two files. Default: split off by `train`."
+Valid = Annotated[list[str] | None, File(help=f"Validation {HELD_OUT}")]
+Test = Annotated[list[str] | None, File(help=f"Test {HELD_OUT}")]
 Recipe = Annotated[
     str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
 ]
 Target = Annotated[
-    str | None, Option(metavar="TEXT", help="A translation to look at.", show_default="the model's own translation")
+    str | None, Option(metavar="TEXT", help="A translation to look at. Default: the model's own translation.")
 ]
-Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.", show_default=False)]
+Model = Annotated[Path, Argument(help="A model directory, as `train` writes it.")]
 Ensemble = Annotated[
-    list[Path] | None,
-    Option(
-        metavar="MODEL",
-        help="Another model with the same vocabulary, whose probabilities are averaged with those of "
-        "MODEL; may be repeated.",
-    ),
+    list[Path] | None, Option(metavar="MODEL", help="A model to average with, of the same vocabulary; may be repeated.")
 ]
 Precision = Annotated[
     str, Option(**PRECISIONS, help="Precision of matrix products; auto is bfloat16 where the hardware multiplies it.")
 ]
 Workers = Annotated[
-    int | None, Option(metavar="N", min=1, help="Processes that share the work on a CPU.", show_default="one per core")
+    int | None, Option(metavar="N", min=1, help="Processes that share the work on a CPU. Default: one per core.")
 ]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON; errors and warnings are JSON too.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results and warnings only.")]

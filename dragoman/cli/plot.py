@@ -36,12 +36,10 @@ Count = Annotated[int | None, Option(metavar="N", min=0, help="Sentence pairs, i
 
 @plot.command(epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
 def mask(
-    text: Annotated[
-        str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.")] = None,
     length: Annotated[
         int | None,
-        Option(metavar="N", min=1, max=200, help="Positions.", show_default="20, or the sentence and 3 of padding"),
+        Option(metavar="N", min=1, max=200, help="Positions. Default: 20, or the sentence and 3 of padding."),
     ] = None,
     output: Output = Path("mask.png"),
     as_json: Json = False,
@@ -76,8 +74,8 @@ def schedules(
         list[str] | None,
         Argument(
             metavar="[CURVE ...]",
-            help="Settings of a schedule, such as warmup=4000,d_model=512 or schedule=inverse_sqrt,learning_rate=1e-3.",
-            show_default="the paper's, and one of each kind",
+            help="Settings of a schedule, such as warmup=4000,d_model=512 or schedule=inverse_sqrt,learning_rate=1e-3. "
+            "Default: the paper's, and one of each kind.",
         ),
     ] = None,
     steps: Annotated[int, Option(metavar="N", min=1, max=10_000_000, help="Steps to draw.")] = 20_000,
@@ -94,9 +92,7 @@ def schedules(
 
 @plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
 def split(
-    run: Annotated[
-        Path | None, Argument(metavar="[RUN]", help="A model directory with its run/ folder.", show_default=False)
-    ] = None,
+    run: Annotated[Path | None, Argument(metavar="[RUN]", help="A model directory with its run/ folder.")] = None,
     train: Count = None,
     valid: Count = None,
     test: Count = None,
@@ -116,13 +112,10 @@ def split(
 
 @plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
 def curves(
-    runs: Annotated[
-        list[Path],
-        Argument(metavar="RUN ...", help="Model directories with their run/ folders.", show_default=False),
-    ],
+    runs: Annotated[list[Path], Argument(metavar="RUN ...", help="Model directories with their run/ folders.")],
     panel: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Draw this panel only; may be repeated.", show_default="all that tell progress"),
+        Option(metavar="NAME", help="Draw this panel only; may be repeated. Default: all that tell progress."),
     ] = None,
     output: Output = Path("curves.png"),
     as_json: Json = False,
@@ -150,15 +143,15 @@ def curves(
 def attention(
     context: Context,
     model: Model,
-    text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
+    text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.")],
     target: Target = None,
     kind: Annotated[
         str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Which attention.")
     ] = "cross",
     layer: Annotated[
-        int | None, Option(metavar="N", help="Layer to draw large.", show_default="the one that tells most")
+        int | None, Option(metavar="N", help="Layer to draw large. Default: the one that tells most.")
     ] = None,
-    head: Annotated[int | None, Option(metavar="N", help="Head to draw large.", show_default="the mean of all")] = None,
+    head: Annotated[int | None, Option(metavar="N", help="Head to draw large. Default: the mean of all.")] = None,
     output: Output = Path("attention.png"),
     as_json: Json = False,
     quiet: Quiet = False,

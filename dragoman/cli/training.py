@@ -9,20 +9,20 @@ from typing import Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_model, files_and_settings
-from dragoman.cli.options import OUTPUT, Argument, Option, app, choice
+from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, File, Option, app, choice
 from dragoman.errors import DataError, UsageError, command_line
 
 SIZE = choice("size", options.SIZES, remedy=", or a recipe with --recipe")
 
 
-def directory(show_default: str | bool) -> Any:
+def directory(default: str) -> Any:
     """The option for a model directory to write."""
-    return Option(*OUTPUT, metavar="DIR", help="Model directory to write.", show_default=show_default)
+    return Option(*OUTPUT, metavar="DIR", help=f"Model directory to write.{default}")
 
 
 @app.command(epilog="dragoman demo\ndragoman demo --output runs/first")
 def demo(
-    output: Annotated[Path | None, directory("runs/demo")] = None,
+    output: Annotated[Path | None, directory(" Default: runs/demo.")] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -48,24 +48,17 @@ def demo(
 )
 def train(
     data: Annotated[list[str] | None, options.pairs(setting="training.learning_rate=1e-3")] = None,
-    output: Annotated[Path | None, directory("runs/NAME")] = None,
+    output: Annotated[Path | None, directory(" Default: runs/NAME.")] = None,
     valid: options.Valid = None,
     test: options.Test = None,
-    size: Annotated[
-        str | None, Option(**SIZE, help="Recipe of this size.", show_default="by the amount of data")
-    ] = None,
+    size: Annotated[str | None, Option(**SIZE, help="Recipe of this size. Default: by the amount of data.")] = None,
     recipe: options.Recipe = None,
     max_minutes: Annotated[
-        str | None,
-        Option(metavar="X", help="Stop training after this many minutes.", show_default="when it gets no better"),
+        str | None, Option(metavar="X", help="Stop training after this many minutes. Default: when it gets no better.")
     ] = None,
-    precision: Annotated[
-        str | None,
-        Option(**options.PRECISIONS, help="Precision of matrix products.", show_default="auto"),
-    ] = None,
+    precision: Annotated[str | None, Option(**PRECISIONS, help="Precision of matrix products. Default: auto.")] = None,
     seed: Annotated[
-        str | None,
-        Option(metavar="N", help="Seed of the split, the first weights, the order and dropout.", show_default="1"),
+        str | None, Option(metavar="N", help="Seed of the split, the first weights, the order and dropout. Default: 1.")
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     resume: Annotated[Path | None, Option(metavar="DIR", help="Resume the run in this directory.")] = None,
@@ -113,8 +106,8 @@ def train(
 
 @app.command(epilog="dragoman average runs/en-fr --last 5 --output runs/en-fr-averaged")
 def average(
-    run: Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.", show_default=False)],
-    output: Annotated[Path, directory(False)],
+    run: Annotated[Path, Argument(help="A model directory with its run/ folder.")],
+    output: Annotated[Path, directory("")],
     last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -141,11 +134,8 @@ def average(
 
 @app.command()
 def compare(
-    runs: Annotated[
-        list[Path],
-        Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.", show_default=False),
-    ],
-    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="HTML page to write, with all curves.")] = None,
+    runs: Annotated[list[Path], Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.")],
+    output: Annotated[Path | None, File(*OUTPUT, help="HTML page to write, with all curves.")] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -154,8 +144,7 @@ def compare(
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
     from dragoman.cli.files import check_output
 
-    if output:
-        check_output(output)
+    check_output(output)
     from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
     from dragoman.report.comparison_page import write_comparison
     from dragoman.terminal import Display, comparison_table, console

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model, check_texts, open_pairs
-from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, Model, Option, Workers, app, decoding
+from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Workers, app, decoding
 from dragoman.errors import command_line
 
 if TYPE_CHECKING:
     from dragoman.decoding.translation import Translation
 
-Output = Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="File to write instead of stdout.")]
+Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of stdout.")]
 
 
 @app.command(
@@ -29,25 +29,11 @@ Output = Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="File to wr
 def translate(
     context: Context,
     model: Model,
-    text: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[TEXT ...]", help="Sentences. If there are none, lines of --input or stdin.", show_default=False
-        ),
-    ] = None,
-    input_file: Annotated[
-        Path | None, Option("--input", "-i", metavar="FILE", help="File with one sentence on each line.")
-    ] = None,
+    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Sentences, else --input or stdin.")] = None,
+    input_file: Annotated[Path | None, File("--input", "-i", help="Sentences, one on each line.")] = None,
     output: Output = None,
-    glossary: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE", help="File of terms: on each line a source term, a tab, the target term that must appear."
-        ),
-    ] = None,
-    forbid: Annotated[
-        Path | None, Option(metavar="FILE", help="File of target terms that must not appear, one on each line.")
-    ] = None,
+    glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
+    forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
@@ -61,17 +47,16 @@ def translate(
     """
     check_model(model, text or (), ensemble=ensemble)
     check_texts(text, input_file, output, read=(glossary, forbid))
-    config = check_decoding(model, context.obj)
     from dragoman.cli.files import open_output, read_glossary, read_terms
+
+    readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
+    terms = {name: read(path) for name, (read, path) in readers.items() if path}
+    config = check_decoding(model, context.obj | terms)
     from dragoman.cli.live import live_lines
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
     from dragoman.terminal import Display
 
-    if glossary or forbid:
-        readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
-        terms = {name: read(path) for name, (read, path) in readers.items() if path}
-        config = check_decoding(model, context.obj | terms)
     # Translations that scroll by show the progress themselves.
     display = Display(quiet=quiet or (output is None and sys.stdout.isatty()), as_json=as_json)
     for each in filter(os.path.isfile, text or ()):
@@ -153,7 +138,7 @@ def evaluate(
     context: Context,
     model: Model,
     data: Annotated[list[str], options.pairs("SOURCE REFERENCE")],
-    output: Annotated[Path | None, Option(*OUTPUT, metavar="FILE", help="File to write the translations to.")] = None,
+    output: Annotated[Path | None, File(*OUTPUT, help="File to write the translations to.")] = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,

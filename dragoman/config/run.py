@@ -9,9 +9,9 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.recipes import parse_yaml
-from dragoman.config.section import Section, Spell
+from dragoman.config.section import Section
 from dragoman.config.training import TrainingConfig
-from dragoman.errors import UsageError, did_you_mean
+from dragoman.errors import Spell, UsageError, did_you_mean
 from dragoman.model.config import Size, TransformerConfig
 
 

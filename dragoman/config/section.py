@@ -1,19 +1,10 @@
 """What every section of a run's config shares: unknown keys are errors, and a mistake is answered by one sentence."""
 
-import re
-from collections.abc import Callable, Container, Iterable
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dragoman.errors import UsageError, did_you_mean
-
-BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "to below {}", "min": "from {}", "max": "to {}"}
-"""How limits of pydantic, and `min` and `max` of typer, are written."""
-NOUNS = {int: "whole number", float: "number", str: "text"}
-Spell = Callable[[str], str]
-"""Writes the dotted key of a setting, such as training.warmup, as the user knows it."""
+from dragoman.errors import Spell, UsageError, accepted, did_you_mean, respell, shown
 
 
 class Section(BaseModel):
@@ -70,39 +61,3 @@ def section_in(kind: Any) -> type[Section] | None:
     if isinstance(kind, type) and issubclass(kind, Section):
         return kind
     return next(filter(None, map(section_in, get_args(kind))), None)
-
-
-def accepted(kind: Any, limits: Iterable[Any] = (), *, many: bool = False) -> str:
-    """The values of a type in words, such as "a whole number from 1 to 64"; with `many`, its plural."""
-    origin, parts = get_origin(kind), [part for part in get_args(kind) if part is not type(None)]
-    if origin is Annotated:
-        return accepted(parts[0], [each for part in parts[1:] for each in getattr(part, "metadata", ())], many=many)
-    if origin is Literal:
-        return " or ".join(filter(None, (", ".join(map(str, parts[:-1])), str(parts[-1]))))
-    if origin in (Union, UnionType):
-        wider = (part for part in parts if part is not int or float not in parts)
-        return " or ".join(accepted(part, limits, many=many) for part in wider)
-    if origin in (list, tuple):
-        most = [f"up to {each.max_length}" for each in limits if hasattr(each, "max_length")]
-        return " ".join(["a list of", *([str(len(parts))] if origin is tuple else most), accepted(parts[0], many=True)])
-    if origin is dict:
-        return f"a table of {accepted(parts[1], many=True)}"
-    if kind is bool:
-        return "true or false"
-    noun = NOUNS.get(kind, "section")
-    found = ((words, getattr(each, key, None)) for each in limits for key, words in BOUNDS.items())
-    bounds = [words.format(bound) for words, bound in found if bound is not None]
-    return " ".join([f"{noun}s" if many else f"a {noun}", *bounds])
-
-
-def shown(value: Any) -> str:
-    """A value as the user wrote it; a text that is no number stands in quotes."""
-    if value is None or isinstance(value, bool):
-        return "missing" if value is None else str(value).lower()
-    number = isinstance(value, str) and re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]?\d+)?|nan|inf)", value.lower())
-    return value if number else repr(value)
-
-
-def respell(text: str, names: Container[str], spell: Spell) -> str:
-    """A text in which those words in backticks that are among `names` are written by `spell`."""
-    return re.sub(r"`(\w+)`", lambda match: spell(match[1]) if match[1] in names else match[0], text)
