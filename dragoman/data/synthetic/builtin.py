@@ -17,13 +17,10 @@ RANDOM_LENGTH = 100
 # Validation and test data of the grammar have combinations of words that no split by sentence could hold out. The
 # random sentences are too few to have all words; held-out ones show that nothing is learnt beyond the pairs themselves.
 SETTINGS = {
-    "grammar": ['data.valid=["builtin:grammar:500:valid"]', 'data.test=["builtin:grammar:500:test"]'],
-    "random": [
-        'data.valid=["builtin:random:8:valid"]',
-        'data.test=["builtin:random:8:test"]',
-        f'tokenizer.pairs=["{VOCABULARY}"]',
-    ],
+    name: [f'data.{part}=["builtin:{name}:{pairs}:{part}"]' for part in ("valid", "test")]
+    for name, pairs in (("grammar", 500), ("random", 8))
 }
+SETTINGS["random"].append(f'tokenizer.pairs=["{VOCABULARY}"]')
 _NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]{0,6}))?(?::(train|valid|test))?")
 
 
@@ -34,9 +31,8 @@ def open_builtin(source: str) -> tuple[str, PairReader]:
     match = _NAME.fullmatch(source)
     if match is None:
         raise DataError(
-            f"There is no built-in data {source}; write builtin:grammar, or builtin:grammar:5000 for a number of "
-            "pairs below ten million, or builtin:grammar:500:test for pairs that training never sees; or "
-            "builtin:random."
+            f"There is no built-in data {source}; write builtin:grammar or builtin:random, builtin:grammar:5000 for a "
+            "number of pairs below ten million, or builtin:grammar:500:test for pairs that training never sees."
         )
     name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
     pairs, languages = (_grammar_pairs, ("en", "fr")) if name == "grammar" else (random_pairs, (None, None))

@@ -39,8 +39,7 @@ def generate(count: int, seed: int = 0, *, split: Split = "train") -> Iterator[t
     more sentences.
     """
     rng = random.Random(f"{split} {seed}")
-    sources: set[str] = set()
-    failures = 0
+    sources, failures = set[str](), 0
     while len(sources) < count:
         sampler = _Sampler(rng, split)
         source, target = sampler.sentence()
@@ -135,8 +134,7 @@ class _Sampler:
             return YOU
         wrong = {1 if self.address == "vous" else 4} | ({5} if self.used else set())
         person = self.rng.choice([p for p in lexicon.PEOPLE if p.person not in wrong and p not in self.used])
-        if person in NAMES:
-            self.used.add(person)
+        self.used |= {person} & set(NAMES)
         return person
 
     def predicate(self, subject: Phrase, question: bool = False) -> Both:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 _VOWELS = "aeiouyhàâéèêîôœ"
 _BEFORE_VOWEL = f"(?=[{_VOWELS}AE])"  # A and E begin names
 
-_ENGLISH_SPELLING = (("can not", "cannot"), (r"\ba (?=[aeiouEI])", "an "))
+_ENGLISH_RULES = (("can not", "cannot"), (r"\ba (?=[aeiouEI])", "an "))
 # In this order: l'eau no longer begins with the la that de would otherwise stand before.
-_FRENCH_SPELLING = (
+_FRENCH_RULES = (
     (rf"\bce {_BEFORE_VOWEL}", "cet "),
     (rf"\b([mts])a {_BEFORE_VOWEL}", r"\1on "),
     (rf"\b([jlmtdn]|qu)[ea] {_BEFORE_VOWEL}", r"\1'"),
@@ -38,13 +38,13 @@ class Both(NamedTuple):
 
     def sentence(self, end: str) -> tuple[str, str]:
         """Both sentences as they are written, with the mark `end`."""
-        english, french = _spelled(self.english, _ENGLISH_SPELLING), _spelled(self.french, _FRENCH_SPELLING)
+        english, french = _spelled(self.english, _ENGLISH_RULES), _spelled(self.french, _FRENCH_RULES)
         return english + end, french + end.replace("?", " ?")
 
 
-def _spelled(text: str, spelling: tuple[tuple[str, str], ...]) -> str:
+def _spelled(text: str, rules: tuple[tuple[str, str], ...]) -> str:
     text = re.sub("[_ø ]+", " ", text).strip().replace(" ,", ",")
-    for pattern, replacement in spelling:
+    for pattern, replacement in rules:
         text = re.sub(pattern, replacement, text)
     return text[0].upper() + text[1:]
 
