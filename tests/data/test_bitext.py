@@ -147,7 +147,6 @@ def test_the_built_in_grammar_needs_no_file() -> None:
     assert (opened.name, opened.source_language, opened.target_language) == ("grammar", "en", "fr")
     assert len(list(opened)) == 5
     assert list(opened) == list(islice(Bitext.open("builtin:grammar"), 5))
-    assert sum(1 for _ in Bitext.open("builtin:grammar")) == 20_000
 
 
 # ---- refusals --------------------------------------------------------------------------------

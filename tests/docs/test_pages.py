@@ -21,7 +21,14 @@ from tools.outputs import Output, same_picture, same_text, smaller
 CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
 
 
-@pytest.mark.parametrize("page", pages.runnable_pages(), ids=lambda path: path.stem)
+# Training every variant takes a minute.
+PAGES = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.stem == "7-variants" else [], id=page.stem)
+    for page in pages.runnable_pages()
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_prints_and_shows_what_it_says(page):
     text = page.read_text(encoding="utf-8")
     found = make_walk.run(text, page.parent)
