@@ -260,7 +260,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
     class Full:
         attention = staticmethod(lambda *_: 1)
 
-    monkeypatch.setattr(kernels, "_library", Full)
+    monkeypatch.setattr(kernels, "_kernels", lambda: Full)
     with pytest.raises(MemoryError, match="keys and values"):
         kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 

@@ -59,8 +59,8 @@ def read_recipe_text(text, folder):
     ("settings", "words"),
     [
         ([], "no pairs to read; give a file of pairs or two aligned files, or a recipe"),
-        (["data.source=a.tsv", "data.corpora=[{source: b.tsv}]"], "`source` and `corpora` both"),
-        (["data.target=a.fr"], "`target` is the other side of `source`"),
+        (["data.source=a.tsv", "data.corpora=[{source: b.tsv}]"], "`data.source` and `data.corpora` both"),
+        (["data.target=a.fr"], "`data.target` is the other side of `data.source`"),
         (["data.corpora=[{source: b.tsv, weight: 0}]"], "data.corpora.0.weight"),
     ],
 )

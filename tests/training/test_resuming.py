@@ -119,7 +119,7 @@ def test_a_checkpoint_from_before_these_options_is_resumed(runs: Runs):
     first, watcher = runs.trainer(max_steps=4)
     first.train()
     tensors, state = watcher.callbacks.checkpoints.load_latest()
-    for name in ("rate_factor", "bad_steps", "skipped_steps", "roll_backs", "too_large", "left_out", "learning"):
+    for name in ("rate_factor", "bad_steps", "skipped_steps", "roll_backs", "too_large", "left_out", "loss_monitor"):
         del state[name]
     second, _ = runs.trainer("second", max_steps=8, ema=0.9)
     second.load_state_dict(tensors, state)

@@ -205,17 +205,17 @@ def test_symbols_must_fit_into_the_vocabulary() -> None:
         ("tokenizer.symbols=['<a b>']", "has spaces"),
         ("tokenizer.symbols=['<a>', '<a>']", "stands twice"),
         ("tokenizer.symbols=['a']", "only one character"),
-        ("tokenizer.kind=subword", "'bpe', 'unigram', 'word' or 'char'"),
-        ("tokenizer.dropout=1", "less than 1"),
-        ("tokenizer.sampling_alpha=0.2", "`sampling_alpha` is for kind = unigram, not for bpe"),
-        ("tokenizer.standardisation=none", "`standardisation` is for kind = word, not for bpe"),
-        ("tokenizer.min_frequency=2", "`min_frequency` is for kind = word, not for bpe"),
+        ("tokenizer.kind=subword", "must be bpe, unigram, word or char"),
+        ("tokenizer.dropout=1", "from 0 to below 1"),
+        ("tokenizer.sampling_alpha=0.2", "`tokenizer.sampling_alpha` is for kind = unigram, not for bpe"),
+        ("tokenizer.standardisation=none", "`tokenizer.standardisation` is for kind = word, not for bpe"),
+        ("tokenizer.min_frequency=2", "`tokenizer.min_frequency` is for kind = word, not for bpe"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(setting: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         load_config({}, [setting])
-    with pytest.raises(UsageError, match="`dropout` is for kind = bpe, not for char"):
+    with pytest.raises(UsageError, match="`tokenizer.dropout` is for kind = bpe, not for char"):
         load_config({}, ["tokenizer.kind=char", "tokenizer.dropout=0.1"])
 
 
