@@ -215,7 +215,7 @@ def test_symbols_must_fit_into_the_vocabulary() -> None:
 def test_settings_that_make_no_sense_are_refused(setting: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         load_config({}, [setting])
-    with pytest.raises(UsageError, match="`tokenizer.dropout` is for kind = bpe, not for char"):
+    with pytest.raises(UsageError, match=r"`tokenizer.dropout` is for kind = bpe, not for char"):
         load_config({}, ["tokenizer.kind=char", "tokenizer.dropout=0.1"])
 
 
