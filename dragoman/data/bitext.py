@@ -128,7 +128,8 @@ class CleanedBitext(Bitext):
             yield
         finally:
             self._cache = None
-            path.unlink(missing_ok=True)
+            for left in (path, path.with_suffix(".tmp")):  # the latter by a pass that broke off
+                left.unlink(missing_ok=True)
 
     def _counted(self) -> Iterator[tuple[Pair, int]]:
         """Each pair, and how often it occurs in an epoch."""

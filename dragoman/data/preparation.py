@@ -135,10 +135,11 @@ def _split(bitext: CleanedBitext, given: dict[str, CleanedBitext], config: RunCo
 
 def _leave_out_beyond(pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> int:
     """Take out the pairs whose source, with its end, has more tokens than a model has positions; returns how many."""
-    if config.positions is None:
+    positions = config.positions
+    if positions is None:
         return 0
     texts = [source for source, _ in _masked(pairs, config)]
-    fitting = [len(ids) < config.positions for ids in tokenizer.encode_batch(texts)]
+    fitting = [len(ids) < positions for ids in tokenizer.encode_batch(texts)]
     pairs[:] = compress(pairs, fitting)
     return len(fitting) - len(pairs)
 

@@ -1,4 +1,4 @@
-"""A training run: sentence pairs in, a model directory out. Prepares, trains; then comes `conclusion`."""
+"""A training run: sentence pairs in, a model directory out. Prepares and trains; `finish` comes after it."""
 
 import signal
 from collections.abc import Callable

@@ -99,7 +99,7 @@ class ModelDirectory:
             # Before any memory is asked for: the sizes in a stranger's config may be huge.
             check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
         model = Transformer(architecture)
-        copy_weights(weights, model, origin=path / WEIGHTS)
+        _copy(weights, model)
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
         return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding)
@@ -113,12 +113,10 @@ def save_weights(path: Path, model: Transformer, checksums: dict[str, str]) -> N
     write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(checksums)}))
 
 
-@torch.no_grad()
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
     """Copy `weights` into `model`, all or, where `check_weights` refuses them, none."""
     check_weights(weights, model, origin=origin)
-    for name, parameter in model.named_parameters():
-        parameter.copy_(weights[name])
+    _copy(weights, model)
 
 
 def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
@@ -136,6 +134,12 @@ def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Pat
             )
         if not weights[name].is_floating_point() or not weights[name].isfinite().all():
             raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
+
+
+@torch.no_grad()
+def _copy(weights: dict[str, Tensor], model: Transformer) -> None:
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])
 
 
 def stored_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -14,8 +14,8 @@ FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
 LANGUAGES = ("source_language", "target_language")
 TOKENIZERS = ("source_tokenizer", "target_tokenizer")
-SPECIAL_IDS = {"pad_id": 0, "bos_id": 2, "eos_id": 3}
-"""The special tokens of every tokenizer (`dragoman.data.tokenizers.algorithms`), as a model's config calls them."""
+SPECIAL_IDS = {name: getattr(TransformerConfig, name) for name in ("pad_id", "bos_id", "eos_id")}
+"""The ids of special tokens in every tokenizer (`dragoman.data.tokenizers.algorithms`): the defaults of a config."""
 WEIGHTS = "model.safetensors"
 SUMS = "checksums"
 """Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
