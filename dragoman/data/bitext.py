@@ -41,7 +41,7 @@ class Bitext:
         return (self.source_language, self.target_language) if known else None
 
     def entries(self) -> Iterator[Numbered]:
-        """The pairs and, at their places, what the files have instead of one; each after its line or other number."""
+        """(number, entry) for each pair and each entry that is no pair; numbers are those of lines, rows or pairs."""
         return enumerate(self, start=1)
 
     @staticmethod
@@ -75,7 +75,7 @@ class Bitext:
 
 
 class OpenedBitext(Bitext):
-    """Sentence pairs where a user has them."""
+    """Sentence pairs in files, in a data set, or built in."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(self._pairs, name=source.name, languages=source.reader.languages)
@@ -110,7 +110,7 @@ class CleanedBitext(Bitext):
         self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
         self._cache: Path | None = None
-        self.report = CleaningReport()
+        self.report = CleaningReport(0, Counter(), 0)
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
         """The same corpora cleaned anew; one report for all reasons to drop."""
@@ -122,31 +122,25 @@ class CleanedBitext(Bitext):
 
     @contextmanager
     def cached(self, path: Path) -> Iterator[None]:
-        """Inside the `with` block, the first pass writes its pairs to the file `path`, and the others read that."""
-        self._cache = path
+        """Writes the pairs to the file `path`; passes inside the `with` block read that."""
         try:
+            with open(path, "w", encoding="ascii") as file:
+                file.writelines(json.dumps([*pair, count]) + "\n" for pair, count in self._clean())
+            self._cache = path
             yield
         finally:
             self._cache = None
-            for left in (path, path.with_suffix(".tmp")):  # the latter by a pass that broke off
-                left.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def _counted(self) -> Iterator[tuple[Pair, int]]:
         """Each pair, and how often it occurs in an epoch."""
         if self._cache is None:
             yield from self._clean()
-        elif self._cache.exists():
-            with open(self._cache, encoding="ascii") as file:
-                for line in file:
-                    source, target, count = json.loads(line)
-                    yield (source, target), count
-        else:
-            unfinished = self._cache.with_suffix(".tmp")
-            with open(unfinished, "w", encoding="ascii") as file:
-                for pair, count in self._clean():
-                    file.write(json.dumps([*pair, count]) + "\n")
-                    yield pair, count
-            unfinished.rename(self._cache)
+            return
+        with open(self._cache, encoding="ascii") as file:
+            for line in file:
+                source, target, count = json.loads(line)
+                yield (source, target), count
 
     def _clean(self) -> Iterator[tuple[Pair, int]]:
         read, weighted_pairs, dropped = 0, 0, Counter[str]()
