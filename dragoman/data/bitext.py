@@ -4,16 +4,17 @@ A corpus is never held in memory; every pass reads its files again.
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
-from dragoman.data.readers.registry import Source, find
-from dragoman.data.readers.types import Languages, Numbered, Pair, ReaderOptions, Skipped
+from dragoman.data.readers.registry import find
+from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import normalised, sentence_hash, share
 from dragoman.errors import DataError
 
@@ -60,7 +61,7 @@ class Bitext:
         mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
-        bitext = OpenedBitext(find(str(source_path), target, ReaderOptions(languages, replace_bad_bytes)))
+        bitext = OpenedBitext(*find(str(source_path), target, ReaderOptions(languages, replace_bad_bytes)))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
@@ -77,17 +78,27 @@ class Bitext:
 class OpenedBitext(Bitext):
     """Sentence pairs in files, in a data set, or built in."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(self._pairs, name=source.name, languages=source.reader.languages)
-        self.files, self.unit = source.files, source.reader.unit
-        self._source = source
+    def __init__(self, name: str, reader: PairReader, files: tuple[str, ...]) -> None:
+        super().__init__(self._pairs, name=name, languages=reader.languages)
+        self.files, self.unit, self._reader = files, reader.unit, reader
+        self._states = {file: _state(file) for file in files}
 
     def entries(self) -> Iterator[Numbered]:
-        yield from self._source.reader.read()
-        self._source.check_unchanged()
+        yield from self._reader.read()
+        for file, state in self._states.items():
+            if _state(file) != state:
+                raise DataError(f"{file} changed while it was read; type the command again when the file is complete.")
 
     def _pairs(self) -> Iterator[Pair]:
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
+
+
+def _state(file: str) -> tuple[int, int]:
+    """Size and time of the last change of a file; zeros for what is no file."""
+    with suppress(OSError):
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
+    return 0, 0
 
 
 class Corpus(NamedTuple):

@@ -3,10 +3,9 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from dragoman.data.readers.huggingface import HUB, open_dataset
 from dragoman.data.readers.jsonl import open_jsonl
@@ -19,7 +18,7 @@ from dragoman.data.readers.xliff import open_xliff
 from dragoman.data.synthetic.builtin import BUILTIN, open_builtin, settings_for
 from dragoman.errors import DataError
 
-__all__ = ["Source", "find", "settings_for"]
+__all__ = ["find", "settings_for"]
 
 FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".jsonl": open_jsonl,
@@ -32,41 +31,28 @@ FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
 """By the end of the name; every other file is tab-separated."""
 
 
-class Source(NamedTuple):
-    """A corpus that was found: its short name, how to read it, and what the user calls it."""
+def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, PairReader, tuple[str, ...]]:
+    """Short name, reader and files of the corpus that a user calls `source`, or `source` and `target`.
 
-    name: str
-    reader: PairReader
-    files: tuple[str, ...]
-    states: Mapping[Path, tuple[int, int]] = {}
-    """Size and time of change of each file when it was found."""
-
-    def check_unchanged(self) -> None:
-        """Raise `DataError` if a file is no longer what it was when it was found."""
-        for path, state in self.states.items():
-            if _state(path) != state:
-                raise DataError(f"{path} changed while it was read; type the command again when the file is complete.")
-
-
-def find(source: str, target: str | None, options: ReaderOptions) -> Source:
-    """What `source`, and for two files `target`, stand for. Raises `DataError` if there is no such thing."""
+    Raises `DataError` if there is no such thing.
+    """
     paths = [Path(name) for name in (source, target) if name is not None]
     unpacked = Path(unpacked_name(paths[0]))
     open_format = FORMATS.get(unpacked.suffix.lower())
     if target is not None and (source.startswith((BUILTIN, HUB)) or open_format):
         raise DataError(f"{source} has both languages already; leave out {target}.")
     if source.startswith(BUILTIN):
-        return Source(*open_builtin(source), (source,))
+        return *open_builtin(source), (source,)
     if source.startswith(HUB):
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
-        return Source(name, open_dataset(source, options), (source,))
+        return name, open_dataset(source, options), (source,)
     for path in paths:
         _check_is_file(path)
     if target is None:
         name, reader = unpacked.stem, (open_format or open_tsv)(*paths, options)
     else:
         name, reader = open_two_files(*paths, options)
-    return Source(name, reader, tuple(map(str, paths)), {path: _state(path) for path in paths})
+    return name, reader, tuple(map(str, paths))
 
 
 def _check_is_file(path: Path) -> None:
@@ -82,10 +68,3 @@ def _check_is_file(path: Path) -> None:
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
     remedy = f"did you mean {path.parent / near[0]}?" if near else "check the path."
     raise DataError(f"There is no file {path}; {remedy}")
-
-
-def _state(path: Path) -> tuple[int, int]:
-    with suppress(OSError):
-        status = path.stat()
-        return status.st_size, status.st_mtime_ns
-    return 0, 0
