@@ -106,7 +106,7 @@ def _sizes(part: "PartResult") -> "Table":
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
     rows = []
     for name, side in (("source", part.source), ("target", part.target)):
-        length, longest = side.characters, max(side.characters.counts, default=0)
+        length, longest = side.characters, max(side.characters, default=0)
         half = f"half {length.percentile(25)}-{length.percentile(75)}"
         remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""

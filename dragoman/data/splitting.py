@@ -8,7 +8,7 @@ from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.filtering import Seen
 from dragoman.data.readers.types import Pair
 from dragoman.data.text import split_key, text_hash
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 
 MIN_PAIRS = 10
 MAX_HELD_OUT = 2_000
@@ -31,8 +31,6 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
     Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
     Raises `DataError` if nothing is.
     """
-    if min(valid, test) < 0:
-        raise UsageError(f"Cannot hold out {min(valid, test)} sentences; give 0 or more.")
     key = str(seed).encode()
 
     def digest(pair: Pair) -> bytes:
@@ -91,11 +89,8 @@ def default_held_out(num_pairs: int) -> int:
 def _smallest(hashed: Iterable[tuple[bytes, Pair]], count: int) -> dict[bytes, list[Pair]]:
     """The pairs with the `count` smallest different hashes."""
     kept: dict[bytes, list[Pair]] = {}
-    bound = b"\xff" * 9  # above every hash, which has 8 bytes
     for digest, pair in hashed:
-        if digest <= bound:
-            kept.setdefault(digest, []).append(pair)
-            if len(kept) == 2 * count:
-                kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
-                bound = max(kept)
+        kept.setdefault(digest, []).append(pair)
+        if len(kept) == 2 * count:
+            kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
     return {digest: kept[digest] for digest in sorted(kept)[:count]}
