@@ -89,8 +89,11 @@ def default_held_out(num_pairs: int) -> int:
 def _smallest(hashed: Iterable[tuple[bytes, Pair]], count: int) -> dict[bytes, list[Pair]]:
     """The pairs with the `count` smallest different hashes."""
     kept: dict[bytes, list[Pair]] = {}
+    bound = b"\xff" * 9  # above every hash, which has 8 bytes
     for digest, pair in hashed:
-        kept.setdefault(digest, []).append(pair)
-        if len(kept) == 2 * count:
-            kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
+        if digest <= bound:
+            kept.setdefault(digest, []).append(pair)
+            if len(kept) == 2 * count:
+                kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
+                bound = max(kept)
     return {digest: kept[digest] for digest in sorted(kept)[:count]}
