@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import WordAttention, most_reordered, word_attention
 from dragoman.report.attention import Axis
@@ -44,7 +44,7 @@ def test_word_attention_sums_source_pieces_and_averages_target_pieces(model, tok
         hook.remove()
     queries, keys = (kept[name][0].unflatten(-1, (2, 13)).transpose(0, 1) for name in kept)
     pieces = (queries @ keys.mT / 13**0.5).softmax(-1).mean(0)
-    source_words, target_words = tokenizer.words(source_ids), tokenizer.words(target_ids)
+    source_words, target_words = (Axis.of(tokenizer, ids).words for ids in (source_ids, target_ids))
     expected = [[sum(pieces[i, j].item() for j in a for i in b) / len(b) for a in source_words] for b in target_words]
     np.testing.assert_allclose(result.layers[1], expected, atol=1e-6)
     assert result.source_words == ["the", "unbelievably", "black", "cat", "</s>"]
@@ -100,8 +100,15 @@ def test_a_placeholder_is_one_column(model):
     slotted = Tokenizer.train(["a"], vocab_size=269, symbols=SLOTS)
     assert slotted.vocab_size <= model.config.source_vocab_size
     found = word_attention(model, slotted, slotted, "a {name} a", "{name} a")
-    assert found.source_words[:5] == ["a", "▁", "<ph1>", "▁", "a"]
-    assert found.target_words[0] == "<ph1>"
+    assert found.source_words == ["a", "▁<ph1>", "a", "</s>"]
+    assert found.target_words == ["<ph1>", "a", "</s>"]
+
+
+def test_every_token_is_of_one_word(tokenizer):
+    ids = [BOS_ID, *tokenizer.encode(" the  black\n cat "), EOS_ID, PAD_ID]
+    axis = Axis.of(tokenizer, ids)
+    assert [index for word in axis.words for index in word] == list(range(len(ids)))
+    assert axis.labels == ["<s>", "the", "black", "cat", "▁", "</s>", "<pad>"]
 
 
 def test_a_layer_that_always_looks_at_the_end_is_not_the_clearest():
