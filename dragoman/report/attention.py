@@ -18,6 +18,7 @@ from dragoman.decoding.alignment import by_word, words
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
+from dragoman.storage.model_directory import ModelDirectory
 
 Weights = Float[np.ndarray, "target_words source_words"]
 Maps = Float[np.ndarray, "layers heads queries keys"]
@@ -98,23 +99,18 @@ class WordAttention:
         return float(sureness[positions[1:] < positions[:-1]].sum() / len(weights))
 
 
-def word_attention(
-    model: Transformer,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    source_text: str,
-    target_text: str,
-) -> WordAttention:
-    """Cross-attention between words while `model` predicts a given translation."""
-    eos = model.config.eos_id
-    texts = normalised(source_text), normalised(target_text)
-    if source_tokenizer.placeholders:
-        texts = mask_pair(*texts, source_tokenizer.symbols)
+def word_attention(model: ModelDirectory, source_text: str, target_text: str) -> WordAttention:
+    """Cross-attention between words while the model predicts a given translation."""
+    config, texts = model.model.config, (normalised(source_text), normalised(target_text))
+    if model.source_tokenizer.placeholders:
+        texts = mask_pair(*texts, model.source_tokenizer.symbols)
     # Tokenized again, a translation that was truncated may have more tokens than there are positions.
-    room = model.config.max_length and model.config.max_length - 1
-    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0])[:room], eos])
-    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1])[:room], eos])
-    _, maps = forced_decoding(model, source.ids, target.ids)
+    room = config.max_length and config.max_length - 1
+    source, target = (
+        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], config.eos_id])
+        for tokenizer, text in zip(model.tokenizers, texts, strict=True)
+    )
+    _, maps = forced_decoding(model.model, source.ids, target.ids)
     layers = by_word(maps["cross"].mean(1), target.words, source.words)
     return WordAttention(source.labels, target.labels, list(layers))
 

@@ -60,7 +60,7 @@ def _summary(
     ]
     # The report shows one of the first hundred sentences, in which words change places.
     translated = [each for each in samples[:100] if each["translation"]]
-    maps = (word_attention(kept.model, *kept.tokenizers, each["source"], each["translation"]) for each in translated)
+    maps = (word_attention(kept, each["source"], each["translation"]) for each in translated)
     return RunSummary(
         source_language=kept.source_language,
         target_language=kept.target_language,

@@ -11,6 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.font_manager import get_font_names
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
 from dragoman.report.pictures.picture import Picture
@@ -32,9 +33,7 @@ SCRIPT_FONTS = (
 
 def new_figure(width: float, height: float) -> Picture:
     """An empty figure that leaves its labels the room they need."""
-    figure = Picture(figsize=(width, height), layout="compressed")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
-    return figure
+    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(compress=True, w_pad=0.08, h_pad=0.08))
 
 
 def dress(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
