@@ -146,11 +146,12 @@ def compare(
 
     check_output(output)
     from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
-    from dragoman.report.comparison_page import write_comparison
     from dragoman.terminal import Display, comparison_table, console
 
     compared = [ComparedRun.read(path) for path in runs]
     if output:
+        from dragoman.report.comparison_page import write_comparison
+
         write_comparison(output, compared)
         Display(quiet=quiet, as_json=as_json).note(f"The curves are in {output}.")
     if as_json:

@@ -116,7 +116,7 @@ def score(
     config = check_decoding(model, context.obj)
     from dragoman.cli.files import open_output
     from dragoman.decoding.translator import Translator
-    from dragoman.evaluation.scoring import score_pairs
+    from dragoman.evaluation.evaluate import score_pairs
     from dragoman.terminal import Display
 
     display = Display(quiet=quiet or (output is None and sys.stdout.isatty()), as_json=as_json)
@@ -150,7 +150,7 @@ def evaluate(
     search = check_decoding(model, context.obj)
     from dragoman.cli.files import open_output
     from dragoman.data.text import one_line
-    from dragoman.evaluation.scoring import evaluate_pairs
+    from dragoman.evaluation.evaluate import evaluate_pairs
     from dragoman.terminal import Display
 
     with open_output(output) if output else nullcontext() as out:

@@ -36,8 +36,7 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) ->
     is no token to predict.
     """
     device = next(models[0].parameters()).device
-    learned = [model.config.max_length for model in models if model.config.max_length is not None]
-    longest = min(learned, default=None)
+    longest = min((model.config.max_length for model in models if model.config.max_length), default=None)
     total = torch.zeros((), dtype=torch.float64, device=device)
     correct = torch.zeros((), dtype=torch.int64, device=device)
     num_tokens = 0

@@ -300,7 +300,7 @@ TO_NOBODY = """
 import json, os, sys
 import matplotlib.figure
 from dragoman import Translator, cli, report
-from dragoman.evaluation import scoring
+from dragoman.evaluation import evaluate
 
 Translator.load(sys.argv[1])  # what is slow is imported once for all commands
 for arguments, stream in json.load(sys.stdin):

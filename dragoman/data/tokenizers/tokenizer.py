@@ -195,22 +195,6 @@ class Tokenizer:
                 found.append(b"")
         return found
 
-    def words(self, ids: Iterable[int]) -> list[list[int]]:
-        """Groups positions in `ids` into words as white space separates them, marks included.
-
-        A special token or a symbol is a group of its own. Scripts without spaces have one group per sentence.
-        """
-        groups: list[list[int]] = []
-        joins = False
-        for position, id_ in enumerate(ids):
-            alone = id_ <= EOS_ID or id_ in self._symbols
-            if joins and not alone and not self._bytes_of(id_)[:1].isspace():
-                groups[-1].append(position)
-            else:
-                groups.append([position])
-            joins = not alone
-        return groups
-
     def spelling(self, ids: Iterable[int]) -> str:
         """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
         return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._symbols)

@@ -1,7 +1,7 @@
 """Learning-rate schedules (section 5.3 of the paper)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 from jaxtyping import Int
@@ -9,10 +9,8 @@ from jaxtyping import Int
 from dragoman.config import TrainingConfig, load_config
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
+from dragoman.report.pictures.picture import Picture
 from dragoman.training.optimizer import learning_rate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Curves = Mapping[str, TrainingConfig]
 """The label of each line, and the settings it follows."""
@@ -27,7 +25,7 @@ def paper_peak(d_model: int, warmup: int) -> float:
     return (d_model * warmup) ** -0.5
 
 
-def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
+def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> Picture:
     """Learning rates over `steps` steps, in a panel for each title.
 
     A schedule that ends does so at its `max_steps`, or else at the last step shown.
