@@ -1,4 +1,4 @@
-"""Which target word comes from which source word, from what the decoder attends to.
+"""Which target word comes from which source word, by the attention of the decoder.
 
 Words are what spaces separate. A target word is linked to the source word that its tokens attend to most, and to none
 if they attend to the end of sentence more than to any word.
@@ -23,33 +23,12 @@ _SPACES = " \t\n\r\f\v"
 _RUNS = re.compile(f"[{_SPACES}]+|[^{_SPACES}]+")
 
 
-def align(
-    model: Transformer,
-    source_ids: Int[Tensor, "batch src_len"],
-    target_ids: Int[Tensor, "batch tgt_len"],
-    *,
-    pairs: list[tuple[list[int], list[int], list[str]]],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-) -> list[Alignment]:
-    """Links of each pair; `pairs` are the tokens of the rows of `source_ids` and `target_ids` alone, and the values of
-    their slots.
-    """
-    weights = word_giving_attention(model, source_ids, target_ids).cpu()
-    return [
-        links(
-            weight[: len(target) + 1, : len(source) + 1],
-            *(words(tokenizer, ids, values) for tokenizer, ids in zip(tokenizers, (source, target), strict=True)),
-        )
-        for weight, (source, target, values) in zip(weights, pairs, strict=True)
-    ]
-
-
 def word_giving_attention(
     model: Transformer, source_ids: Int[Tensor, "batch src_len"], target_ids: Int[Tensor, "batch tgt_len"]
 ) -> Float[Tensor, "batch tgt_len src_len"]:
-    """How much each token took from each source token while it was predicted.
+    """How much each target token attended to each source token while it was predicted.
 
-    That is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
+    This is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
     last one says less about words than the others.
     """
     maps = AttentionMaps()
@@ -58,50 +37,50 @@ def word_giving_attention(
 
 
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
-    """The links of one sentence; `source` and `target` hold the places of each word's tokens.
+    """The links of one sentence; `source` and `target` hold the positions of each word's tokens.
 
-    Other rows and columns are those of the end of sentence, and of what else is no word.
+    Other rows and columns are those of the end of sentence and of tokens that belong to no word.
     """
     if not source or not target:
         return []
-    in_words = {place for word in source for place in word}
-    nowhere = [place for place in range(weights.size(1)) if place not in in_words]
-    attended = by_word(weights.numpy(), target, [*source, nowhere])
-    return [(best, place) for place, best in enumerate(attended.argmax(1).tolist()) if best < len(source)]
+    in_words = {position for word in source for position in word}
+    outside = [position for position in range(weights.size(1)) if position not in in_words]
+    attended = by_word(weights.numpy(), target, [*source, outside])
+    return [(best, index) for index, best in enumerate(attended.argmax(1).tolist()) if best < len(source)]
 
 
 def by_word(
     weights: Float[np.ndarray, "*maps queries keys"], rows: list[list[int]], columns: list[list[int]]
 ) -> Float[np.ndarray, "*maps query_words key_words"]:
-    """Weights between words, given the places of the tokens of each.
+    """Weights between words, given the positions of the tokens of each word.
 
-    A word that is looked at is given the sum over its tokens, a word that looks has the mean over its tokens.
+    The weights are summed over the tokens of a key word, and averaged over the tokens of a query word.
     """
     seen = np.stack([weights[..., word].sum(-1) for word in columns], axis=-1)
     return np.stack([seen[..., word, :].mean(-2) for word in rows], axis=-2)
 
 
 def words(tokenizer: Tokenizer, ids: list[int], values: Sequence[str] = ()) -> list[list[int]]:
-    """The places of the tokens of each word, as spaces separate them where slots are filled with their `values`.
+    """The positions of the tokens of each word. Spaces separate words, also in the `values` that slots are filled with.
 
     A token that adds several words to the text, as a tag may, is in each.
     """
     found: list[list[int]] = []
     before: list[int] = []
     inside = False
-    for place, said in enumerate(tokenizer.token_bytes(ids)):
-        # A token may end inside a character, which is no slot then.
+    for position, said in enumerate(tokenizer.token_bytes(ids)):
+        # A token may end inside a character; such a token is no slot.
         runs = _RUNS.findall(unmask(said.decode(errors="surrogateescape"), values))
         for run in runs:
             if run[0] in _SPACES:
                 inside = False
             elif inside:
-                found[-1] += [place] if found[-1][-1] != place else []
+                found[-1] += [position] if found[-1][-1] != position else []
             else:
-                found.append([*before, place])
+                found.append([*before, position])
                 inside, before = True, []
-        if runs and not inside and (not found or found[-1][-1] != place):
-            before.append(place)  # the space before a word is a part of it
+        if runs and not inside and (not found or found[-1][-1] != position):
+            before.append(position)  # the space before a word is a part of it
     return found
 
 

@@ -1,25 +1,25 @@
-"""What is computed for one batch of sentences, in this process or in a worker."""
+"""Search, scores and alignments of one batch of sentences, in this process or in a worker."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
+from dragoman.data.batching import padded
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
-from dragoman.decoding.alignment import Alignment, align
+from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
 from dragoman.decoding.constrained import ConstrainedBeams, Term
-from dragoman.decoding.diverse import DiverseBeams, diverse_beam_search
+from dragoman.decoding.diverse import DiverseBeams
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
 from dragoman.decoding.glossary import ForbiddenTerms, joints
 from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
 from dragoman.decoding.sampling import repeated, sample_search
-from dragoman.decoding.search import Hypothesis, Stepper, beam_search, follow, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -27,7 +27,7 @@ from dragoman.model import Transformer
 
 @dataclass(frozen=True)
 class Sentence:
-    """What one sentence asks of a search, in tokens."""
+    """A sentence to translate, in tokens, and what its translation must contain."""
 
     source: list[int]
     prefix: list[int] = field(default_factory=list)
@@ -38,12 +38,12 @@ class Sentence:
         return sum(len(term.spelling) for term in self.terms)
 
     def rows(self, config: DecodingConfig) -> int:
-        """Hypotheses that are followed at the same time: a beam more for each token of its terms."""
+        """Hypotheses that are kept at the same time: one more for each token of its terms."""
         return config.n_best if config.sample else config.beam_size + self.term_tokens
 
 
 class BatchWork:
-    """The models and tokenizers, and what they do with a batch."""
+    """Models and tokenizers, and the operations on a batch: `search`, `score` and `align`."""
 
     def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
         self.models, self.config = models, models[0].config
@@ -51,62 +51,50 @@ class BatchWork:
         self.device = next(models[0].parameters()).device
         limits = [model.config.max_length for model in models]
         self.max_length = min((each for each in limits if each is not None), default=sys.maxsize)
-        self._forbidden: tuple[list[str], ForbiddenTerms | None] = ([], None)
+        # Kept for the next batch, with the banned tokens that were found so far.
+        self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
 
     def __call__(self, operation: str, *arguments: Any) -> list[Any]:
-        """One of the operations below by name, since a job must travel to a worker."""
-        operations: dict[str, Callable[..., list[Any]]] = {
-            "search": self.search,
-            "score": self.score,
-            "align": self.align,
-        }
-        return operations[operation](*arguments)
+        """The result of an operation, given by name, so that a job can be sent to a worker."""
+        return getattr(self, operation)(*arguments)
 
     @torch.inference_mode()
     def search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first. With terms, all sentences have equally many tokens of them."""
         groups = self._search(sentences, config)
-        if not all(groups):
-            if any(sentence.terms for sentence in sentences):
-                raise DataError(
-                    "No translation has all terms that the glossary asks for and obeys the other rules; take terms "
-                    "out of the glossary, or out of what is forbidden. If it fails without terms too, the weights of "
-                    "the model are damaged."
-                )
+        if all(groups):
+            return groups
+        if any(sentence.terms for sentence in sentences):
             raise DataError(
-                "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
+                "No translation has all terms that the glossary asks for and obeys the other rules; take terms out of "
+                "the glossary, or out of what is forbidden. If it fails without terms too, the weights of the model "
+                "are damaged."
             )
-        return groups
+        raise DataError(
+            "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
+        )
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
         limits = [2 * len(s.source) + 20 + len(s.prefix) + s.term_tokens for s in sentences]
         limits = [min(limit, self.max_length) for limit in limits]
+        options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
         copies = config.n_best if config.sample or config.diversity else 1
         stepper = self._stepper(sentences, config, copies)
-        return self._strategy(sentences, limits, config)(stepper)
-
-    def _strategy(
-        self, sentences: list[Sentence], limits: list[int], config: DecodingConfig
-    ) -> Callable[[Stepper], list[list[Hypothesis]]]:
-        """The search that the options ask for, to be run over a stepper."""
-        ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
-        options: dict[str, Any] = {"max_lengths": limits, "length_penalty": config.length_penalty, **ids}
         if config.sample:
-            sources = [sentence.source for sentence in sentences]
-            return partial(sample_search, sources=sources, config=config, **options)
+            return sample_search(stepper, [sentence.source for sentence in sentences], config, options)
         if config.beam_size == 1 and not sentences[0].terms:
-            return partial(greedy_search, **options)
-        beams = (limits, ids["eos_id"], config.length_penalty)
+            return greedy_search(stepper, options)
+        return beam_search(stepper, self._beams(sentences, config, options))
+
+    def _beams(self, sentences: list[Sentence], config: DecodingConfig, options: SearchOptions) -> Beams:
         if config.diversity:
             size, groups = config.beam_size // config.n_best, config.n_best
-            diverse = DiverseBeams(size, *beams, groups=groups, strength=config.diversity)
-            return partial(diverse_beam_search, beams=diverse, bos_id=ids["bos_id"])
+            return DiverseBeams(size, options, groups=groups, strength=config.diversity)
         if sentences[0].terms:
             terms, size = [sentence.terms for sentence in sentences], sentences[0].rows(config)
-            constrained = ConstrainedBeams(size, *beams, terms=terms, joints=joints(self.target_tokenizer))
-            return partial(follow, beams=constrained, bos_id=ids["bos_id"])
-        return partial(beam_search, beam_size=config.beam_size, **options)
+            return ConstrainedBeams(size, options, terms=terms, joints=joints(self.target_tokenizer))
+        return Beams(config.beam_size, options)
 
     @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
@@ -118,24 +106,30 @@ class BatchWork:
 
     @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int], list[str]]]) -> list[Alignment]:
-        """Which words of the target come from which of the source, as the first model sees it.
+        """Which words of the target come from which words of the source, by the attention of the first model.
 
         A pair is the tokens of both sides, and the values of their slots.
         """
         source_ids, target_ids = self._tensors([(source, target) for source, target, _ in pairs])
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        # The end of a translation that was cut at the last position has none, and is no word.
+        # A translation that was truncated at the last position has no position for its end of sentence.
         inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_length)]
-        return align(self.models[0], source_ids, inputs, pairs=pairs, tokenizers=tokenizers)
+        weights = word_giving_attention(self.models[0], source_ids, inputs).cpu()
+        return [
+            links(
+                weight[: len(target) + 1, : len(source) + 1],
+                words(self.source_tokenizer, source, values),
+                words(self.target_tokenizer, target, values),
+            )
+            for weight, (source, target, values) in zip(weights, pairs, strict=True)
+        ]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = self._padded([*s.source, self.config.eos_id] for s in sentences)
+        sources = padded([s.source for s in sentences], self.config.pad_id, end=self.config.eos_id)
         sources = sources.repeat_interleave(times, dim=0).to(self.device)
-        steppers = [ModelStepper(model, sources) for model in self.models]
-        stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
+        stepper = EnsembleStepper([ModelStepper(model, sources) for model in self.models])
         prefixes = repeated([s.prefix for s in sentences], times)
-        bans = [self._forbidding(config.forbid)] if config.forbid else []
+        bans = [self._forbidden(tuple(config.forbid))] if config.forbid else []
         guard = _guard(sentences, config.max_copies, times) if config.max_copies else None
         if not (any(prefixes) or bans or guard):
             return stepper
@@ -143,22 +137,11 @@ class BatchWork:
         end = None if any(s.terms for s in sentences) else self.config.eos_id
         return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end)
 
-    def _forbidding(self, terms: list[str]) -> ForbiddenTerms:
-        # Kept from batch to batch with what it has computed. Threads may replace it, so it is read only once.
-        known, forbidden = self._forbidden
-        if forbidden is None or known != terms:
-            forbidden = ForbiddenTerms(terms, self.target_tokenizer)
-            self._forbidden = terms, forbidden
-        return forbidden
-
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        bos, eos = self.config.bos_id, self.config.eos_id
-        sources = self._padded([*source, eos] for source, _ in pairs)
-        targets = self._padded([bos, *target, eos] for _, target in pairs)
+        pad, bos, eos = self.config.pad_id, self.config.bos_id, self.config.eos_id
+        sources = padded([source for source, _ in pairs], pad, end=eos)
+        targets = padded([target for _, target in pairs], pad, begin=bos, end=eos)
         return sources.to(self.device), targets.to(self.device)
-
-    def _padded(self, rows: Iterable[list[int]]) -> Tensor:
-        return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=self.config.pad_id)
 
     def _check(self, length: int) -> None:
         if length >= self.max_length:
@@ -169,14 +152,14 @@ class BatchWork:
 
 
 def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
-    """Allows to repeat what the source or a term repeats, and three tokens more often where more is said."""
+    """Allows what the source or a term repeats to be repeated as often, and three tokens more often in long sentences.
+
+    `least` is how often anything may be repeated.
+    """
     # What an imported tokenizer puts around a source says nothing.
     said = [([i for i in s.source if i > EOS_ID], *(term.spelling for term in s.terms)) for s in sentences]
-    copies = [max([least, *(most_copies(ids) for ids in each if _repeats(ids, least))]) for each in said]
+    # Tokens of which fewer than `least` occur before cannot have that many copies of a phrase.
+    repeating = [[ids for ids in each if len(ids) - len(set(ids)) >= least] for each in said]
+    copies = [max([least, *map(most_copies, each)]) for each in repeating]
     anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
     return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
-
-
-def _repeats(ids: list[int], least: int) -> bool:
-    """Whether a phrase can stand in these tokens more than `least` times at all."""
-    return len(ids) - len(set(ids)) >= least

@@ -2,9 +2,9 @@
 (Post & Vilar, 2018).
 
 The beam is shared out among banks: hypotheses with equally many tokens of the terms to go. The best of each bank goes
-on before the second best of any, and each hypothesis may also go on with the next token of a term. So the fewest
-tokens to go become fewer with every step, and every sentence ends with all its terms, while the other banks leave the
-model time to come to a term by itself, in its place.
+on before the second best of any, and each hypothesis may also go on with the next token of a term. So the smallest
+number of tokens to go falls with every step, and every sentence ends with all its terms. The other banks leave the
+model time to produce a term by itself, where it belongs.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from dragoman.decoding.search import Beams, best_continuations
+from dragoman.decoding.search import Beams, SearchOptions, best_continuations
 
-_ANY, _NEVER = -1, -2  # stand for a token in the tables below
+_ANY, _NEVER = -1, -2  # in the tables below: any token, and none
 
 
 @dataclass(frozen=True)
 class Term:
-    """What must appear: one of several spellings as tokens."""
+    """What must appear, in one of its spellings."""
 
     spelling: list[int]
-    """As in the middle of a sentence."""
+    """Its tokens after a space."""
     joined: list[int] | None = None
-    """As it is spelled without a space before it, such as after an apostrophe, if it can be."""
+    """Its tokens without a space before it, such as after an apostrophe; None if it cannot be joined."""
 
     def spellings(self) -> list[list[int]]:
         return [self.spelling, *([self.joined] if self.joined else [])]
@@ -35,32 +35,27 @@ class Term:
 class ConstrainedBeams(Beams):
     """Beams whose hypotheses may end only with all terms of their sentence in them.
 
-    `max_lengths` must leave room for them. A term is joined to a token of `joints`, such as an apostrophe, or where
-    the model does so by itself.
+    `max_lengths` must leave room for the terms. A term is joined to a token of `joints`, such as an apostrophe, or
+    where the model does so by itself.
     """
 
     def __init__(
-        self,
-        beam_size: int,
-        max_lengths: list[int],
-        eos_id: int,
-        length_penalty: float,
-        *,
-        terms: list[list[Term]],
-        joints: Bool[Tensor, " vocab"],
+        self, beam_size: int, options: SearchOptions, *, terms: list[list[Term]], joints: Bool[Tensor, " vocab"]
     ):
-        super().__init__(beam_size, max_lengths, eos_id, length_penalty)
+        super().__init__(beam_size, options)
         self.table, self.joints = TermTable(terms), joints
 
     def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         _, width, vocab = log_probs.shape
         table = self.table[self.live]
         progress, found = table.progress(self.history), table.found(self.history)
-        log_probs[..., self.eos_id].masked_fill_(table.to_go(progress, found).to(log_probs.device) > 0, -torch.inf)
+        unfinished = (table.to_go(progress, found) > 0).to(log_probs.device)
+        log_probs[..., self.options.eos_id].masked_fill_(unfinished, -torch.inf)
         _, natural = best_continuations(log_probs, self.totals, 2 * self.beam_size)
         rows = torch.arange(width)[:, None] * vocab
         own = rows + log_probs.argmax(-1).cpu()[:, :, None]
-        forced = table.continuations(progress, found, self._joining())
+        joining = self.joints[self.history[:, :, -1:]].any(2)  # the last token, if there is one yet, is a joint
+        forced = table.continuations(progress, found, joining)
         forced = torch.where(forced >= 0, rows + forced, own)
         flat = torch.cat([natural, own.flatten(1), forced.flatten(1)], dim=1).sort(dim=1).values
         parents = flat // vocab
@@ -71,12 +66,6 @@ class ConstrainedBeams(Beams):
         order = _by_turns(totals, to_go)
         return totals.gather(1, order), flat.gather(1, order)
 
-    def _joining(self) -> Bool[Tensor, "live beam"]:
-        """Which hypotheses a word may be joined to."""
-        if not self.history.size(2):
-            return torch.zeros(self.history.shape[:2], dtype=torch.bool)
-        return self.joints[self.history[:, :, -1]]
-
     def _to_go(self, table: "TermTable", found: Tensor, parents: Tensor, tokens: Tensor) -> Int[Tensor, "live count"]:
         tails = self.history[:, :, -table.width :]
         tails = tails.gather(1, parents[:, :, None].expand(-1, -1, tails.size(2)))
@@ -86,31 +75,31 @@ class ConstrainedBeams(Beams):
 
 
 class TermTable:
-    """The terms of all sentences as tensors, and how far hypotheses have come with them.
+    """The terms of all sentences as tensors, and how much of them hypotheses contain.
 
-    Spellings (those of one sentence side by side) are filled up to the same number and length.
+    Each sentence has its spellings side by side, padded to the same number and length.
     """
 
     def __init__(self, terms: list[list[Term]]):
-        groups = [[(place, ids) for place, term in enumerate(group) for ids in term.spellings()] for group in terms]
+        groups = [[(index, ids) for index, term in enumerate(group) for ids in term.spellings()] for group in terms]
         most = max((len(group) for group in groups), default=0)
         self.width = max((len(ids) for group in groups for _, ids in group), default=1)
         kinds = max((len(group) for group in terms), default=0)
-        self.lengths = torch.full((len(terms), most), _NEVER)  # of the spellings
-        self.owners = torch.zeros(len(terms), most, kinds, dtype=torch.bool)  # the term that each spells
+        self.lengths = torch.full((len(terms), most), _NEVER)  # tokens of each spelling
+        self.owners = torch.zeros(len(terms), most, kinds, dtype=torch.bool)  # the term of each spelling
         self.sizes = torch.zeros(len(terms), kinds, dtype=torch.long)  # tokens of each term, in its first spelling
-        self.begun = torch.zeros(len(terms), most, dtype=torch.bool)  # may be begun anywhere
-        # The first n tokens of each spelling, at the right, where they must stand at the end of a hypothesis.
+        self.begun = torch.zeros(len(terms), most, dtype=torch.bool)  # spellings that may be begun anywhere
+        # The first n tokens of each spelling, aligned with the end of a hypothesis.
         self.beginnings = torch.full((len(terms), most, self.width + 1, self.width), _NEVER)
         for sentence, group in enumerate(groups):
-            for place, (term, ids) in enumerate(group):
-                self.lengths[sentence, place] = len(ids)
-                self.begun[sentence, place] = not self.owners[sentence, :, term].any()
-                self.owners[sentence, place, term] = True
+            for spelling, (term, ids) in enumerate(group):
+                self.lengths[sentence, spelling] = len(ids)
+                self.begun[sentence, spelling] = not self.owners[sentence, :, term].any()
+                self.owners[sentence, spelling, term] = True
                 self.sizes[sentence, term] = len(terms[sentence][term].spelling)
                 for count in range(len(ids) + 1):
                     row = [_ANY] * (self.width - count) + ids[:count]
-                    self.beginnings[sentence, place, count] = torch.tensor(row)
+                    self.beginnings[sentence, spelling, count] = torch.tensor(row)
 
     def __getitem__(self, sentences: Int[Tensor, " kept"]) -> "TermTable":
         """The table of these sentences."""
@@ -127,17 +116,17 @@ class TermTable:
         return (matches * torch.arange(self.width + 1)).amax(-1)
 
     def found(self, history: Int[Tensor, "live beam length"]) -> Bool[Tensor, "live beam terms"]:
-        """Which terms stand in the hypotheses."""
+        """Which terms the hypotheses contain."""
         windows = pad(history, (self.width, 0), value=_NEVER - 1).unfold(2, self.width, 1)
-        place = self.lengths.clamp(min=0)[:, :, None, None].expand(-1, -1, 1, self.width)
-        whole = self.beginnings.gather(2, place)[:, :, 0]
+        last = self.lengths.clamp(min=0)[:, :, None, None].expand(-1, -1, 1, self.width)
+        whole = self.beginnings.gather(2, last)[:, :, 0]
         matches = _match(whole[:, None, None], windows[:, :, :, None]).any(2) & (self.lengths > 0)[:, None]
         return self._by_term(matches)
 
     def to_go(
         self, progress: Int[Tensor, "live count spellings"], found: Bool[Tensor, "live count terms"]
     ) -> Int[Tensor, "live count"]:
-        """How many tokens are missing at least: those of all terms not found, less the ones just being spelled."""
+        """The least number of missing tokens: those of all terms not found, less the ones just being spelled."""
         found = found | self._by_term(progress == self.lengths[:, None])
         sizes = self.sizes[:, None] * ~found
         saved = (self.owners[:, None] * sizes[:, :, None]).sum(-1) - (self.lengths[:, None] - progress)
@@ -170,8 +159,8 @@ def _by_turns(totals: Float[Tensor, "live count"], banks: Int[Tensor, "live coun
     """The order to prefer candidates in: the best of each bank, lowest bank first, then the second best, and so on."""
     order = totals.argsort(dim=1, descending=True, stable=True)
     totals, banks = totals.gather(1, order), banks.gather(1, order)
-    together, places = banks.sort(dim=1, stable=True)
+    together, indices = banks.sort(dim=1, stable=True)
     turn = torch.arange(order.size(1)) - torch.searchsorted(together, together)
-    turn = torch.empty_like(turn).scatter_(1, places, turn)
+    turn = torch.empty_like(turn).scatter_(1, indices, turn)
     turn.masked_fill_(totals == -torch.inf, order.size(1))
     return order.gather(1, (turn * (banks.amax() + 1) + banks).argsort(dim=1, stable=True))

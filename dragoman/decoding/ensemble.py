@@ -15,7 +15,7 @@ _SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
 
 class EnsembleStepper:
-    """Takes each step with all `steppers`."""
+    """Takes each step with all `steppers`, one or several; returns the mean of their probabilities."""
 
     def __init__(self, steppers: Sequence[Stepper]):
         self.steppers = steppers
@@ -29,11 +29,11 @@ class EnsembleStepper:
 
 
 class Predictions(NamedTuple):
-    """What models think of given tokens, each after those before it; row after row, without padding."""
+    """Predictions of given tokens, each from the tokens before it; row after row, without padding."""
 
     log_probs: Float[Tensor, " tokens"]
     likeliest: Bool[Tensor, " tokens"]
-    """Whether it is the token that they would have chosen."""
+    """Whether the token is the most probable one."""
 
 
 def predictions(

@@ -1,6 +1,6 @@
 """Rules over a `Stepper`: what a translation must begin with, and which tokens may not come next.
 
-Any search can be put under rules, since only the log-probabilities change: what may not come has none.
+Any search can be put under rules, since only the log-probabilities change: those of banned tokens are -inf.
 """
 
 from collections import Counter
@@ -14,17 +14,17 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.decoding.search import Stepper
 
 Ban = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From the begin of sentence and the tokens so far (rows, length) and the sentence of each row: the rows in which a
-token may not come next, and that token."""
+"""Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row. Returns the
+rows in which a token may not come next, and these tokens."""
 
 LONGEST_PHRASE = 32
-"""Tokens of a phrase whose copies are counted in a source; longer ones are no figure of speech."""
+"""Most tokens of a phrase whose copies are counted in a source; longer ones are no figure of speech."""
 PATIENCE = 2
-"""How often the best hypothesis of a sentence may want to repeat itself too often before all of them must end."""
+"""Times that the guard may stop the best hypothesis of a sentence before all hypotheses of the sentence must end."""
 
 
 class RuledStepper:
-    """Takes the steps of `stepper`, whose first token is the begin of sentence, under rules."""
+    """A `Stepper` that applies rules to the log-probabilities of another; the first token is the begin of sentence."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class RuledStepper:
     ):
         """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them.
 
-        With `end`, the id of the end of sentence, a sentence must end when the guard had to ban the most probable token
-        of its best hypothesis, its first row, `PATIENCE` times: it would only wander about its loop until the length
-        limit.
+        With `end`, the id of the end of sentence, a sentence must end when the guard has banned the most probable token
+        of its best hypothesis, its first row, `PATIENCE` times: it would only repeat itself in other ways until the
+        length limit.
         """
         self.stepper, self.bans, self.guard, self.end = stepper, bans, guard, end
         self.loops = torch.zeros(len(prefixes), dtype=torch.long)
@@ -82,7 +82,7 @@ class RuledStepper:
 
 
 def _at(free: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the places in (rows, vocab) those in free rows."""
+    """Indices into (rows, vocab), restricted to rows without a forced token."""
     return rows[free[rows]], tokens[free[rows]]
 
 
@@ -93,11 +93,11 @@ def _allow_only(log_probs: Tensor, rows: Tensor, tokens: Tensor) -> None:
 
 
 class RepetitionGuard:
-    """Bans the token that would say a phrase of any length once more in a row than a sentence may, or three tokens
-    once more anywhere."""
+    """Bans the token that would repeat a phrase, of any length, more often in a row than its sentence may, or three
+    tokens more often anywhere."""
 
     def __init__(self, copies: Sequence[int], times: Sequence[int]):
-        """For each sentence how often a phrase may stand in a row, 2 or more, and three tokens anywhere."""
+        """For each sentence how often a phrase may occur in a row, 2 or more, and three tokens anywhere."""
         self.copies, self.times = torch.tensor(copies), torch.tensor(times)
         self.levels, self.fewest = sorted(set(copies)), min(times)
 
@@ -109,7 +109,7 @@ class RepetitionGuard:
     def _in_a_row(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for copies in self.levels:
             longest = history.size(1) // (copies + 1)
-            # A phrase of n tokens only repeats if the last token stood n tokens before too, as it seldom did.
+            # A phrase of n tokens only repeats if the last token also occurred n tokens before, which is rare.
             again = (history[:, -1 - longest : -1] == history[:, -1:]).any(0)
             for size in (longest - again.nonzero().flatten()).tolist():
                 # With the token `size` before the next, these would be one copy too many.
@@ -119,10 +119,10 @@ class RepetitionGuard:
                 yield rows, history[rows, -size]
 
     def _anywhere(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        # Where the last two tokens stood before; few have done so several times.
-        places = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
-        for row in (places.sum(1) >= self.fewest).nonzero().flatten().tolist():
-            following = history[row, 2:][places[row]]
+        # Where the last two tokens occurred before; few pairs have occurred several times.
+        before = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
+        for row in (before.sum(1) >= self.fewest).nonzero().flatten().tolist():
+            following = history[row, 2:][before[row]]
             tokens, counts = following.unique(return_counts=True)
             tokens = tokens[counts >= self.times[sentences[row]]]
             yield torch.full_like(tokens, row), tokens
@@ -132,16 +132,16 @@ _NONE = torch.empty(0, dtype=torch.long)
 
 
 def most_copies(ids: Sequence[int]) -> int:
-    """How often, at most, a phrase of these tokens stands in a row; 1 if nothing is said twice on end."""
+    """How often, at most, a phrase of these tokens occurs in a row; 1 if nothing is repeated at once."""
     most = 1
     for size in range(1, min(len(ids) // 2, LONGEST_PHRASE) + 1):
         run = 0
-        for place in range(size, len(ids)):
-            run = run + 1 if ids[place] == ids[place - size] else 0
+        for index in range(size, len(ids)):
+            run = run + 1 if ids[index] == ids[index - size] else 0
             most = max(most, run // size + 1)
     return most
 
 
 def most_times(ids: Sequence[int]) -> int:
-    """How often, at most, the same three of these tokens stand on end."""
+    """How often, at most, the same three tokens occur one after another."""
     return max(Counter(zip(ids, ids[1:], ids[2:], strict=False)).values(), default=0)

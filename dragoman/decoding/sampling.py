@@ -1,7 +1,7 @@
 """Translations drawn at random: greedy search that chooses tokens by chance instead of the most probable one."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding.search import Hypothesis, Stepper, greedy_search, rank
+from dragoman.decoding.search import Hypothesis, SearchOptions, Stepper, greedy_search, rank
 
 
 @dataclass(frozen=True)
@@ -18,26 +18,23 @@ class Sampler:
     """A choice for `greedy_search`: one token a row, from the log-probabilities and a random number in [0, 1)."""
 
     numbers: Float[Tensor, "sentences positions"]
-    """Drawn beforehand, for each sentence alone (`random_numbers`): neighbours and batches change nothing."""
-    temperature: float = 1.0
-    top_k: int | None = None
-    """Only the so many most probable tokens."""
-    top_p: float = 1.0
-    """Of these, only the most probable that together have this probability."""
+    """Random numbers, drawn for each sentence alone (`random_numbers`): other sentences of the batch change nothing."""
+    config: DecodingConfig
+    """Its `temperature`, `top_k` and `top_p` are used: `top_p` among the `top_k` most probable tokens."""
 
     def __call__(
         self, log_probs: Float[Tensor, "rows vocab"], sentences: Int[Tensor, " rows"], position: int
     ) -> Int[Tensor, " rows"]:
-        count = min(self.top_k or log_probs.size(-1), log_probs.size(-1))
+        count = min(self.config.top_k or log_probs.size(-1), log_probs.size(-1))
         values, tokens = log_probs.double().topk(count, dim=-1)  # sorted, the most probable first
-        probabilities = (values / self.temperature).softmax(-1)
+        probabilities = (values / self.config.temperature).softmax(-1)
         sums = probabilities.cumsum(-1)
-        # The token that reaches `top_p` belongs to those that are kept.
-        kept = ((sums - probabilities) < self.top_p).sum(-1, keepdim=True).clamp(min=1)
+        # The token that reaches `top_p` is kept too.
+        kept = ((sums - probabilities) < self.config.top_p).sum(-1, keepdim=True).clamp(min=1)
         total = sums.gather(1, kept - 1)
         drawn = self.numbers[sentences, position][:, None].to(sums.device) * total
-        places = torch.searchsorted(sums, drawn, right=True).minimum(kept - 1)
-        return tokens.gather(1, places)[:, 0]
+        ranks = torch.searchsorted(sums, drawn, right=True).minimum(kept - 1)
+        return tokens.gather(1, ranks)[:, 0]
 
 
 def random_numbers(seed: int, sample: int, source: list[int], count: int) -> Float[Tensor, " count"]:
@@ -48,22 +45,22 @@ def random_numbers(seed: int, sample: int, source: list[int], count: int) -> Flo
 
 
 def sample_search(
-    stepper: Stepper, *, sources: list[list[int]], config: DecodingConfig, max_lengths: list[int], **options: Any
+    stepper: Stepper, sources: list[list[int]], config: DecodingConfig, options: SearchOptions
 ) -> list[list[Hypothesis]]:
     """`config.n_best` random translations of each of `sources`, best first.
 
-    `stepper` has as many rows for each sentence, one after another; `options` are those of `greedy_search`.
+    `stepper` has as many rows for each sentence, one after another; `options` has one limit for each.
     """
-    count, limits = config.n_best, repeated(max_lengths, config.n_best)
+    count, limits = config.n_best, repeated(options.max_lengths, config.n_best)
     numbers = [
         random_numbers(config.seed, row % count, sources[row // count], limit) for row, limit in enumerate(limits)
     ]
-    sampler = Sampler(pad_sequence(numbers, batch_first=True), config.temperature, config.top_k, config.top_p)
-    found = greedy_search(stepper, max_lengths=limits, choose=sampler, **options)
+    sampler = Sampler(pad_sequence(numbers, batch_first=True), config)
+    found = greedy_search(stepper, replace(options, max_lengths=limits), sampler)
     groups = [found[start : start + count] for start in range(0, len(found), count)]
     return [sorted((hypothesis for (hypothesis,) in group), key=rank) for group in groups]
 
 
 def repeated(items: list[Any], times: int) -> list[Any]:
-    """Each item so many times, one after another."""
+    """Each item `times` times, one after another."""
     return [item for item in items for _ in range(times)]

@@ -1,6 +1,6 @@
 """Greedy and beam search over a `Stepper`. Knows tokens and log-probabilities, no model.
 
-Rows are hypotheses. Those of one sentence stand together, and finished sentences leave the batch.
+Rows are hypotheses. Those of one sentence are adjacent, and finished sentences leave the batch.
 """
 
 from collections.abc import Callable
@@ -36,12 +36,29 @@ class Hypothesis:
     score: float
     """`log_prob`, divided by its length to the power of the length penalty: what search ranks by."""
     finished: bool = True
-    """False if it was cut at the length limit."""
+    """False if it was truncated at the length limit."""
 
 
 def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
-    """Sorts hypotheses, best first."""
+    """Key that sorts hypotheses, best first; truncated ones come last."""
     return not hypothesis.finished, -hypothesis.score
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Length limits, special tokens and length penalty of a search."""
+
+    max_lengths: list[int]
+    """Most tokens of each sentence's translation, end of sentence included."""
+    bos_id: int
+    eos_id: int
+    length_penalty: float = 1.0
+    """Scores are log-probabilities divided by the length to this power."""
+
+    def hypothesis(self, tokens: list[int], log_prob: float, finished: bool) -> Hypothesis:
+        """The hypothesis of these tokens with its score."""
+        length = len(tokens) + finished
+        return Hypothesis(tokens, log_prob, log_prob / length**self.length_penalty, finished)
 
 
 Choice = Callable[[Tensor, Tensor, int], Tensor]
@@ -57,38 +74,28 @@ def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor
 
 
 @torch.inference_mode()
-def greedy_search(
-    stepper: Stepper,
-    *,
-    max_lengths: list[int],
-    bos_id: int,
-    eos_id: int,
-    length_penalty: float = 1.0,
-    choose: Choice = most_probable,
-) -> list[list[Hypothesis]]:
-    """Take the most probable token, or the one that `choose` says, again and again: one hypothesis a sentence.
-
-    `max_lengths` holds the most tokens of each sentence's translation, end of sentence included.
-    """
-    results: list[list[Hypothesis]] = [[] for _ in max_lengths]
-    live, limits = torch.arange(len(max_lengths)), torch.tensor(max_lengths)
-    tokens = torch.full((len(max_lengths),), bos_id)
-    history = torch.empty(len(max_lengths), 0, dtype=torch.long)
-    totals = torch.zeros(len(max_lengths), dtype=torch.float64)
+def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = most_probable) -> list[list[Hypothesis]]:
+    """Take the most probable token, or the one that `choose` says, again and again: one hypothesis a sentence."""
+    count = len(options.max_lengths)
+    results: list[list[Hypothesis]] = [[] for _ in range(count)]
+    live, limits = torch.arange(count), torch.tensor(options.max_lengths)
+    tokens = torch.full((count,), options.bos_id)
+    history = torch.empty(count, 0, dtype=torch.long)
+    totals = torch.zeros(count, dtype=torch.float64)
     while len(live):
         log_probs = stepper.step(tokens)
         chosen = choose(log_probs, live, history.size(1))
         totals += log_probs.gather(1, chosen[:, None])[:, 0].cpu()
         tokens = chosen.cpu()
         history = torch.cat([history, tokens[:, None]], dim=1)
-        length = history.size(1)
-        going_on = (tokens != eos_id) & (length < limits)
+        ended = tokens == options.eos_id
+        going_on = ~ended & (history.size(1) < limits)
         if going_on.all():
             continue
         for row in (~going_on).nonzero().flatten().tolist():
-            ids, finished = history[row].tolist(), bool(tokens[row] == eos_id)
-            ids = ids[:-1] if finished else ids
-            results[live[row]].append(_hypothesis(ids, float(totals[row]), length, length_penalty, finished))
+            finished = bool(ended[row])
+            ids = history[row].tolist()[: history.size(1) - finished]
+            results[live[row]].append(options.hypothesis(ids, float(totals[row]), finished))
         live, limits, tokens, history, totals = (t[going_on] for t in (live, limits, tokens, history, totals))
         if len(live):
             stepper.reorder(going_on.nonzero().flatten())
@@ -96,28 +103,9 @@ def greedy_search(
 
 
 @torch.inference_mode()
-def beam_search(
-    stepper: Stepper,
-    *,
-    beam_size: int,
-    max_lengths: list[int],
-    bos_id: int,
-    eos_id: int,
-    length_penalty: float = 1.0,
-) -> list[list[Hypothesis]]:
-    """Follow the `beam_size` best prefixes of each sentence; returns as many hypotheses each, best first.
-
-    A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the best of
-    them, or at its length limit (`max_lengths`: most tokens of each translation, end of sentence included), where its
-    live prefixes count as they are, after all that have ended.
-    """
-    return follow(stepper, Beams(beam_size, max_lengths, eos_id, length_penalty), bos_id)
-
-
-@torch.inference_mode()
-def follow(stepper: Stepper, beams: "Beams", bos_id: int) -> list[list[Hypothesis]]:
-    """Advance beams until all sentences are done."""
-    log_probs = stepper.step(torch.full((len(beams.live),), bos_id))
+def beam_search(stepper: Stepper, beams: "Beams") -> list[list[Hypothesis]]:
+    """Advance `beams` until all sentences are done; returns the hypotheses of each sentence, best first."""
+    log_probs = stepper.step(torch.full((len(beams.live),), beams.options.bos_id))
     # The first step has one row for each sentence; from here on each has `beam_size`.
     rows, tokens = beams.advance(log_probs[:, None])
     while len(rows):
@@ -128,34 +116,39 @@ def follow(stepper: Stepper, beams: "Beams", bos_id: int) -> list[list[Hypothesi
 
 
 class Beams:
-    """The live prefixes and the ended hypotheses of all sentences."""
+    """The `beam_size` best live prefixes of each sentence, and the hypotheses that have ended.
 
-    def __init__(self, beam_size: int, max_lengths: list[int], eos_id: int, length_penalty: float):
-        self.beam_size, self.eos_id, self.length_penalty = beam_size, eos_id, length_penalty
-        self.ended: list[list[Hypothesis]] = [[] for _ in max_lengths]
-        self.live = torch.arange(len(max_lengths))
-        self.limits = torch.tensor(max_lengths)
+    A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the best of
+    them. At its length limit its live prefixes are hypotheses too, ranked after all that have ended.
+    """
+
+    def __init__(self, beam_size: int, options: SearchOptions):
+        count = len(options.max_lengths)
+        self.beam_size, self.options = beam_size, options
+        self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
+        self.live, self.limits = torch.arange(count), torch.tensor(options.max_lengths)
         self.length = 0
-        self.totals = torch.zeros(len(max_lengths), 1, dtype=torch.float64)  # (live, beam)
-        self.history = torch.empty(len(max_lengths), 1, 0, dtype=torch.long)  # (live, beam, length)
+        self.totals = torch.zeros(count, 1, dtype=torch.float64)  # (live, beam)
+        self.history = torch.empty(count, 1, 0, dtype=torch.long)  # (live, beam, length)
 
     def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         """Twice as many continuations of each sentence as it has beams, the ones to prefer first.
 
-        Returns their totals and where they stand in (beam, vocab). Other kinds of beam search differ here.
+        Returns their totals and their flat indices into (beam, vocab). Other kinds of beam search differ here.
         """
         return best_continuations(log_probs, self.totals, 2 * self.beam_size)
 
     def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
-        """Take the best continuations; returns the rows to keep and the token each goes on with."""
+        """Take the best continuations; returns the rows to keep and the next token of each."""
         self.length += 1
         sentences, width, vocab = log_probs.shape
         totals, candidates = self.candidates(log_probs)
         parents, tokens = candidates // vocab, candidates % vocab
-        ends = (tokens == self.eos_id) & torch.isfinite(totals)
-        # Of twice as many candidates, at most half end: a prefix each stays to go on with.
-        for sentence, rank in ends[:, : self.beam_size].nonzero().tolist():
-            self._end(sentence, int(parents[sentence, rank]), float(totals[sentence, rank]))
+        ends = (tokens == self.options.eos_id) & torch.isfinite(totals)
+        for sentence, candidate in ends[:, : self.beam_size].nonzero().tolist():
+            ids = self.history[sentence, parents[sentence, candidate]].tolist()
+            self._end(sentence, ids, float(totals[sentence, candidate]), finished=True)
+        # At most half of the candidates end, so that `beam_size` prefixes are left.
         going_on = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
         totals, parents, tokens = (t.gather(1, going_on) for t in (totals, parents, tokens))
         self.totals = totals
@@ -166,26 +159,24 @@ class Beams:
         return rows[kept].flatten(), tokens[kept].flatten()
 
     def results(self) -> list[list[Hypothesis]]:
-        """The best hypotheses of each sentence, best first; one that was cut is no whole translation and comes last."""
+        """The best hypotheses of each sentence, best first."""
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
-    def _end(self, sentence: int, parent: int, total: float) -> None:
-        tokens = self.history[sentence, parent].tolist()
-        self.ended[self.live[sentence]].append(_hypothesis(tokens, total, self.length, self.length_penalty, True))
+    def _end(self, sentence: int, tokens: list[int], total: float, *, finished: bool) -> None:
+        self.ended[self.live[sentence]].append(self.options.hypothesis(tokens, total, finished))
 
     def _drop_done(self) -> Tensor:
-        """Forget the sentences that are done; returns the places of the others."""
+        """Forget the sentences that are done; returns the indices of the others."""
         ended = [self.ended[index] for index in self.live.tolist()]
         reached = torch.tensor([max((h.score for h in group), default=-torch.inf) for group in ended])
         enough = torch.tensor([len(group) >= self.beam_size for group in ended], dtype=torch.bool)
-        hope = self.totals.amax(dim=1) / self.length**self.length_penalty
+        hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
         full = (enough & (hope <= reached)) | (hope == -torch.inf)
         cut = ~full & (self.limits <= self.length)
         for sentence in cut.nonzero().flatten().tolist():
             for tokens, total in zip(self.history[sentence].tolist(), self.totals[sentence].tolist(), strict=True):
                 if total > -torch.inf:
-                    hypothesis = _hypothesis(tokens, total, self.length, self.length_penalty, False)
-                    self.ended[self.live[sentence]].append(hypothesis)
+                    self._end(sentence, tokens, total, finished=False)
         kept = (~(full | cut)).nonzero().flatten()
         self.live, self.limits, self.totals, self.history = (
             t[kept] for t in (self.live, self.limits, self.totals, self.history)
@@ -194,36 +185,34 @@ class Beams:
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` best continuations of each sentence, over its beam, and where they stand in (beam, vocab).
+    """Totals of the `count` best continuations of each sentence, over its beam, and their indices into (beam, vocab).
 
     Where there are fewer, totals of -inf follow.
     """
     vocab, totals = log_probs.size(2), totals.to(log_probs.device)
     blocks = _in_blocks(log_probs)
     number, size = blocks.shape[2:]
-    # The best stand in the blocks with the best maxima.
+    # The best are in the blocks with the best maxima.
     maxima = (blocks.amax(3) + totals[:, :, None]).flatten(1)
     best = maxima.topk(min(count, maxima.size(1)), dim=1).indices
     inside = torch.arange(size, device=best.device)
-    places = (best[:, :, None] * size + inside).flatten(1)
-    values = blocks.flatten(1).gather(1, places) + totals.gather(1, places // (number * size))
-    places = places // (number * size) * vocab + (places % (number * size)).clamp(max=vocab - 1)
-    missing = count - places.size(1)
+    indices = (best[:, :, None] * size + inside).flatten(1)
+    values = blocks.flatten(1).gather(1, indices) + totals.gather(1, indices // (number * size))
+    indices = indices // (number * size) * vocab + (indices % (number * size)).clamp(max=vocab - 1)
+    missing = count - indices.size(1)
     if missing > 0:
-        values, places = F.pad(values, (0, missing), value=-torch.inf), F.pad(places, (0, missing))
+        values, indices = F.pad(values, (0, missing), value=-torch.inf), F.pad(indices, (0, missing))
     values, chosen = values.topk(count, dim=1)
-    return values.cpu(), places.gather(1, chosen).cpu()
+    return values.cpu(), indices.gather(1, chosen).cpu()
 
 
 def _in_blocks(scores: Tensor) -> Tensor:
-    """The last dimension in blocks of some 25, of which most need only their maximum: a maximum is far quicker on a CPU
-    than to find where it stands, or to rank. What is missing in the last block is -inf."""
+    """The last dimension in blocks of some 25 scores; the last block is filled up with -inf.
+
+    Most blocks need only their maximum. On a CPU, a maximum is far quicker than an argmax or a ranking.
+    """
     vocab = scores.size(-1)
     size = next((n for n in range(32, 15, -1) if vocab % n == 0), 25)
     if vocab % size:
         scores = F.pad(scores, (0, -vocab % size), value=-torch.inf)
     return scores.unflatten(-1, (-1, size))
-
-
-def _hypothesis(tokens: list[int], log_prob: float, length: int, penalty: float, finished: bool) -> Hypothesis:
-    return Hypothesis(tokens, log_prob, log_prob / length**penalty, finished)

@@ -1,8 +1,7 @@
-"""What people get: a translation, and how probable a given one is."""
+"""Translations, and scores of given translations."""
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from dragoman.decoding.alignment import Alignment
 
@@ -23,8 +22,9 @@ class Translation:
     """With `n_best` above 1: the other translations, best first."""
 
     def to_json(self) -> str:
-        """One line of JSON, with what was asked for."""
-        return json.dumps(_without_none(asdict(self)), ensure_ascii=False)
+        """One line of JSON; fields that were not asked for are left out."""
+        found = asdict(self, dict_factory=lambda fields: {name: value for name, value in fields if value is not None})
+        return json.dumps(found, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,3 @@ class TranslationScore:
     def to_row(self) -> str:
         """Score, log-probability and number of tokens with the end of sentence, tab-separated."""
         return f"{self.score:.4f}\t{self.log_prob:.4f}\t{len(self.token_log_probs)}"
-
-
-def _without_none(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _without_none(value) for key, value in tree.items() if value is not None}
-    return [_without_none(each) for each in tree] if isinstance(tree, list) else tree

@@ -4,7 +4,7 @@ import copy
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import repeat, starmap
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ from dragoman.system.device import choose_device, choose_precision, limit_kernel
 from dragoman.system.processes import Workers
 
 PAIR_TOKENS = 2048
-"""Tokens on either side, with padding, of a batch of pairs to score or align: their attention takes memory."""
+"""Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
 
 
 class Translator:
@@ -48,9 +48,9 @@ class Translator:
     ):
         """`precision` is float32, bfloat16 or auto (see `dragoman.system.device`).
 
-        More than one of `workers` (on a CPU) are processes that this one forks, which suits a command more than a
-        program with threads of its own; `close` ends them, and so does a `with` block. The models of `ensemble` have
-        the same vocabulary, and the mean of all probabilities counts. Threads may share a translator.
+        With more than one of `workers`, on a CPU, this process forks as many, which suits a command more than a program
+        with threads of its own; `close` ends them, and so does a `with` block. The models of `ensemble` have the same
+        vocabulary, and the mean of all probabilities counts. Threads may share a translator.
         """
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
@@ -77,7 +77,7 @@ class Translator:
         workers: int = 1,
         ensemble: Sequence[str | Path] = (),
     ) -> Self:
-        """From a model directory, or several that translate together.
+        """Load a model directory, or several that translate together.
 
         Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first.
         """
@@ -92,7 +92,7 @@ class Translator:
 
     def close(self) -> None:
         """End the worker processes, if there are any."""
-        if self.workers is not None:
+        if self.workers:
             self.workers.close()
 
     def translate(
@@ -105,9 +105,9 @@ class Translator:
     ) -> list[Translation]:
         """The best translation of each sentence, in the order given.
 
-        `options` are fields of `DecodingConfig`, such as `beam_size=5`; they override those of `config`, by default the
-        search that the model was scored with.
-        `prefixes` are what each translation begins with, instead of the one `prefix` for all.
+        `options` are fields of `DecodingConfig`, such as `beam_size=5`. They override those of `config`, which is by
+        default the search that the model was scored with.
+        `prefixes` are the beginnings of the translations, one for each, instead of one `prefix` for all.
         Raises `dragoman.errors.UsageError` for options that make no sense.
         """
         if isinstance(sentences, str):
@@ -117,9 +117,10 @@ class Translator:
         groups = [group[: config.n_best] for group in self.search(sentences, config, prefixes=prefixes)]
         texts = iter(self._texts(sentences, groups))
         links = iter(self._align(sentences, groups)) if config.alignments else repeat(None)
+        pieces = self.target_tokenizer.pieces
         translations = []
         for sentence, group in zip(sentences, groups, strict=True):
-            found = [self._translation(h, next(texts), next(links)) for h in group]
+            found = [Translation(next(texts), h.score, h.log_prob, pieces(h.tokens), next(links)) for h in group]
             found = found if sentence.strip() else [replace(found[0], text=sentence)]
             translations.append(replace(found[0], alternatives=found[1:]) if config.n_best > 1 else found[0])
         return translations
@@ -134,7 +135,7 @@ class Translator:
     ) -> Iterator[Translation]:
         """The same for any number of sentences: reads `window` at a time, so memory stays the same.
 
-        None among the sentences says that no more are there at present: the ones before it are translated at once.
+        None among the sentences means that there are no more for now: the ones before it are translated at once.
         """
         if window < 1:
             raise UsageError(f"`window` is {window}; give at least 1 sentence.")
@@ -170,7 +171,7 @@ class Translator:
             lengths = [len(asked[i].source) + 1 for i in rows]
             shared = self._shared_out(lengths, config.max_tokens // asked[rows[0]].rows(config))
             batches += [[rows[i] for i in batch] for batch in shared]
-        # The glossary is in the sentences by now; it would only weigh on the way to the workers.
+        # Each sentence has its terms by now, so workers need not be sent the glossary.
         groups = self._map("search", asked, batches, config.model_copy(update={"glossary": {}}))
         for index, group in zip(filled, groups, strict=True):
             results[index] = group
@@ -184,25 +185,18 @@ class Translator:
         sources = self.source_tokenizer.encode_batch([source for source, _ in pairs])
         targets = self.target_tokenizer.encode_batch([target for _, target in pairs])
         found = self._map_pairs("score", list(zip(sources, targets, strict=True)))
-        return [
-            TranslationScore(
-                sum(log_probs) / len(log_probs) ** length_penalty,
-                sum(log_probs),
-                self.target_tokenizer.pieces(target),
-                log_probs,
-            )
-            for log_probs, target in zip(found, targets, strict=True)
-        ]
+        scores = []
+        for log_probs, target in zip(found, targets, strict=True):
+            total, pieces = sum(log_probs), self.target_tokenizer.pieces(target)
+            scores.append(TranslationScore(total / len(log_probs) ** length_penalty, total, pieces, log_probs))
+        return scores
 
     def _merged(self, config: DecodingConfig | None, options: dict[str, Any]) -> DecodingConfig:
         config = config or self.decoding
         return DecodingConfig.validate(config.model_dump() | options) if options else config
 
-    def _translation(self, hypothesis: Hypothesis, text: str, alignment: Alignment | None) -> Translation:
-        pieces = self.target_tokenizer.pieces(hypothesis.tokens)
-        return Translation(text, hypothesis.score, hypothesis.log_prob, pieces, alignment)
-
     def _asked(self, sentences: list[str], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
+        """Each sentence in tokens, with its prefix and terms."""
         begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
         terms: list[list[Term]] = [[] for _ in sentences]
         if config.glossary:
@@ -214,12 +208,12 @@ class Translator:
         return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 
     def _masked(self, sentence: str) -> tuple[str, list[str]]:
-        """The text that is encoded, and what its slots stand for."""
+        """The text that is encoded, and the values of its slots."""
         text = normalised(sentence)
         return mask(text, self.source_tokenizer.symbols) if self.source_tokenizer.placeholders else (text, [])
 
     def _texts(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[str]:
-        """What people read: the text of each hypothesis of each sentence."""
+        """The text of each hypothesis of each sentence, with the values of its slots."""
         texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
         if self.source_tokenizer.placeholders:
             values = [self._masked(text)[1] for text, group in zip(sentences, groups, strict=True) for _ in group]
@@ -238,30 +232,25 @@ class Translator:
 
     def _map_pairs(self, operation: str, pairs: list[tuple]) -> list[Any]:
         """`pairs` begin with the tokens of both sides."""
-        return self._map(
-            operation, pairs, list(batches_by_length([max(map(len, pair[:2])) + 1 for pair in pairs], PAIR_TOKENS))
-        )
+        lengths = [max(map(len, pair[:2])) + 1 for pair in pairs]
+        return self._map(operation, pairs, list(batches_by_length(lengths, PAIR_TOKENS)))
 
-    def _shared_out(self, lengths: list[int], budget: int) -> Iterator[list[int]]:
+    def _shared_out(self, lengths: list[int], budget: int) -> list[list[int]]:
         """Indices of sentences in batches of at most `budget` tokens, equally many for each worker, of equal size."""
 
-        def batches(tokens: int) -> int:
-            return sum(1 for _ in batches_by_length(lengths, tokens))
+        def batches(tokens: int) -> list[list[int]]:
+            return list(batches_by_length(lengths, tokens))
 
-        workers = self.workers.count if self.workers is not None else 1
-        number = -(-batches(budget) // workers) * workers
-        return batches_by_length(
-            lengths, bisect_left(range(budget), True, key=lambda tokens: batches(tokens) <= number)
-        )
+        workers = self.workers.count if self.workers else 1
+        number = -(-len(batches(budget)) // workers) * workers
+        smallest = bisect_left(range(budget), True, key=lambda tokens: len(batches(tokens)) <= number)
+        return batches(smallest)
 
     def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
-        """What an operation of `BatchWork` gives for each item, computed batch by batch."""
+        """The result of an operation of `BatchWork` for each item, computed batch by batch."""
         jobs = [(operation, [items[i] for i in rows], *arguments) for rows in batches]
         results: list[Any] = [None] * len(items)
-        if self.workers is not None and len(jobs) > 1:
-            found = self.workers.map(jobs)
-        else:
-            found = (self._work(*job) for job in jobs)
+        found = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
         for rows, values in zip(batches, found, strict=True):
             for i, value in zip(rows, values, strict=True):
                 results[i] = value

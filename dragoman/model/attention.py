@@ -45,45 +45,36 @@ def causal_mask(length: int, *, past: int = 0, device: torch.device | None = Non
 
 
 class KeyValueCache:
-    """The keys and values that self-attention has seen, for rows that are decoded step by step."""
+    """The keys and values that self-attention has computed, for rows that are decoded step by step."""
 
     def __init__(self) -> None:
         self.length = 0
-        # Keys and values: (capacity, rows, heads, width), so that a new position is one piece of memory.
-        self._stores: tuple[Tensor, Tensor] | None = None
+        # (keys and values, capacity, rows, heads, width), so that a new position is one piece of memory.
+        self._store: Tensor | None = None
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
         """Add new positions; return all of them."""
         start, self.length = self.length, self.length + key.size(2)
-        stores = self._stores
-        if stores is None or self.length > stores[0].size(0):
+        store = self._store
+        if store is None or self.length > store.size(1):
             # Doubling: appending one position at a time copies each old one about once.
-            capacity, (old_keys, old_values) = max(16, 2 * self.length), stores or (None, None)
-            stores = self._with_room(old_keys, key, capacity), self._with_room(old_values, value, capacity)
-        self._stores = stores
-        for store, new in zip(stores, (key, value), strict=True):
-            store[start : self.length] = new.permute(2, 0, 1, 3)
-        keys, values = (store[: self.length].permute(1, 2, 0, 3) for store in stores)
+            rows, heads, _, width = key.shape
+            grown = key.new_empty(2, max(16, 2 * self.length), rows, heads, width)
+            if store is not None:
+                grown[:, :start] = store[:, :start]
+            store = self._store = grown
+        store[0, start : self.length] = key.permute(2, 0, 1, 3)
+        store[1, start : self.length] = value.permute(2, 0, 1, 3)
+        keys, values = store[:, : self.length].permute(0, 2, 3, 1, 4)
         return keys, values
-
-    @staticmethod
-    def _with_room(old: Tensor | None, new: Keys, capacity: int) -> Tensor:
-        rows, heads, _, width = new.shape
-        grown = new.new_empty(capacity, rows, heads, width)
-        if old is not None:
-            grown[: len(old)] = old
-        return grown
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         """Keep these rows, in this order; a row may be kept several times."""
-        if self._stores is not None:
-            keys, values = self._stores
-            self._stores = self._kept(keys, rows), self._kept(values, rows)
-
-    def _kept(self, store: Tensor, rows: Tensor) -> Tensor:
-        kept = store.new_empty(len(store), len(rows), *store.shape[2:])
-        torch.index_select(store[: self.length], 1, rows, out=kept[: self.length])
-        return kept
+        if self._store is not None:
+            kept = self._store.new_empty(*self._store.shape[:2], len(rows), *self._store.shape[3:])
+            for old, new in zip(self._store, kept, strict=True):
+                torch.index_select(old[: self.length], 1, rows, out=new[: self.length])
+            self._store = kept
 
 
 class MemoryCache:

@@ -106,9 +106,9 @@ class TransformerConfig:
             )
         smallest = min(self.source_vocab_size, self.target_vocab_size)
         for name in ("pad_id", "bos_id", "eos_id"):
-            if getattr(self, name) >= smallest:
+            if not 0 <= (value := getattr(self, name)) < smallest:
                 raise ValueError(
-                    f"`{name}` is {getattr(self, name)}, but the smaller vocabulary has {smallest} tokens."
+                    f"`{name}` is {value}; token ids start at 0, and the smaller vocabulary has {smallest} tokens."
                 )
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
@@ -158,11 +158,6 @@ def _check_field(field: dataclasses.Field, value: Any) -> None:
     elif "dropout" in name:
         if not 0 <= value < 1:
             raise ValueError(f"`{name}` is {value}; it must be at least 0 and below 1.")
-    elif name.endswith("_id"):
-        if value < 0:
-            raise ValueError(f"`{name}` is {value}; token ids start at 0.")
-    elif not 0 < value <= _LARGEST.get(name, sys.float_info.max):
-        raise ValueError(
-            f"`{name}` is {value}; it must be above 0"
-            + (f" and at most {_LARGEST[name]}." if name in _LARGEST else ".")
-        )
+    elif not name.endswith("_id") and not 0 < value <= _LARGEST.get(name, sys.float_info.max):
+        most = f" and at most {_LARGEST[name]}" if name in _LARGEST else ""
+        raise ValueError(f"`{name}` is {value}; it must be above 0{most}.")

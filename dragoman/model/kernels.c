@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counted up whenever a function changes what it takes: kernels.py leaves a library of another number alone. */
+/* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
 #define INTERFACE 3
 
-/* Where the loader can choose: once for every set of instructions, the best that the processor has is taken. */
+/* Compiled once for each instruction set; the loader chooses the best that the processor has. */
 #if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -33,7 +33,7 @@ typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));
 
 INLINE Vector all(float x) { return (Vector){0} + x; }
 
-/* The first where a comparison held, elsewhere the second. */
+/* `a` where a comparison held, elsewhere `b`. */
 INLINE Vector choose(Integers held, Vector a, Vector b) {
     return (Vector)((held & (Integers)a) | (~held & (Integers)b));
 }
@@ -53,9 +53,9 @@ INLINE float sum(Vector x) {
     return (total[0] + total[1]) + (total[2] + total[3]);
 }
 
-INLINE float number(const void *from, Size place, int half) {
-    if (!half) return ((const float *)from)[place];
-    uint32_t bits = (uint32_t)((const uint16_t *)from)[place] << 16;
+INLINE float number(const void *from, Size index, int half) {
+    if (!half) return ((const float *)from)[index];
+    uint32_t bits = (uint32_t)((const uint16_t *)from)[index] << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -72,7 +72,7 @@ INLINE Vector load(const void *from, Size start, int half) {
     return x;
 }
 
-/* The nearest number in half precision is in the upper 16 bits, ties to even; what is no number stays none. */
+/* The nearest number in half precision is in the upper 16 bits, ties to even; NaN stays NaN. */
 INLINE Bits rounded(Vector x) {
     Bits bits = (Bits)x;
     return (bits + 0x7fff + ((bits >> 16) & 1)) | (Bits)(x != x);
@@ -87,7 +87,7 @@ INLINE void store(void *to, Size start, Vector x, int half) {
     }
 }
 
-/* Numbers up to `end`, and behind it something else. */
+/* Numbers up to `end`, and `otherwise` behind it. */
 INLINE Vector load_before(const void *from, Size start, Size end, int half, float otherwise) {
     if (start + LANES <= end) return load(from, start, half);
     Vector x = all(otherwise);
@@ -109,8 +109,8 @@ INLINE void store_before(void *to, Size start, Size end, Vector x, int half) {
             ((float *)to)[i] = rest[i - start];
 }
 
-/* Twice as many, where their order does not matter: in half precision those at even and those at odd places, which are
-   the lower and the upper halves of 32 bits and so need not be brought together. */
+/* Twice as many, where their order does not matter. In half precision they are split into even and odd indices, the
+   lower and the upper halves of 32 bits, so that nothing has to be moved. */
 typedef struct {
     Vector even, odd;
 } Pair;
@@ -162,9 +162,9 @@ typedef struct {
     Size rows, heads, queries, keys, width;
 } Shape;
 
-/* Steps from one row, head and place to the next. */
+/* Steps from one row, head and position to the next. */
 typedef struct {
-    Size row, head, place;
+    Size row, head, position;
 } Strides;
 
 typedef struct {
@@ -176,7 +176,7 @@ typedef struct {
     MaskStrides mask;
 } Layout;
 
-/* Sums that run side by side do not wait for each other. */
+/* Queries whose sums are computed side by side, so that they do not wait for each other. */
 #define ROWS 4
 
 /* One row of scores to weights. What the mask hides counts as the smallest number, as in the formula; what only fills up
@@ -199,21 +199,21 @@ INLINE void softmax(Vector *restrict scores, const uint8_t *mask, Size step, Siz
     for (Size b = 0; b < blocks; b++) scores[b] *= norm;
 }
 
-/* A single query, straight from where keys and values lie. */
+/* A single query; keys and values are read where they are. */
 INLINE void attend_once(const void *query, const void *key, const void *value, const uint8_t *mask, void *out,
                         Shape shape, Layout at, Size parts, int half, Vector *scratch) {
     Vector *one = scratch, *weights = one + parts;
     for (Size v = 0; v < parts; v++) one[v] = load(query, v * LANES, half);
     for (Size k = 0; k < shape.keys; k++) {
         Vector total = all(0.0f);
-        for (Size v = 0; v < parts; v++) total += one[v] * load(key, k * at.key.place + v * LANES, half);
+        for (Size v = 0; v < parts; v++) total += one[v] * load(key, k * at.key.position + v * LANES, half);
         ((float *)weights)[k] = sum(total);
     }
     softmax(weights, mask, at.mask.key, shape.keys, parts * LANES);
     for (Size v = 0; v < parts; v++) {
         Vector total = all(0.0f);
         for (Size k = 0; k < shape.keys; k++)
-            total += ((float *)weights)[k] * load(value, k * at.value.place + v * LANES, half);
+            total += ((float *)weights)[k] * load(value, k * at.value.position + v * LANES, half);
         store(out, v * LANES, total, half);
     }
 }
@@ -242,7 +242,7 @@ INLINE void mix(Vector *restrict to, const float *weights, const Vector *values,
     }
 }
 
-/* Several queries to the same keys and values, which are worth being brought together. */
+/* Several queries to the same keys and values, which are worth a contiguous copy. */
 INLINE void attend(const void *query, const void *key, const void *value, const uint8_t *mask, void *out, Shape shape,
                    Layout at, Size parts, int half, Vector *scratch) {
     Size blocks = (shape.keys + LANES - 1) / LANES, width = parts * LANES;
@@ -250,15 +250,15 @@ INLINE void attend(const void *query, const void *key, const void *value, const 
     Vector *queries = columns + width * blocks, *weights = queries + ROWS * parts;
     for (Size k = 0; k < shape.keys; k++)
         for (Size v = 0; v < parts; v++) {
-            values[k * parts + v] = load(value, k * at.value.place + v * LANES, half);
-            Vector one = load(key, k * at.key.place + v * LANES, half);
+            values[k * parts + v] = load(value, k * at.value.position + v * LANES, half);
+            Vector one = load(key, k * at.key.position + v * LANES, half);
             for (int i = 0; i < LANES; i++) ((float *)(columns + (v * LANES + i) * blocks))[k] = one[i];
         }
     for (Size q = 0; q < shape.queries;) {
         int rows = shape.queries - q < ROWS ? 1 : ROWS;
         for (int r = 0; r < rows; r++)
             for (Size v = 0; v < parts; v++)
-                queries[r * parts + v] = load(query, (q + r) * at.query.place + v * LANES, half);
+                queries[r * parts + v] = load(query, (q + r) * at.query.position + v * LANES, half);
         if (rows == ROWS)
             products(weights, (float *)queries, columns, blocks, width, ROWS);
         else
@@ -271,7 +271,7 @@ INLINE void attend(const void *query, const void *key, const void *value, const 
             mix(queries, (float *)weights, values, shape.keys, blocks, parts, 1);
         for (int r = 0; r < rows; r++)
             for (Size v = 0; v < parts; v++)
-                store(out, (q + r) * at.out.place + v * LANES, queries[r * parts + v], half);
+                store(out, (q + r) * at.out.position + v * LANES, queries[r * parts + v], half);
         q += rows;
     }
 }
@@ -301,7 +301,7 @@ FOR_EACH_CPU int attention(const void *query, const void *key, const void *value
     Vector *scratch = aligned_alloc(sizeof(Vector), count * sizeof(Vector));
     if (scratch == NULL) return 1;
 #define ATTEND(parts, half) attend_all(query, key, value, mask, out, *shape, *at, parts, half, scratch)
-    /* What is known beforehand makes the inner loops short. */
+    /* Constants that the compiler knows make the inner loops short. */
     if (parts == 2 && half)
         ATTEND(2, 1);
     else if (parts == 2)
@@ -319,16 +319,16 @@ FOR_EACH_CPU int attention(const void *query, const void *key, const void *value
 
 /* --- dropout ------------------------------------------------------------------------------------------------------ */
 
-/* What is kept follows from the key and the place alone, so that the way back need not be told. */
+/* What is kept follows from the key and the index of an element alone, so the backward pass finds the same. */
 typedef struct {
     uint32_t key[2];
     uint32_t dropped; /* of 2^32 */
     float scale;      /* of what is kept */
 } Dropout;
 
-/* 32 bits for each place: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
-INLINE Bits draw(Bits place, Dropout dropout) {
-    Bits x = place ^ dropout.key[0];
+/* 32 bits for each index: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
+INLINE Bits draw(Bits index, Dropout dropout) {
+    Bits x = index ^ dropout.key[0];
     x ^= x >> 16;
     x = (x * 0x7feb352dU) ^ dropout.key[1];
     x ^= x >> 15;
@@ -336,9 +336,9 @@ INLINE Bits draw(Bits place, Dropout dropout) {
     return x ^ (x >> 16);
 }
 
-INLINE Vector keep(Vector x, Size place, Dropout dropout) {
+INLINE Vector keep(Vector x, Size index, Dropout dropout) {
     Bits lanes = COUNT;
-    return choose(draw(lanes + (uint32_t)place, dropout) >= dropout.dropped, x * dropout.scale, all(0.0f));
+    return choose(draw(lanes + (uint32_t)index, dropout) >= dropout.dropped, x * dropout.scale, all(0.0f));
 }
 
 INLINE void drop_all(const void *x, void *out, Size count, Dropout dropout, int half) {
@@ -356,10 +356,10 @@ FOR_EACH_CPU void drop(const void *x, void *out, Size count, const Dropout *drop
 
 /* --- softmax of scores, with dropout ------------------------------------------------------------------------------ */
 
-/* Rows stand one behind the other. A whole vector reaches into the next one, where what it leaves is written anew. */
+/* Rows are adjacent. A whole vector reaches into the next row, which overwrites what it leaves there. */
 INLINE void soften_all(const void *scores, const uint8_t *mask, void *weights, void *kept, Shape shape,
                        const MaskStrides *at, const Dropout *dropout, int half) {
-    Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, place = 0;
+    Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, index = 0;
     Size end = shape.rows * shape.heads * shape.queries * shape.keys;
     Vector row[blocks];
     for (Size r = 0; r < shape.rows; r++)
@@ -371,11 +371,11 @@ INLINE void soften_all(const void *scores, const uint8_t *mask, void *weights, v
                 for (Size b = 0; b < blocks; b++) {
                     store_before(weights, start + b * LANES, end, row[b], half);
                     if (dropout != NULL) {
-                        Vector left = keep(row[b], place + b * LANES, *dropout);
+                        Vector left = keep(row[b], index + b * LANES, *dropout);
                         store_before(kept, start + b * LANES, end, left, half);
                     }
                 }
-                start += shape.keys, place += blocks * LANES;
+                start += shape.keys, index += blocks * LANES;
             }
 }
 
@@ -390,7 +390,7 @@ FOR_EACH_CPU void masked_softmax_dropout(const void *scores, const uint8_t *mask
 
 INLINE void soften_all_back(const void *weights, const uint8_t *mask, const void *gradient, void *out, Shape shape,
                             const MaskStrides *at, const Dropout *dropout, int half) {
-    Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, place = 0;
+    Size blocks = (shape.keys + LANES - 1) / LANES, start = 0, index = 0;
     Size end = shape.rows * shape.heads * shape.queries * shape.keys;
     float scale = 1.0f / sqrtf((float)shape.width);
     Vector weight[blocks], pull[blocks];
@@ -402,22 +402,22 @@ INLINE void soften_all_back(const void *weights, const uint8_t *mask, const void
                     Size i = start + b * LANES, count = shape.keys - b * LANES;
                     weight[b] = only_first(load_before(weights, i, end, half, 0.0f), count);
                     pull[b] = only_first(load_before(gradient, i, end, half, 0.0f), count);
-                    if (dropout != NULL) pull[b] = keep(pull[b], place + b * LANES, *dropout);
+                    if (dropout != NULL) pull[b] = keep(pull[b], index + b * LANES, *dropout);
                     total += weight[b] * pull[b];
                 }
                 Vector mean = all(sum(total));
                 for (Size b = 0; b < blocks; b++) weight[b] *= (pull[b] - mean) * scale;
                 if (mask != NULL) {
-                    /* Only of a row that sees nothing, which is uniform, are the weights of what is hidden not 0. */
+                    /* Hidden keys have weights other than 0 only in a row that sees nothing, which is uniform. */
                     const uint8_t *seen = mask + r * at->row + h * at->head + q * at->query;
                     for (Size k = 0; k < shape.keys; k++) ((float *)weight)[k] *= seen[k * at->key];
                 }
                 for (Size b = 0; b < blocks; b++) store_before(out, start + b * LANES, end, weight[b], half);
-                start += shape.keys, place += blocks * LANES;
+                start += shape.keys, index += blocks * LANES;
             }
 }
 
-/* The gradient with respect to the scores, from that of what was kept. */
+/* The gradient with respect to the scores, from that with respect to what dropout kept. */
 FOR_EACH_CPU void masked_softmax_dropout_backward(const void *weights, const uint8_t *mask, const void *gradient, void *out,
                               const Shape *shape, const MaskStrides *at, const Dropout *dropout, int half) {
     if (half)
@@ -441,7 +441,7 @@ INLINE void normalise(const void *logits, float *out, Size count, int half) {
     }
 }
 
-/* Logits and what is made of them lie row by row in one piece of memory. */
+/* Logits and results are contiguous, row by row. */
 FOR_EACH_CPU void log_softmax(const void *logits, float *out, Size rows, Size vocab, int half) {
     for (Size r = 0; r < rows; r++)
         if (half)
@@ -450,7 +450,7 @@ FOR_EACH_CPU void log_softmax(const void *logits, float *out, Size rows, Size vo
             normalise((const float *)logits + r * vocab, out + r * vocab, vocab, 0);
 }
 
-/* Of a row, the terms of its softmax. */
+/* The terms of the softmax of a row. */
 typedef struct {
     float shift, chosen, others; /* what was taken from the logits; then that of the target; the sum of the rest */
 } Terms;

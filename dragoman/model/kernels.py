@@ -9,7 +9,6 @@ Budget: more lines than a file may have, since every fast path is here.
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
 INTERFACE = 3
-"""Of the library; one of another number was compiled from other sources."""
+"""Version of the library's functions; a library with another number was compiled from other sources."""
 LANES = 16
-"""Numbers that the library takes at a time, so that heads are as wide or a multiple of it."""
+"""Numbers that the library reads at a time; the width of a head must be a multiple of it."""
 LONGEST = 512
-"""Keys; where there are more, matrix products are worth their copies. A row of them has to fit on the stack."""
+"""Most keys that the library takes; with more, matrix products are worth their copies. A row must fit on the stack."""
 
 Queries = Float[Tensor, "rows heads queries width"]
 Keys = Float[Tensor, "rows heads keys width"]
@@ -43,13 +42,13 @@ class Dropout(nn.Module):
         super().__init__()
         self.rate = rate
         self.generator: torch.Generator | None = None
-        """Of the random numbers on a CPU; None: the one of torch."""
+        """Generator of the random numbers on a CPU; None: that of torch."""
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if not self.training or self.rate == 0:
             return x
         if _takes(x):
-            return compiled_dropout(x, self.rate, self.generator)
+            return _Dropout.apply(x, Draws.of(self.rate, self.generator))
         if x.device.type != "cpu":
             return F.dropout(x, self.rate)
         return x * _keep_mask(x, self.rate, self.generator)
@@ -75,7 +74,7 @@ def _keep_mask(x: Tensor, rate: float, generator: torch.Generator | None) -> Ten
 def fast_attention(
     query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
 ) -> Queries | None:
-    """The result of `attention.attention`, or None where no way is quicker than the formula."""
+    """The result of `attention.attention`, or None where nothing is faster than the formula."""
     drops = dropout.training and dropout.rate > 0
     if can_attend(query, key, value) and not drops:
         return single_pass_attention(query, key, value, mask)
@@ -83,7 +82,8 @@ def fast_attention(
     # generator that all threads share.
     if query.device.type != "cpu" or (key.size(-2) > LONGEST and not drops):
         return fused_attention(query, key, value, mask, dropout=dropout)
-    if can_soften(query, key):
+    # The compiled pass runs on one thread; where there are several, they share the formula.
+    if _takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1:
         return compiled_attention(query, key, value, mask, dropout=dropout)
     return None
 
@@ -99,15 +99,15 @@ def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = 
 def compiled_attention(
     query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
 ) -> Queries:
-    """For training: one compiled pass between the two matrix products, and one on the way back."""
-    rate = dropout.rate if dropout.training else 0.0
+    """For training: one compiled pass between the two matrix products, and one in the backward pass."""
+    drops = dropout.training and dropout.rate > 0
+    draws = Draws.of(dropout.rate, dropout.generator) if drops else None
     scores = query @ key.transpose(-2, -1)
-    weights = masked_softmax_dropout(scores, mask, width=key.size(-1), rate=rate, generator=dropout.generator)
-    return weights @ value
+    return MaskedSoftmaxDropout.apply(scores, mask, key.size(-1), draws) @ value
 
 
 def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-    """Each projection of `x`; as a single product where `x` is large enough to be worth a copy of the weights.
+    """Each projection of `x`. Where `x` is large enough to be worth a copy of the weights, they are a single product.
 
     In half precision it always is: a product takes longer to begin, and a copy is half as large.
     """
@@ -118,10 +118,14 @@ def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
     return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
 
 
-def prepacked_linear(weight: Tensor, bias: Tensor | None) -> partial[Tensor]:
-    """The linear layer with these weights, put into the order in which oneDNN multiplies them; see `can_prepack`."""
+def prepacked_linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """Returns a function that applies a linear layer with these weights.
+
+    The weights are put into the order in which oneDNN multiplies them; see `can_prepack`.
+    """
     in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-    return partial(_linear, in_order, None if bias is None else bias.detach())
+    bias = None if bias is None else bias.detach()
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, in_order, bias, "none", [], "")
 
 
 def project_prepacked(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
@@ -137,17 +141,13 @@ def can_prepack(dtype: torch.dtype) -> bool:
     return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-
 def compiled() -> bool:
-    """Whether the library is there."""
+    """Whether the library was compiled and can be loaded."""
     return _library is not None
 
 
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
-    """Whether `single_pass_attention` takes these: no gradient comes from it, and it is for CPUs and few keys."""
+    """Whether `single_pass_attention` takes these: it gives no gradient, and is for CPUs and few keys."""
     return (
         _takes(query)
         and query.size(3) % LANES == 0
@@ -168,7 +168,7 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
     if mask is not None:
         mask = mask.bool().expand(rows, heads, queries, key.size(2))
         steps += mask.stride()
-    failed = _kernels().attention(
+    failed = _library.attention(
         *(x.data_ptr() for x in (query, key, value)),
         _pointer(mask),
         out.data_ptr(),
@@ -184,28 +184,21 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
 def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> None:
     """Write log-probabilities in float32 to `out`."""
     if _takes(logits) and logits.is_contiguous() and out.is_contiguous():
-        _kernels().log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
+        _library.log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
     else:
         torch.log_softmax(logits.detach(), -1, dtype=torch.float32, out=out)
 
 
 class Draws(ctypes.Structure):
-    """Which elements dropout keeps: it follows from a key, and so the same are found on the way back."""
+    """Which elements dropout keeps. They follow from a key, so the backward pass finds the same."""
 
     _fields_ = [("key", ctypes.c_uint32 * 2), ("dropped", ctypes.c_uint32), ("scale", ctypes.c_float)]
 
     @classmethod
     def of(cls, rate: float, generator: torch.Generator | None) -> "Draws":
-        """The next of a generator's; `None` is that of torch."""
+        """The next draws of a generator; `None` is that of torch."""
         key = torch.empty(1, dtype=torch.int64).random_(-(2**63), None, generator=generator).view(torch.int32)
         return cls((ctypes.c_uint32 * 2)(*key.tolist()), min(round(rate * 2**32), 2**32 - 1), 1 / (1 - rate))
-
-
-def compiled_dropout(
-    x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None
-) -> Float[Tensor, "*shape"]:
-    """Zeroes elements with probability `rate`, below 1, and scales the rest so that the mean stays."""
-    return _Dropout.apply(x, Draws.of(rate, generator))
 
 
 class _Dropout(torch.autograd.Function):
@@ -223,40 +216,24 @@ class _Dropout(torch.autograd.Function):
 def _drop(x: Tensor, draws: Draws) -> Tensor:
     x = x.contiguous()
     kept = torch.empty_like(x)
-    _kernels().drop(x.data_ptr(), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
+    _library.drop(x.data_ptr(), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
     return kept
 
 
-def can_soften(query: Queries, key: Keys) -> bool:
-    """Whether `masked_softmax_dropout` takes the scores of these; it has one thread, so not where several share."""
-    return _takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1
+class MaskedSoftmaxDropout(torch.autograd.Function):
+    """Dropout of softmax(scores / sqrt(width)), for scores (rows, heads, queries, keys)."""
 
-
-def masked_softmax_dropout(
-    scores: Float[Tensor, "rows heads queries keys"],
-    mask: Mask | None,
-    *,
-    width: int,
-    rate: float,
-    generator: torch.Generator | None,
-) -> Float[Tensor, "rows heads queries keys"]:
-    """Dropout of softmax(scores / sqrt(width)), differentiable."""
-    if mask is not None:
-        mask = mask.bool().expand(scores.shape)
-    return _MaskedSoftmaxDropout.apply(scores, mask, width, Draws.of(rate, generator) if rate else None)
-
-
-class _MaskedSoftmaxDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, mask: Tensor | None, width: int, draws: Draws | None) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, mask: Mask | None, width: int, draws: Draws | None) -> Tensor:
         scores = scores.contiguous()
+        mask = None if mask is None else mask.bool().expand(scores.shape)
         weights = torch.empty_like(scores)
         kept = torch.empty_like(scores) if draws else weights
         ctx.draws = draws
         ctx.shape = (ctypes.c_int64 * 5)(*scores.shape, width)
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
-        _kernels().masked_softmax_dropout(
+        _library.masked_softmax_dropout(
             scores.data_ptr(), _pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
             ctx.shape, ctx.strides, draws, scores.dtype == torch.bfloat16,
         )  # fmt: skip
@@ -267,7 +244,7 @@ class _MaskedSoftmaxDropout(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
-        _kernels().masked_softmax_dropout_backward(
+        _library.masked_softmax_dropout_backward(
             weights.data_ptr(), _pointer(mask), gradient.data_ptr(), found.data_ptr(),
             ctx.shape, ctx.strides, ctx.draws, weights.dtype == torch.bfloat16,
         )  # fmt: skip
@@ -275,7 +252,7 @@ class _MaskedSoftmaxDropout(torch.autograd.Function):
 
 
 def can_exponentiate(logits: Float[Tensor, "rows vocab"]) -> bool:
-    """Whether `exponentiate` takes these; where several threads would share the work, the formula is left."""
+    """Whether `exponentiate` takes these. It runs on one thread; where there are several, they share the formula."""
     return _takes(logits) and logits.is_contiguous() and torch.get_num_threads() == 1
 
 
@@ -288,7 +265,7 @@ def exponentiate(
     row, its logit at the target less the shift, and the sum of what the row has become, in float32.
     """
     terms = torch.empty(len(logits), 3, dtype=torch.float32)
-    _kernels().exponentiate(
+    _library.exponentiate(
         *(x.data_ptr() for x in (logits, targets, terms)), *logits.shape, far, logits.dtype == torch.bfloat16
     )
     return terms
@@ -316,20 +293,7 @@ def _load() -> ctypes.CDLL | None:
     library.masked_softmax_dropout.argtypes = [*[pointer] * 6, draws, flag]
     library.masked_softmax_dropout_backward.argtypes = [*[pointer] * 6, draws, flag]
     library.exponentiate.argtypes = [pointer, pointer, pointer, size, size, ctypes.c_float, flag]
-    for function in (
-        library.log_softmax,
-        library.drop,
-        library.masked_softmax_dropout,
-        library.masked_softmax_dropout_backward,
-        library.exponentiate,
-    ):
-        function.restype = None
     return library
 
 
-_library = _load()
-
-
-def _kernels() -> ctypes.CDLL:
-    assert _library is not None, "ask `_takes` first"
-    return _library
+_library: Any = _load()  # None: `_takes` says no to everything

@@ -36,9 +36,7 @@ def prepack(model: Transformer) -> Transformer:
                 module.project = partial(project_prepacked, product)
                 joined.update(together)
         elif isinstance(module, nn.Linear) and module not in joined and _worth_it(module.weight):
-            module.forward = prepacked_linear(  # type: ignore[method-assign]
-                module.weight, module.bias
-            )
+            module.forward = prepacked_linear(module.weight, module.bias)  # type: ignore[assignment, method-assign]
     return twin
 
 

@@ -5,7 +5,8 @@ import torch
 
 from dragoman.data.tokenizers.placeholders import SLOTS, mask, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.decoding.alignment import align, links, pharaoh, word_giving_attention, words
+from dragoman.decoding.alignment import links, pharaoh, word_giving_attention, words
+from dragoman.decoding.batch import BatchWork
 from dragoman.model import Transformer, TransformerConfig
 
 TEXTS = ["le chat noir dort", "un  café", "deux\u2028lignes ici", "x", "日本 語"]
@@ -59,16 +60,13 @@ def test_words_are_what_spaces_separate(tokenizer: Tokenizer, text: str) -> None
 def test_a_batch_is_aligned_as_each_pair_alone(model: Transformer, tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_batch(TEXTS)
     pairs = [(source, target, []) for source, target in zip(ids, ids[::-1], strict=True)]
-    widths = [max(map(len, side)) for side in zip(*(pair[:2] for pair in pairs), strict=True)]
-    source_ids = torch.tensor([[*s, 3, *[0] * (widths[0] - len(s))] for s, *_ in pairs])
-    target_ids = torch.tensor([[2, *t, *[3] * (widths[1] - len(t))] for _, t, _ in pairs])
-    found = align(model, source_ids, target_ids, pairs=pairs, tokenizers=(tokenizer, tokenizer))
+    found = BatchWork([model], tokenizer, tokenizer).align(pairs)
     for links_, (source, target, _), text in zip(found, pairs, TEXTS[::-1], strict=True):
         weights = word_giving_attention(model, torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
         assert links_ == links(weights[0], words(tokenizer, source), words(tokenizer, target))
-        places = [target_word for _, target_word in links_]
-        assert places == sorted(set(places))
-        assert not places or places[-1] < len([word for word in text.split(" ") if word])
+        linked = [target_word for _, target_word in links_]
+        assert linked == sorted(set(linked))
+        assert not linked or linked[-1] < len([word for word in text.split(" ") if word])
 
 
 @pytest.mark.parametrize(
@@ -91,8 +89,8 @@ def test_words_are_those_of_the_text_that_people_see(text: str, kind: str) -> No
     assert "".join(said).strip() == text
     found = words(tokenizer, ids, values)
     assert len(found) == len(text.split())
-    for places, word in zip(found, text.split(), strict=True):
-        assert word in "".join(said[place] for place in places)
+    for positions, word in zip(found, text.split(), strict=True):
+        assert word in "".join(said[position] for position in positions)
 
 
 def test_an_unknown_word_is_a_word() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.decoding.constrained import ConstrainedBeams, Term, _by_turns
-from dragoman.decoding.search import Hypothesis, follow
+from dragoman.decoding.search import Hypothesis, SearchOptions, beam_search
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains
 
 EOS = 3
@@ -29,8 +29,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     marks = torch.zeros(table.size(-1), dtype=torch.bool)
     marks[joints] = True
-    beams = ConstrainedBeams(beam_size, limits, EOS, 1.0, terms=terms, joints=marks)
-    return follow(Chain(table), beams, BOS)
+    beams = ConstrainedBeams(beam_size, SearchOptions(limits, BOS, EOS), terms=terms, joints=marks)
+    return beam_search(Chain(table), beams)
 
 
 def test_beams_of_all_prefixes_find_all_hypotheses_that_hold_the_terms() -> None:

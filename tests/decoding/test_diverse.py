@@ -3,8 +3,8 @@
 import pytest
 from torch import Tensor
 
-from dragoman.decoding.diverse import DiverseBeams, distinct, diverse_beam_search
-from dragoman.decoding.search import Hypothesis, beam_search
+from dragoman.decoding.diverse import DiverseBeams, distinct
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search
 from tests.decoding.chains import BOS, Chain, agree, chains, scored
 
 EOS = 3
@@ -38,8 +38,9 @@ def plain_groups(chain: Tensor, *, groups: int, size: int, limit: int, strength:
 
 def search(table: Tensor, limits: list[int], **options) -> list[list[Hypothesis]]:
     groups = options["groups"]
-    beams = DiverseBeams(options["size"], limits, EOS, 1.0, groups=groups, strength=options["strength"])
-    return diverse_beam_search(Chain(table.repeat_interleave(groups, 0)), beams, bos_id=BOS)
+    search_options = SearchOptions(limits, BOS, EOS)
+    beams = DiverseBeams(options["size"], search_options, groups=groups, strength=options["strength"])
+    return beam_search(Chain(table.repeat_interleave(groups, 0)), beams)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.3, 2.0])
@@ -56,7 +57,7 @@ def test_diverse_search_is_the_one_in_lists(groups: int, size: int, strength: fl
 
 def test_the_first_group_is_plain_beam_search() -> None:
     table = chains(17, sentences=3, positions=7, vocab=11)
-    plain = beam_search(Chain(table), beam_size=2, max_lengths=[7] * 3, bos_id=BOS, eos_id=EOS)
+    plain = beam_search(Chain(table), Beams(2, SearchOptions([7] * 3, BOS, EOS)))
     for (best, *_), group in zip(plain, search(table, [7] * 3, groups=3, size=2, strength=5.0), strict=True):
         assert any(h.tokens == best.tokens and h.score == pytest.approx(best.score) for h in group)
 

@@ -7,7 +7,7 @@ import torch
 
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
-from dragoman.decoding.search import beam_search
+from dragoman.decoding.search import Beams, SearchOptions, beam_search
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig
@@ -31,9 +31,9 @@ def directory(path: Path, seed: int, *, vocab_size: int = 271, d_model: int = 24
 def test_several_models_search_like_one_with_their_mean_probabilities() -> None:
     tables = [chains(seed, sentences=5, positions=7, vocab=11) for seed in (7, 11, 13)]
     mean = torch.stack([table.exp() for table in tables]).mean(0).log()
-    options = {"beam_size": 3, "max_lengths": [7, 3, 5, 7, 1], "bos_id": BOS, "eos_id": 3}
-    found = beam_search(EnsembleStepper([Chain(table) for table in tables]), **options)
-    for one, other in zip(found, beam_search(Chain(mean), **options), strict=True):
+    options = SearchOptions([7, 3, 5, 7, 1], BOS, 3)
+    found = beam_search(EnsembleStepper([Chain(table) for table in tables]), Beams(3, options))
+    for one, other in zip(found, beam_search(Chain(mean), Beams(3, options)), strict=True):
         agree(one, other)
 
 

@@ -11,10 +11,11 @@ from dragoman.cli.files import read_glossary, read_terms
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.glossary import ForbiddenTerms, Glossary, joints
 from dragoman.decoding.rules import RuledStepper
-from dragoman.decoding.search import beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.errors import DataError
 
 TEXTS = ["le chat noir et le château", "l'ordinateur voit un café", "New York, une pomme de terre", "chaton chats"] * 3
+OPTIONS = SearchOptions([29], 2, EOS_ID)
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +136,15 @@ class Insists:
 def test_a_forbidden_term_is_not_said_in_any_spelling(
     tokenizer: Tokenizer, text: str, forbidden: str, beam_size: int
 ) -> None:
-    search = beam_search if beam_size > 1 else greedy_search
-    options = {"max_lengths": [29], "bos_id": 2, "eos_id": EOS_ID} | ({"beam_size": 4} if beam_size > 1 else {})
-    ((free, *_),) = search(Insists(tokenizer, text, 1), **options)
+    def search(stepper: Stepper) -> list[Hypothesis]:
+        return beam_search(stepper, Beams(4, OPTIONS))[0] if beam_size > 1 else greedy_search(stepper, OPTIONS)[0]
+
+    free, *_ = search(Insists(tokenizer, text, 1))
     assert tokenizer.decode(free.tokens) == text
     word = re.compile(rf"(?<!\w){re.escape(forbidden)}(?!\w)", re.IGNORECASE)
     assert word.search(text)
     ban = ForbiddenTerms([forbidden, "unrelated"], tokenizer)
-    for h in search(RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]]), **options)[0]:
+    for h in search(RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]])):
         assert not word.search(tokenizer.decode(h.tokens))
 
 
@@ -150,7 +152,7 @@ def test_a_forbidden_term_is_not_said_in_any_spelling(
 def test_what_is_not_forbidden_can_be_said(tokenizer: Tokenizer, text: str) -> None:
     ban = ForbiddenTerms(["chat", "New York", "pomme de terre"], tokenizer)
     stepper = RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]])
-    ((best, *_),) = beam_search(stepper, beam_size=4, max_lengths=[29], bos_id=2, eos_id=EOS_ID)
+    ((best, *_),) = beam_search(stepper, Beams(4, OPTIONS))
     assert tokenizer.decode(best.tokens) == text
 
 
@@ -158,7 +160,7 @@ def test_what_is_not_forbidden_can_be_said(tokenizer: Tokenizer, text: str) -> N
 def test_a_word_may_end_in_a_forbidden_letter(tokenizer: Tokenizer, text: str) -> None:
     ban = ForbiddenTerms(["a", "é"], tokenizer)
     stepper = RuledStepper(Insists(tokenizer, text, 1), bans=[ban], prefixes=[[]])
-    ((best, *_),) = beam_search(stepper, beam_size=4, max_lengths=[29], bos_id=2, eos_id=EOS_ID)
+    ((best, *_),) = beam_search(stepper, Beams(4, OPTIONS))
     assert tokenizer.decode(best.tokens) == text
 
 

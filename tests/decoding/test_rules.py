@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
-from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 EOS = 3
@@ -32,7 +32,7 @@ def test_a_forced_beginning_leaves_the_hypotheses_that_have_it() -> None:
     prefixes = [[4], [], [1, 4], [0, 1, 2]]
     table = chains(7, sentences=4)
     limits = [3, 3, 3, 3]
-    found = beam_search(ruled(table, prefixes), beam_size=EVERYTHING, max_lengths=limits, bos_id=BOS, eos_id=EOS)
+    found = beam_search(ruled(table, prefixes), Beams(EVERYTHING, SearchOptions(limits, BOS, EOS)))
     for chain, prefix, group in zip(table, prefixes, found, strict=True):
         everything = all_hypotheses(chain, 3, EOS, 1.0)
         expected = [h for h in everything if h.tokens[: len(prefix)] == prefix]
@@ -43,13 +43,13 @@ def test_a_forced_beginning_leaves_the_hypotheses_that_have_it() -> None:
 def test_greedy_search_goes_on_from_a_forced_beginning() -> None:
     prefixes = [[4, 4, 1], [], [1]]
     table = chains(11, sentences=3, positions=7, vocab=11)
-    found = greedy_search(ruled(table, prefixes), max_lengths=[7, 7, 7], bos_id=BOS, eos_id=EOS)
+    found = greedy_search(ruled(table, prefixes), SearchOptions([7, 7, 7], BOS, EOS))
     for chain, prefix, (hypothesis,) in zip(table, prefixes, found, strict=True):
         path, total = [BOS], 0.0
         while len(path) <= 7 and (len(path) == 1 or path[-1] != EOS):
-            place = len(path) - 1
-            token = prefix[place] if place < len(prefix) else int(chain[place, path[-1]].argmax())
-            total += float(chain[place, path[-1], token])
+            position = len(path) - 1
+            token = prefix[position] if position < len(prefix) else int(chain[position, path[-1]].argmax())
+            total += float(chain[position, path[-1], token])
             path.append(token)
         finished = path[-1] == EOS
         agree([hypothesis], [scored(path[1:-1] if finished else path[1:], total, 1.0, finished=finished)])
@@ -58,7 +58,7 @@ def test_greedy_search_goes_on_from_a_forced_beginning() -> None:
 def test_a_forced_beginning_may_say_what_is_banned() -> None:
     table = chains(13, sentences=1, positions=7, vocab=7)
     stepper = ruled(table, [[5, 5, 5, 5]], [2])
-    ((best, *_),) = beam_search(stepper, beam_size=3, max_lengths=[7], bos_id=BOS, eos_id=EOS)
+    ((best, *_),) = beam_search(stepper, Beams(3, SearchOptions([7], BOS, EOS)))
     assert best.tokens[:4] == [5, 5, 5, 5]
     assert best.tokens[4:5] != [5]
     assert math.isfinite(best.log_prob)
@@ -108,7 +108,7 @@ def test_a_hypothesis_that_wants_to_loop_twice_must_end() -> None:
     def search(end: int | None) -> Hypothesis:
         guard = RepetitionGuard([2], [99])
         stepper = RuledStepper(Chain(table), prefixes=[[]], guard=guard, end=end)
-        return greedy_search(stepper, max_lengths=[31], bos_id=BOS, eos_id=EOS)[0][0]
+        return greedy_search(stepper, SearchOptions([31], BOS, EOS))[0][0]
 
     assert not search(None).finished
     # 6 may not complete a third circle: 7; the second time it ends.
@@ -145,10 +145,10 @@ def test_the_guard_follows_a_beam_through_its_reorderings() -> None:
     table = torch.full((3, 17, 7, 7), -9.0)
     table[..., 4], table[..., 5], table[..., EOS] = -0.1, -0.11, -8.0
     table = table.log_softmax(-1)
-    limits = [17, 11, 13]
-    free = beam_search(Chain(table), beam_size=5, max_lengths=limits, bos_id=BOS, eos_id=EOS)
+    options = SearchOptions([17, 11, 13], BOS, EOS)
+    free = beam_search(Chain(table), Beams(5, options))
     assert any(copies_at_the_end(h.tokens[:end], 2) for h in free[0] for end in range(18))
-    found = beam_search(ruled(table, [[]] * 3, [2, 2, 2]), beam_size=5, max_lengths=limits, bos_id=BOS, eos_id=EOS)
+    found = beam_search(ruled(table, [[]] * 3, [2, 2, 2]), Beams(5, options))
     for group in found:
         assert len(group) == 5
         for h in group:
@@ -157,10 +157,9 @@ def test_the_guard_follows_a_beam_through_its_reorderings() -> None:
 
 def test_no_rules_change_nothing() -> None:
     table = chains(17, sentences=5, positions=7, vocab=11)
-    options = {"beam_size": 3, "max_lengths": [7, 5, 3, 7, 2], "bos_id": BOS, "eos_id": EOS}
-    for one, other in zip(
-        beam_search(ruled(table, [[]] * 5), **options), beam_search(Chain(table), **options), strict=True
-    ):
+    options = SearchOptions([7, 5, 3, 7, 2], BOS, EOS)
+    under_rules = beam_search(ruled(table, [[]] * 5), Beams(3, options))
+    for one, other in zip(under_rules, beam_search(Chain(table), Beams(3, options)), strict=True):
         agree(one, other)
 
 

@@ -6,8 +6,9 @@ from collections import Counter
 import pytest
 import torch
 
+from dragoman.config import DecodingConfig
 from dragoman.decoding.sampling import Sampler, random_numbers
-from dragoman.decoding.search import greedy_search
+from dragoman.decoding.search import SearchOptions, greedy_search
 from tests.decoding.chains import BOS, Chain, all_hypotheses, chains
 
 DRAWS = 10_007
@@ -32,7 +33,7 @@ PROBABILITIES = [0.05, 0.4, 0.0, 0.15, 0.3, 0.1]  # the order of the most probab
 )
 def test_evenly_spread_numbers_draw_each_token_as_often_as_it_is_probable(options: dict, weights: list[float]) -> None:
     numbers = (torch.arange(DRAWS, dtype=torch.float64) + 0.5) / DRAWS
-    sampler = Sampler(numbers[:, None], **options)
+    sampler = Sampler(numbers[:, None], DecodingConfig(sample=True, **options))
     rows = torch.tensor(PROBABILITIES).log().expand(DRAWS, -1)
     counts = sampler(rows, torch.arange(DRAWS), 0).bincount(minlength=6).tolist()
     for count, weight in zip(counts, weights, strict=True):
@@ -44,7 +45,8 @@ def test_samples_of_a_chain_are_as_frequent_as_probable() -> None:
     chain = chains(7, sentences=1)
     stepper = Chain(chain.expand(DRAWS, -1, -1, -1))
     numbers = torch.stack([random_numbers(3, draw, [5, 7], 3) for draw in range(DRAWS)])
-    found = greedy_search(stepper, max_lengths=[3] * DRAWS, bos_id=BOS, eos_id=3, choose=Sampler(numbers))
+    sampler = Sampler(numbers, DecodingConfig(sample=True))
+    found = greedy_search(stepper, SearchOptions([3] * DRAWS, BOS, 3), sampler)
     counts = Counter((tuple(h.tokens), h.finished) for (h,) in found)
     expected = {(tuple(h.tokens), h.finished): h.log_prob for h in all_hypotheses(chain[0], 3, 3, 1.0)}
     assert counts.keys() <= expected.keys()

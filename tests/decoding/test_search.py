@@ -8,7 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.search import Hypothesis, beam_search, best_continuations, greedy_search, most_probable
+from dragoman.decoding.search import (
+    Beams,
+    Hypothesis,
+    SearchOptions,
+    beam_search,
+    best_continuations,
+    greedy_search,
+    most_probable,
+)
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 
@@ -40,12 +48,12 @@ def plain_beam_search(
     return results, any(h.score > results[-1].score for h in alive)
 
 
-def beam(table: Tensor, limits: list[int], *, eos: int = 3, **options) -> list[list[Hypothesis]]:
-    return beam_search(Chain(table), max_lengths=limits, bos_id=BOS, eos_id=eos, **options)
+def beam(table: Tensor, limits: list[int], *, beam_size: int, eos: int = 3, **options) -> list[list[Hypothesis]]:
+    return beam_search(Chain(table), Beams(beam_size, SearchOptions(limits, BOS, eos, **options)))
 
 
 def greedy(table: Tensor, limits: list[int], *, eos: int = 3, **options) -> list[list[Hypothesis]]:
-    return greedy_search(Chain(table), max_lengths=limits, bos_id=BOS, eos_id=eos, **options)
+    return greedy_search(Chain(table), SearchOptions(limits, BOS, eos, **options))
 
 
 # ---- what is found ---------------------------------------------------------------------------
@@ -231,8 +239,8 @@ def test_finished_sentences_cost_no_more_steps() -> None:
     for sentence, end in enumerate([2, 0, 4]):
         table[sentence, end] = -math.inf
         table[sentence, end, :, 3] = 0.0
-    chain = Chain(table)
-    found = greedy_search(chain, max_lengths=[7, 7, 3], bos_id=BOS, eos_id=3)
+    chain, options = Chain(table), SearchOptions([7, 7, 3], BOS, 3)
+    found = greedy_search(chain, options)
     assert [(h.tokens, h.finished) for (h,) in found] == [
         ([4, 4], True),
         ([], True),
@@ -240,7 +248,7 @@ def test_finished_sentences_cost_no_more_steps() -> None:
     ]
     assert chain.rows_of_steps == [3, 2, 2]
     chain = Chain(table)
-    assert beam_search(chain, beam_size=1, max_lengths=[7, 7, 3], bos_id=BOS, eos_id=3) == found
+    assert beam_search(chain, Beams(1, options)) == found
     assert chain.rows_of_steps == [3, 2, 2]
 
 
@@ -249,14 +257,14 @@ def test_a_sentence_with_nothing_left_to_follow_is_done() -> None:
     table = torch.full((1, 101, 5, 5), -math.inf)
     table[..., 3] = 0.0
     chain = Chain(table)
-    beam_search(chain, beam_size=5, max_lengths=[101], bos_id=BOS, eos_id=3)
+    beam_search(chain, Beams(5, SearchOptions([101], BOS, 3)))
     assert len(chain.rows_of_steps) <= 2
 
 
 def test_each_live_sentence_has_as_many_rows_as_the_beam() -> None:
     chain = Chain(chains(59, sentences=5, positions=7))
     limits = [7, 1, 2, 5, 7]
-    beam_search(chain, beam_size=3, max_lengths=limits, bos_id=BOS, eos_id=3)
+    beam_search(chain, Beams(3, SearchOptions(limits, BOS, 3)))
     assert chain.rows_of_steps[0] == 5
     for position, rows in enumerate(chain.rows_of_steps[1:], start=1):
         assert rows % 3 == 0
@@ -277,15 +285,15 @@ def test_the_best_continuations_are_those_of_a_sort(vocab: int, width: int) -> N
     log_probs[torch.rand(log_probs.shape) < 0.3] = -math.inf
     totals = torch.randn(5, width, dtype=torch.float64)
     count = 2 * width
-    values, places = best_continuations(log_probs, totals, count)
+    values, indices = best_continuations(log_probs, totals, count)
     joined = (log_probs + totals[:, :, None]).flatten(1)
     expected = joined.sort(dim=1, descending=True).values[:, :count]
     assert torch.equal(values[:, : expected.size(1)], expected)
     assert (values[:, expected.size(1) :] == -math.inf).all()
     found = values > -math.inf
-    assert torch.equal(joined.gather(1, places)[found], values[found])
-    for row, kept in zip(places.tolist(), found.tolist(), strict=True):
-        distinct = [place for place, each in zip(row, kept, strict=True) if each]
+    assert torch.equal(joined.gather(1, indices)[found], values[found])
+    for row, kept in zip(indices.tolist(), found.tolist(), strict=True):
+        distinct = [index for index, each in zip(row, kept, strict=True) if each]
         assert len(distinct) == len(set(distinct))
 
 

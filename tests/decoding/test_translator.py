@@ -15,7 +15,7 @@ from dragoman.data.batching import batches_by_length
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.batch import Sentence
-from dragoman.decoding.search import Hypothesis, beam_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError
@@ -191,7 +191,7 @@ def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
     for text, translation in zip(asked, untaught.translate(asked, beam_size=1, max_copies=0), strict=True):
         ids = tokenizer.encode(text)
         stepper = ModelStepper(untaught.model, torch.tensor([[*ids, config.eos_id]]))
-        ((best,),) = beam_search(stepper, beam_size=1, max_lengths=[2 * len(ids) + 20], bos_id=2, eos_id=3)
+        ((best,),) = beam_search(stepper, Beams(1, SearchOptions([2 * len(ids) + 20], 2, 3)))
         assert translation.text == tokenizer.decode(best.tokens)
         assert translation.log_prob == pytest.approx(best.log_prob, abs=1e-4)
         assert translation.score == pytest.approx(best.score, abs=1e-4)

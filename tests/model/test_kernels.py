@@ -19,13 +19,13 @@ needs_library = pytest.mark.skipif(not kernels.compiled(), reason="there is no C
 every_precision = pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 
 
-def heads(rows: int, places: int, *, width: int, dtype: torch.dtype, layout: str) -> Tensor:
-    """(rows, 3, places, width), as `layout` puts it into memory."""
+def heads(rows: int, length: int, *, width: int, dtype: torch.dtype, layout: str) -> Tensor:
+    """(rows, 3, length, width), as `layout` puts it into memory."""
     order, back = {
-        "heads first": ((rows, 3, places, width), (0, 1, 2, 3)),
-        "heads last": ((rows, places, 3, width), (0, 2, 1, 3)),
-        "of a cache": ((places, rows, 3, width), (1, 2, 0, 3)),
-        "width scattered": ((width, rows, 3, places), (1, 2, 3, 0)),
+        "heads first": ((rows, 3, length, width), (0, 1, 2, 3)),
+        "heads last": ((rows, length, 3, width), (0, 2, 1, 3)),
+        "of a cache": ((length, rows, 3, width), (1, 2, 0, 3)),
+        "width scattered": ((width, rows, 3, length), (1, 2, 3, 0)),
     }[layout]
     # Every other number of a larger tensor, so that no stride is what the shape would make it.
     return torch.randn(*order[:-1], 2 * order[-1])[..., : order[-1]].permute(back).to(dtype)
@@ -107,9 +107,9 @@ def test_nothing_is_written_beside_the_rows():
     assert (guarded[[0, 8]] == 7).all()
 
 
-def dropped(key: tuple[int, int], places: np.ndarray, rate: float) -> Tensor:
-    """Where dropout zeroes, by the words of kernels.c in numpy."""
-    x = places.astype(np.uint32) ^ np.uint32(key[0])
+def dropped(key: tuple[int, int], indices: np.ndarray, rate: float) -> Tensor:
+    """Whether dropout zeroes the elements with these indices: the hash of kernels.c in numpy."""
+    x = indices.astype(np.uint32) ^ np.uint32(key[0])
     x ^= x >> np.uint32(16)
     x = (x * np.uint32(0x7FEB352D)) ^ np.uint32(key[1])
     x ^= x >> np.uint32(15)
@@ -132,6 +132,12 @@ def key(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     return key
 
 
+def dropout(x: Tensor, rate: float, generator: torch.Generator | None = None) -> Tensor:
+    module = Dropout(rate).train()
+    module.generator = generator
+    return module(x)
+
+
 @needs_library
 @every_precision
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -139,7 +145,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
 def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, shape: tuple[int, ...]):
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     gone = dropped(key, np.arange(x.numel()), rate).view(shape)
-    found = kernels.compiled_dropout(x, rate, None)
+    found = dropout(x, rate)
     exactly = {"rtol": torch.finfo(dtype).eps, "atol": 0}
     torch.testing.assert_close(found, (x.double() / (1 - rate)).masked_fill(gone, 0).to(dtype), **exactly)
     gradient = torch.randn(shape, dtype=dtype)
@@ -151,14 +157,14 @@ def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, s
 def test_another_key_drops_others():
     x = torch.ones(2**20)
     torch.manual_seed(4)
-    first, second = (kernels.compiled_dropout(x, 0.5, None) == 0 for _ in range(2))
+    first, second = (dropout(x, 0.5) == 0 for _ in range(2))
     for shift in (0, 1, 16, 4096):
         alike = (first[shift:] == second[: len(second) - shift]).double().mean()
         assert abs(alike - 0.5) < 6 * 0.5 / 2**10
     generator = torch.Generator().manual_seed(5)
     again = torch.Generator().manual_seed(5)
-    assert torch.equal(kernels.compiled_dropout(x, 0.5, generator), kernels.compiled_dropout(x, 0.5, again))
-    assert not torch.equal(kernels.compiled_dropout(x, 0.5, generator), kernels.compiled_dropout(x, 0.5, None))
+    assert torch.equal(dropout(x, 0.5, generator), dropout(x, 0.5, again))
+    assert not torch.equal(dropout(x, 0.5, generator), dropout(x, 0.5))
 
 
 @needs_library
@@ -168,15 +174,16 @@ def test_another_key_drops_others():
 def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: float, keys: int):
     torch.manual_seed(keys)
     scores, gradient = ((4 * torch.randn(2, 3, 5, keys)).to(dtype) for _ in range(2))
-    places = np.arange(2 * 3 * 5 * -(-keys // 16) * 16).reshape(2, 3, 5, -1)[..., :keys]
-    scale = ~dropped(key, places, rate) / (1 - rate)
+    indices = np.arange(2 * 3 * 5 * -(-keys // 16) * 16).reshape(2, 3, 5, -1)[..., :keys]
+    scale = ~dropped(key, indices, rate) / (1 - rate)
     seen = torch.rand(2, 1, 1, keys) > 0.4
     seen[0] = False
     for mask in (None, seen, torch.rand(5, keys) > 0.4):
         ours, exactly = scores.clone().requires_grad_(), scores.double().requires_grad_()
         hidden = torch.zeros((), dtype=torch.bool) if mask is None else ~mask
         formula = (exactly / math.sqrt(24)).masked_fill(hidden, -1e30).softmax(-1) * scale
-        found = kernels.masked_softmax_dropout(ours, mask, width=24, rate=rate, generator=None)
+        draws = kernels.Draws.of(rate, None) if rate else None
+        found = kernels.MaskedSoftmaxDropout.apply(ours, mask, 24, draws)
         close = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6 + torch.finfo(dtype).eps / 8}
         torch.testing.assert_close(found.double(), formula, **close)
         found.backward(gradient)
@@ -213,7 +220,7 @@ def test_gradients_never_come_from_the_kernel():
     attend(query, key, value, dropout=NO_DROPOUT).sum().backward()
     assert all(x.grad is not None for x in (query, key, value))
     for only in range(3):
-        alone = [x.detach().requires_grad_(place == only) for place, x in enumerate((query, key, value))]
+        alone = [x.detach().requires_grad_(index == only) for index, x in enumerate((query, key, value))]
         assert not kernels.can_attend(*alone)
     with torch.no_grad():
         assert kernels.can_attend(query, key, value) == kernels.compiled()
@@ -260,7 +267,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
     class Full:
         attention = staticmethod(lambda *_: 1)
 
-    monkeypatch.setattr(kernels, "_kernels", lambda: Full)
+    monkeypatch.setattr(kernels, "_library", Full)
     with pytest.raises(MemoryError, match="keys and values"):
         kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 
@@ -314,8 +321,5 @@ def test_a_mask_of_integers_is_that_of_booleans():
     expected = kernels.single_pass_attention(query, key, value, mask)
     torch.testing.assert_close(kernels.single_pass_attention(query, key, value, mask.int()), expected)
     scores = torch.randn(2, 3, 4, 9)
-    options = {"width": 16, "rate": 0.0, "generator": None}
-    torch.testing.assert_close(
-        kernels.masked_softmax_dropout(scores, mask.int(), **options),
-        kernels.masked_softmax_dropout(scores, mask, **options),
-    )
+    weights = [kernels.MaskedSoftmaxDropout.apply(scores, each, 16, None) for each in (mask.int(), mask)]
+    torch.testing.assert_close(*weights)

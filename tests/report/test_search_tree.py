@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
 from dragoman.report.search_tree import SHOWN_LOSERS, SearchRecorder, SearchTree
 
 BOS, EOS, VOCAB, LIMIT = 2, 3, 17, 11
@@ -27,13 +27,13 @@ class Markov:
         assert len(rows)
 
 
-def options(limit: int = LIMIT) -> dict:
-    return {"max_lengths": [limit], "bos_id": BOS, "eos_id": EOS}
+def options(limit: int = LIMIT) -> SearchOptions:
+    return SearchOptions([limit], BOS, EOS)
 
 
 def searched(seed: int, *, beam_size: int, limit: int = LIMIT) -> tuple[SearchTree, list[Hypothesis]]:
     recorder = SearchRecorder(Markov(seed), bos_id=BOS, eos_id=EOS)
-    (found,) = beam_search(recorder, beam_size=beam_size, **options(limit))
+    (found,) = beam_search(recorder, Beams(beam_size, options(limit)))
     return recorder.tree(found), found
 
 
@@ -57,7 +57,7 @@ def grown(seed: int, live: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 def test_watching_a_search_changes_nothing(beam_size):
     for seed in range(7):
         _, found = searched(seed, beam_size=beam_size)
-        assert [found] == beam_search(Markov(seed), beam_size=beam_size, **options())
+        assert [found] == beam_search(Markov(seed), Beams(beam_size, options()))
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
@@ -94,7 +94,7 @@ def test_every_result_has_its_leaf_and_every_node_its_probability(limit):
 
 def test_greedy_search_leaves_a_single_path():
     recorder = SearchRecorder(Markov(5), bos_id=BOS, eos_id=EOS)
-    (found,) = greedy_search(recorder, **options())
+    (found,) = greedy_search(recorder, options())
     tree = recorder.tree(found)
     kept = [node for node in tree.nodes if node.state != "dropped"]
     assert [node.token for node in kept] == [BOS, *found[0].tokens, EOS][: 1 + len(found[0].tokens) + found[0].finished]
@@ -106,5 +106,5 @@ def test_impossible_rows_are_no_prefixes():
     chain.table = torch.full_like(chain.table, -math.inf)
     chain.table[0, :, 4] = chain.table[1:, :, EOS] = 0.0
     recorder = SearchRecorder(chain, bos_id=BOS, eos_id=EOS)
-    (found,) = beam_search(recorder, beam_size=3, **options())
+    (found,) = beam_search(recorder, Beams(3, options()))
     assert [node.token for node in recorder.tree(found).nodes] == [BOS, 4, EOS]
