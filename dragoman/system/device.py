@@ -47,7 +47,6 @@ def limit_kernel_caches(kept: int) -> None:
 
 
 def memory_in_use() -> dict[str, int]:
-    """Bytes in use: `memory` of all processes of this command, and on a GPU what torch has taken there."""
-    ram = resources.memory_in_use()
-    used = {} if ram is None else {"memory": ram}
-    return used | {"GPU": torch.cuda.memory_reserved()} if torch.cuda.is_initialized() else used
+    """Bytes in use, 0 if unknown: `memory` of all processes of this command, and what torch has taken on a `GPU`."""
+    gpu = torch.cuda.memory_reserved() if torch.cuda.is_initialized() else 0
+    return {"memory": resources.memory_in_use(), "GPU": gpu}
