@@ -52,17 +52,6 @@ def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
     return DecodingConfig.validate(defaults | given, spell=option_name)
 
 
-def check_texts(texts: Sequence[str] | None, source: Path | None, output: Path | None, read: Sequence[Any]) -> None:
-    """Raise for an input to translate or an output that cannot be used; `read` are other files that are read."""
-    from dragoman.cli.files import check_input, check_output
-
-    if texts and source:
-        raise UsageError("Give sentences on the command line or in --input, not both.")
-    if not texts:
-        check_input(source)
-    check_output(output, read=[source, *read])
-
-
 def open_pairs(
     command: str, model: Path, arguments: Sequence[str], *, ensemble: Sequence[Path] | None, output: Path | None
 ) -> "Bitext":

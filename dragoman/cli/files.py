@@ -12,13 +12,7 @@ from dragoman.errors import DataError, UsageError
 
 def open_output(path: Path | None) -> TextIO:
     """A file to write, or stdout for None; closing it is the caller's."""
-    if path is None:
-        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    check_output(path)
-    try:
-        return open(path, "w", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+    return open(os.dup(sys.stdout.fileno()) if path is None else path, "w", encoding="utf-8")
 
 
 def check_input(path: Path | None) -> None:
