@@ -103,8 +103,7 @@ class Command(_PlainHelp, TyperCommand):
         return rest
 
     def collect_usage_pieces(self, context: Any) -> list[str]:
-        arguments = (each for each in self.get_params(context) if each.param_type_name == "argument")
-        return ["[OPTIONS]", *(describe(each)[0] for each in arguments)]
+        return ["[OPTIONS]", *(each.metavar for each in self.params if each.param_type_name == "argument")]
 
 
 class Group(_PlainHelp, TyperGroup):

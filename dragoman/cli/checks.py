@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
 from dragoman.errors import DataError, UsageError
@@ -61,7 +62,6 @@ def open_pairs(
     """
     paths, settings = files_and_settings(command, arguments)
     check_model(model, paths, ensemble=ensemble)
-    from dragoman.cli.files import check_output
     from dragoman.data.bitext import Bitext
     from dragoman.runs.plan import choose_data
     from dragoman.storage.validate import languages
@@ -73,6 +73,26 @@ def open_pairs(
         pass
     check_output(output, read=paths)
     return bitext
+
+
+def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
+    if path is None:
+        return
+    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    for wrong, why in (
+        (path.is_dir(), "it is a folder"),
+        (not path.parent.is_dir(), f"there is no folder {path.parent}"),
+        (not os.access(path if path.exists() else path.parent, os.W_OK), "you may not write there"),
+    ):
+        if wrong:
+            raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+
+
+def open_output(path: Path | None) -> TextIO:
+    """A file to write, or stdout for None; closing it is the caller's."""
+    return open(os.dup(sys.stdout.fileno()) if path is None else path, "w", encoding="utf-8")
 
 
 def files_and_settings(

@@ -6,7 +6,7 @@ Budget: a command takes more parameters than a function may, since they are its 
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.checks import check_decoding, check_model, check_output, open_output
 from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Target, app, decoding, print_json
 
 
@@ -24,8 +24,6 @@ def inspect(
     """Look inside a translation, on one HTML page: probabilities of words, all attention, the beam as a tree."""
     check_model(model, [text])
     config = check_decoding(model, context.settings)
-    from dragoman.cli.files import check_output, open_output
-
     path = output if context.as_json else output or Path("inspection.html")
     check_output(path)
     from dragoman.report import inspect_translation, render_inspection

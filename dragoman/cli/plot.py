@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.checks import check_decoding, check_model, check_output
 from dragoman.cli.options import OUTPUT, Argument, Context, Model, Option, Target, app, choice, decoding, print_json
 from dragoman.errors import DataError, UsageError, did_you_mean
 
@@ -20,8 +20,6 @@ app.add_typer(plot, name="plot")
 
 def _picture(path: Path) -> Path:
     """Refuse a file that cannot be written before anything is computed."""
-    from dragoman.cli.files import check_output
-
     check_output(path)
     from dragoman.report.pictures.files import check_suffix
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_model, files_and_settings
+from dragoman.cli.checks import check_model, check_output, files_and_settings
 from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import DataError, UsageError, command_line
 
@@ -138,8 +138,6 @@ def compare(
     """Compare runs: size, data, time, scores, and the settings that differ."""
     if len(runs) < 2:
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
-    from dragoman.cli.files import check_output
-
     check_output(output)
     from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
     from dragoman.report.comparison_page import write_comparison

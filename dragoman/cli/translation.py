@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, open_pairs
+from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Workers, app, decoding
 from dragoman.errors import UsageError, command_line
 
@@ -44,7 +44,7 @@ def translate(
     --alignments, a last column holds pairs of source and target words, counted from 0.
     """
     check_model(model, text or (), ensemble=ensemble)
-    from dragoman.cli.files import check_input, check_output, open_output, read_glossary, read_terms
+    from dragoman.cli.files import check_input, read_glossary, read_terms
 
     if text and input_file:
         raise UsageError("Give sentences on the command line or in --input, not both.")
@@ -113,7 +113,6 @@ def score(
     """Print how probable a model finds given translations: score, log-probability and number of tokens of each pair."""
     bitext = open_pairs("score", model, data, ensemble=ensemble, output=output)
     config = check_decoding(model, context.settings)
-    from dragoman.cli.files import open_output
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.scoring import score_pairs
 
@@ -144,7 +143,6 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output)
     search = check_decoding(model, context.settings)
-    from dragoman.cli.files import open_output
     from dragoman.data.text import one_line
     from dragoman.evaluation.scoring import evaluate_pairs
 

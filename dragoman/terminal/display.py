@@ -83,7 +83,6 @@ class Display:
     @contextmanager
     def progress(self, text: str) -> Iterator[Callable[[int], None]]:
         """A progress bar as a function of the number of things done since it was last called."""
-        hidden = self.quiet or not self.console.is_terminal
-        with Progress(console=self.console, disable=hidden, transient=True) as bar:
+        with Progress(console=self.console, disable=self.quiet or not self.console.is_terminal, transient=True) as bar:
             task = bar.add_task(text, total=None)
             yield lambda done: bar.advance(task, done)

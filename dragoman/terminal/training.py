@@ -34,7 +34,6 @@ class TrainingView:
     def __init__(self, console: Console, config: TrainingConfig, *, memory: Memory, live: bool, quiet: bool = False):
         self.console, self.config, self.live, self.quiet = console, config, live, quiet
         self.last_step: int | None = None
-        self.rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN_VALIDATIONS)
         self.validations: list[dict[str, Any]] = []
         self.last: dict[str, Any] = {}
         self.loss = self.rate = 0.0
@@ -66,7 +65,7 @@ class TrainingView:
         elif event == "validation":
             self._validation(metrics)
             if not self.live:
-                self._print("  ".join(f"{name} {value}" for name, value in zip(COLUMNS, self.rows[-1], strict=True)))
+                self._print("  ".join(f"{name} {value}" for name, value in self.validations[-1]["row"].items()))
                 for line in self._sample_lines(1):
                     self._print(line)
         elif event == "average":
@@ -86,7 +85,7 @@ class TrainingView:
         room = console.height - 7
         samples = 2 if room >= 10 else 1 if room >= 5 else 0
         yield _line(("Training: a row for each validation, * the best so far", "italic"))
-        yield self._table(max(1, room - 3 * samples), narrow=options.max_width < NARROW)
+        yield self._table(max(1, min(SHOWN_VALIDATIONS, room - 3 * samples)), narrow=options.max_width < NARROW)
         yield from self._sample_lines(samples)
         yield from self._curves(ascii_only=options.ascii_only)
         for words in (self._pace(), self._clocks()):
@@ -110,26 +109,26 @@ class TrainingView:
 
     def _validation(self, metrics: dict[str, Any]) -> None:
         self._marks.clear()
-        row = (
-            f"{metrics['step']:,}",
-            f"{self.last.get('epoch', 0) + 1}",
-            LOSS.write(self.loss),
-            LOSS.write(metrics[LOSS.validation_key]),
-            f"{MAIN.write(metrics[MAIN.validation_key])}{' *' if metrics['better'] else '  '}",
-            f"{self.rate:,.0f}",
-            clock(self.last.get("seconds", 0.0)),
-        )
-        self.rows.append(row)
-        self.validations.append(metrics | {"seconds": self.last.get("seconds", 0.0)})
+        seconds = self.last.get("seconds", 0.0)
+        row = {
+            "step": f"{metrics['step']:,}",
+            "epoch": f"{self.last.get('epoch', 0) + 1}",
+            "loss": LOSS.write(self.loss),
+            "valid loss": LOSS.write(metrics[LOSS.validation_key]),
+            MAIN.label: f"{MAIN.write(metrics[MAIN.validation_key])}{' *' if metrics['better'] else '  '}",
+            "tokens/s": f"{self.rate:,.0f}",
+            "time": clock(seconds),
+        }
+        self.validations.append(metrics | {"seconds": seconds, "row": row})
 
     def _table(self, num_rows: int, *, narrow: bool) -> Table:
         table = Table(box=None)
-        shown = [index for index, name in enumerate(COLUMNS) if not narrow or name in IN_NARROW]
-        for index in shown:
-            table.add_column(COLUMNS[index], justify="right", header_style="bold", no_wrap=True)
-        for row in list(self.rows)[-num_rows:]:
-            best = row is self.rows[-1] and self.validations[-1]["better"]
-            table.add_row(*(row[index] for index in shown), style="bold green" if best else "")
+        shown = IN_NARROW if narrow else COLUMNS
+        for name in shown:
+            table.add_column(name, justify="right", header_style="bold", no_wrap=True)
+        for each in self.validations[-num_rows:]:
+            best = each is self.validations[-1] and each["better"]
+            table.add_row(*(each["row"][name] for name in shown), style="bold green" if best else "")
         return table
 
     def _sample_lines(self, number: int) -> Iterator[Text]:
