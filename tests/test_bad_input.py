@@ -100,7 +100,6 @@ MISTAKES = [
     ("score model pairs.tsv --ensemble model-newer", DATA, "format 2, but this version of Dragoman reads format 1"),
     ("evaluate model pairs.tsv --ensemble model-cut", DATA, "model.safetensors is cut short or damaged"),
     ("average folder --output new", DATA, "no config.json"),
-    ("average model --output new", DATA, "no snapshots"),
     # what is imported
     ("import nowhere.pt new --style prenorm --num-heads 2", DATA, "nowhere.pt cannot be read: No such file"),
     ("import folder new --style prenorm --num-heads 2", DATA, "folder cannot be read: Is a directory"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from dragoman.cli import options
 from dragoman.cli.checks import check_model, check_output, files_and_settings
 from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, Context, File, Option, app, choice, print_json
-from dragoman.errors import DataError, UsageError, command_line
+from dragoman.errors import UsageError, command_line
 
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
@@ -111,15 +111,10 @@ def average(
     last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
 ) -> None:
     """Average the weights of a run's last validations into a new model."""
-    from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+    from dragoman.storage.run_directory import refuse_to_overwrite
 
     refuse_to_overwrite(output)
     check_model(run)
-    if not RunDirectory(run).snapshots.is_dir():
-        raise DataError(
-            f"{run} has no snapshots in run/; give a model whose run/ is still there, trained with training.average "
-            "above 1."
-        )
     from dragoman.runs.average import average_snapshots
 
     steps = average_snapshots(run, output, last=last)
