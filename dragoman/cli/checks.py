@@ -91,7 +91,7 @@ def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -
 
 
 def open_output(path: Path | None) -> TextIO:
-    """A file to write, or stdout for None; closing it is the caller's."""
+    """A file to write, or stdout for None; the caller closes it."""
     return open(os.dup(sys.stdout.fileno()) if path is None else path, "w", encoding="utf-8")
 
 

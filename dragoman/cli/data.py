@@ -57,7 +57,7 @@ def check(
 
 
 def _show(result: "CheckResult", *, quiet: bool) -> None:
-    """Prints a result; when quiet, only problems and the verdict."""
+    """Print a result; when quiet, only problems and the verdict."""
     from rich.markup import escape
 
     from dragoman.terminal import console

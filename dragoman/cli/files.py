@@ -33,7 +33,7 @@ def read_glossary(path: Path) -> dict[str, str]:
 
 
 def read_terms(path: Path) -> list[str]:
-    """A file with a term a line."""
+    """A file with one term on each line."""
     return [line.strip() for _, line in _filled_lines(path)]
 
 

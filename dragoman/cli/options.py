@@ -24,7 +24,7 @@ NO_OPTIONS = ("glossary", "forbid", "max_tokens")
 
 
 def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, Any]:
-    """What makes an `Option` take one of `known`: its metavar, shell completion, and a sentence for other values."""
+    """Keywords of an `Option` that takes one of `known`: metavar, shell completion, and a sentence for other values."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in known:

@@ -1,4 +1,4 @@
-"""Which processor computes, in which precision, with how much memory for kernels."""
+"""The device and the precision to compute with, and the memory that they use."""
 
 import os
 
@@ -29,7 +29,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
 
 
 def machine() -> str:
-    """What computes, in words."""
+    """Name of the GPU, or the number of CPU threads, for people to read."""
     device, threads = choose_device(), torch.get_num_threads()
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)

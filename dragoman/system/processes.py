@@ -1,4 +1,4 @@
-"""Work side by side, in one process per core: threads that share small products mostly wait for each other."""
+"""Work in parallel, in one process per core: threads that share small products mostly wait for each other."""
 
 import gc
 import multiprocessing
@@ -26,7 +26,7 @@ class WorkerError(ResourceError):
 class Workers:
     """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread.
 
-    With `threads`, which Python's lock holds up, they are threads of this process, and set their own number of threads.
+    With `threads`, they are threads of this process, which wait for Python's lock and set their own number of threads.
     """
 
     def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
