@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 # From the ground up; a room is a file or folder directly under dragoman/.
 FLOORS = (
-    {"errors", "model", "metrics", "terminal", "recipes"},
-    {"config", "system"},
+    {"errors", "model", "metrics", "recipes"},
+    {"config", "system", "terminal"},
     {"data"},
     {"storage"},
     {"training", "decoding"},

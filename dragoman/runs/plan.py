@@ -11,7 +11,7 @@ from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.optional import require
+from dragoman.system.optional import load
 
 FEW, MANY = 200_000, 2_000_000
 
@@ -94,7 +94,7 @@ def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfi
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
     if config.training.tensorboard:
-        require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
+        load("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
     return config
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import torch
 
-from dragoman.config import RunConfig, TrainingConfig
+from dragoman.config import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, prepare
@@ -28,7 +28,6 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
 from dragoman.terminal import Display
-from dragoman.terminal.remaining import Limits
 from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
@@ -88,7 +87,7 @@ def _fit(
     languages = data.about.source_language, data.about.target_language
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
     with ExitStack() as opened:
-        view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
+        view = opened.enter_context(display.training(config.training, memory=memory_in_use))
         every = config.training.log_every
         files: list[MetricsFile | EventFile] = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
         if config.training.tensorboard:
@@ -111,13 +110,8 @@ def _fit(
         write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
-        view.recall(read_metrics(directory.metrics))
+        view.begin(read_metrics(directory.metrics), last_step=trainer.last_step)
         return trainer.progress, trainer.train(), stop.received
-
-
-def _limits(training: TrainingConfig) -> Limits:
-    seconds = training.max_minutes and 60 * training.max_minutes
-    return Limits(seconds, training.max_steps, training.max_epochs, training.patience)
 
 
 def _announce(display: Display, config: RunConfig, data: PreparedData, model: Transformer) -> None:
