@@ -31,12 +31,12 @@ def recipe_names() -> list[str]:
 
 def read_recipe(name: str) -> dict[str, Any]:
     """A recipe of the package by name, or any YAML file by path."""
-    if name in recipe_names():
+    known = recipe_names()
+    if name in known:
         text = files("dragoman.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     elif Path(name).is_file():
         text = Path(name).read_text(encoding="utf-8", errors="replace")
     else:
-        known = recipe_names()
         raise UsageError(
             f"There is no recipe '{name}'{did_you_mean(name, known)}; choose {', '.join(known)} or a YAML file."
         )
