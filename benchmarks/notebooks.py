@@ -74,7 +74,7 @@ def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterat
         for layer in model.decoder.layers:
             layer.feed_forward = PositionsAgain(model.decoder.embedding.positions)
     training = config.training
-    optimizer = build_optimizer(model, training.optimizer, betas=training.betas, eps=training.eps, weight_decay=0.0)
+    optimizer = build_optimizer(model, training)
     for group in optimizer.param_groups:
         group["lr"] = training.learning_rate
     # The notebook has no ids that begin and end a sentence: each predicts the next.

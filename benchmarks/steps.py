@@ -84,7 +84,7 @@ def weights(model: nn.Module) -> int:
 
 def our_contestant(trainer: Trainer, steps: int, name: str) -> Contestant:
     """Dragoman at one precision."""
-    precision = str(trainer.precision).removeprefix("torch.")
+    precision = str(trainer.executor.precision).removeprefix("torch.")
     run = {precision: lambda: rate(lambda: our_tokens(trainer, steps))}
     return Contestant(f"{OURS}{name}", run, {"weights": f"{weights(trainer.model):,}"})
 
@@ -123,7 +123,7 @@ def contestants(corpus: Corpus, steps: int) -> Iterator[tuple[list[Contestant], 
     with our_trainer(corpus, corpus.config.training.precision) as default, our_trainer(corpus, "float32") as plain:
         ours = weights(default.model)
         found, notes = [our_contestant(default, steps, "")], []
-        if default.precision != plain.precision:
+        if default.executor.precision != plain.executor.precision:
             found.append(our_contestant(plain, steps, " float32"))
         for peer in peers(default.model.config):
             found.append(peer_contestant(peer, corpus, steps, ours))

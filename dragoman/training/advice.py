@@ -43,7 +43,7 @@ class LossMonitor:
         self.loss_sum += loss
         self.steps += 1
 
-    def update(self, step: int, valid_loss: float, *, config: TrainingConfig, target: Sentences) -> Iterator[str]:
+    def update(self, step: int, valid_loss: float, config: TrainingConfig, target: Sentences) -> Iterator[str]:
         """Take in a validation; yields what there is to advise, each thing once in a run."""
         if self.steps < FEWEST_STEPS:
             return
