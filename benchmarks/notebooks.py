@@ -21,7 +21,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import RunConfig, load_config, read_recipe
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.batching import Batch
 from dragoman.data.tokenizers.algorithms import blank
 from dragoman.decoding.translator import Translator

@@ -43,7 +43,7 @@ def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, An
 
 def recipes(incomplete: str) -> list[str]:
     """Names of recipes, for shell completion."""
-    from dragoman.config import recipe_names
+    from dragoman.config.recipes import recipe_names
 
     return [name for name in recipe_names() if name.startswith(incomplete)]
 
@@ -61,7 +61,7 @@ def decoding(*names: str) -> Callable[[], list[Any]]:
 
     @cache
     def make() -> list[Any]:
-        from dragoman.config import DecodingConfig
+        from dragoman.config.decoding import DecodingConfig
 
         fields, parameters = DecodingConfig.model_fields, []
         for name in names or [name for name in fields if name not in NO_OPTIONS]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator, load_ensemble

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DataConfig, RunConfig, load_config, read_recipe
+from dragoman.config.data import DataConfig
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import survey

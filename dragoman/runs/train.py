@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, prepare

@@ -4,8 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dragoman.config import TrainingConfig
-from dragoman.config.training import ENDING
+from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.errors import UsageError
 from dragoman.metrics import METRICS

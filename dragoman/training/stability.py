@@ -8,7 +8,7 @@ on with half the learning rate, which is what such losses mostly come from.
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import DragomanError, ResourceError
 from dragoman.training.executors import GradientSum
 from dragoman.training.progress import Progress

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.errors import DataError, ResourceError
 from dragoman.metrics import VALIDATED

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.training.muon import Muon, orthogonal
 from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
 from tests.model.variants import build

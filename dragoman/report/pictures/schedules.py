@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.config import TrainingConfig, load_config
+from dragoman.config.run import load_config
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.training.optimizer import learning_rate

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 from dragoman.report.pictures.schedules import SCHEDULES
