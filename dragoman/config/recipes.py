@@ -24,9 +24,8 @@ def parse_yaml(text: str) -> Any:
 
 def recipe_names() -> list[str]:
     """The recipes inside the package."""
-    return sorted(
-        file.name.removesuffix(".yaml") for file in files("dragoman.recipes").iterdir() if file.name.endswith(".yaml")
-    )
+    names = (file.name for file in files("dragoman.recipes").iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def read_recipe(name: str) -> dict[str, Any]:

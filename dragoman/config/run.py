@@ -17,7 +17,7 @@ from dragoman.model.config import Size, TransformerConfig
 
 
 class RunConfig(Section):
-    """Everything that decides what a run does."""
+    """All settings of a run."""
 
     size: Size = "tiny"
     """Layers and widths, see `dragoman.model.config.PRESETS`."""

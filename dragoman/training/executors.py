@@ -30,12 +30,12 @@ Compute = Callable[[Transformer, Batch], Any]
 Rows = list[np.ndarray]
 """Source ids, target ids and labels of some rows of a batch."""
 Task = tuple[Compute, int | None, bool, bool]
-"""What copies shall compute, its seed, whether they train, and whether gradients are wanted."""
+"""A computation for the copies, its seed, whether they train, and whether gradients are wanted."""
 
 TOKENS_PER_COPY = 1024
 """Target tokens that keep one copy busy: smaller products cost more each."""
-# A GPU, cuBLAS, the CPU, and oneDNN, which finds no room for a compiled kernel. (Of an operation that it does not
-# know, oneDNN says "could not create a primitive descriptor".)
+# Messages of a GPU, of cuBLAS, of the CPU, and of oneDNN without room for a compiled kernel. (For an operation that it
+# does not know, oneDNN says "could not create a primitive descriptor".)
 OUT_OF_MEMORY = re.compile(
     "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory|could not create a (primitive|memory object)$"
 )
@@ -135,7 +135,7 @@ class Executor:
         return int((ids != self.options.pad_id).sum())
 
     def close(self) -> None:
-        """End what the executor has started."""
+        """End the processes that the executor has started."""
 
     def _attempt(self, batch: Batch, seed: int, step_tokens: int) -> float | None:
         """The loss of a batch, or None if memory ran out."""
@@ -203,7 +203,7 @@ class CopiesExecutor(Executor):
         try:
             found = self._run_parts(parts, task)
         except WorkerError as error:
-            self.close()  # now nobody else writes a gradient
+            self.close()  # from now on no other process writes a gradient
             self._pool = None
             self.warn(str(error))
             found = self._run_parts(parts, task)
@@ -246,7 +246,7 @@ class CopiesExecutor(Executor):
 
 
 class Copy:
-    """One of the copies."""
+    """A copy of the model with a generator of random numbers and, except for the first, memory for gradients."""
 
     def __init__(self, executor: CopiesExecutor, index: int, *, threads: int):
         self.index, self.threads = index, threads

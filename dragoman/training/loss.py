@@ -45,12 +45,10 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     return loss / passes, count
 
 
-def loss_and_backward(
-    model: Transformer, batch: Batch, *, options: LossOptions, step_tokens: int = 0
-) -> tuple[float, int]:
-    """`batch_loss` as numbers.
+def loss_and_backward(model: Transformer, batch: Batch, *, options: LossOptions, step_tokens: int) -> tuple[float, int]:
+    """`batch_loss` as numbers, with the gradient of loss / step_tokens added to the weights.
 
-    With `step_tokens`, the target tokens of the whole step, the weights have the gradient of loss / step_tokens.
+    `step_tokens` are the target tokens of the whole step; 0: no gradient.
     """
     loss, count = batch_loss(model, batch, options)
     if step_tokens:

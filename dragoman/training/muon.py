@@ -1,4 +1,4 @@
-"""Muon: steps whose directions all count alike, which learns much in few steps; and optimizers joined to one."""
+"""Muon, whose steps go equally far in all directions and learn much in few steps; and optimizers joined into one."""
 
 import math
 

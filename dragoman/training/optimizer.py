@@ -14,7 +14,7 @@ from dragoman.training.muon import CombinedOptimizer, Muon
 MOMENTS = {
     "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
 }  # fmt: skip
-"""For each optimizer what torch calls the state by which it can be told from others."""
+"""For each optimizer the name of a state of torch's that tells it from others."""
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
@@ -43,13 +43,13 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What an optimizer remembers of each weight, by the weight's number and a name."""
+    """The state of an optimizer, by index of the weight and name of the state, such as "3.exp_avg"."""
     state = optimizer.state_dict()["state"]
     return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
 
 
 def load_moments(optimizer: torch.optim.Optimizer, found: dict[str, Tensor], *, name: str) -> None:
-    """Give the optimizer `name` what `moments` found; raises `UsageError` if that was in another kind of optimizer."""
+    """Restore the `moments` of the optimizer `name`; raises `UsageError` if they are of another kind of optimizer."""
     state: dict[int, dict[str, Tensor]] = {}
     for label, value in found.items():
         index, _, key = label.partition(".")

@@ -13,7 +13,7 @@ from dragoman.training.advice import LossMonitor
 
 @dataclass
 class Progress:
-    """How far a run has come; together with weights and optimizer all that a resumed run needs."""
+    """Counters of a run. With weights and optimizer they are all that a resumed run needs."""
 
     step: int = 0
     position: Position = field(default_factory=Position)
@@ -63,7 +63,7 @@ class Progress:
 
 
 def steps_in(epochs: int, config: TrainingConfig, batches: TokenBatches) -> int:
-    """The steps of so many epochs: one has as many batches as the next, their lengths are the same in another order."""
+    """Steps in this many epochs. Every epoch has as many batches, because only the order of the pairs changes."""
     return math.ceil(epochs * len(batches.plan(0)) / config.accumulate)
 
 
