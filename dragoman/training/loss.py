@@ -184,32 +184,26 @@ def _slice_loss(states: Tensor, output: _Output, target: Tensor) -> tuple[Tensor
     return loss, spread, norm, pull
 
 
-def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor | float, Tensor, Tensor]:
-    """exp(logits - shift), and 0 at the targets; the shifts; the targets' logits less these; the sums of the rows."""
+def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """In place exp(logits - shift), 0 at the targets; the shifts; the targets' logits less these; sums of the rows."""
     if kernels.can_exponentiate(logits):
         return logits, *kernels.exponentiate(logits, target, far=_FAR).split(1, dim=1)
     wide = _at_least_float32(logits.dtype)
-    shift = _shift(logits)
-    if shift is not None:
-        logits = logits - shift
+    largest = logits.amax(1, keepdim=True)
+    # Only for rows whose exp would leave the range of float32: the others keep all their digits.
+    shift = largest * (largest.abs() > _FAR)
+    logits -= shift
     flat = logits.view(-1)
     indices = torch.arange(len(target), device=target.device) * logits.size(1) + target
     chosen = flat[indices].to(wide)[:, None]
     spread = logits.exp_()
     flat[indices] = 0.0
-    return spread, 0.0 if shift is None else shift, chosen, _row_sums(spread, wide)
+    return spread, shift, chosen, _row_sums(spread, wide)
 
 
 def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
     # A sum of half precision in another one copies all of `x` on a CPU. Parts lose little when they are rounded.
     return torch.stack([part.sum(1) for part in x.chunk(16, dim=1)], dim=1).sum(1, keepdim=True, dtype=dtype)
-
-
-def _shift(logits: Tensor) -> Tensor | None:
-    """What to take from rows whose exp would leave the range of float32; most need nothing, and keep their digits."""
-    largest = logits.amax(1, keepdim=True)
-    far = largest.abs() > _FAR
-    return largest * far if far.any() else None
 
 
 def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:
