@@ -1,7 +1,7 @@
 """Dragoman: the Transformer of "Attention Is All You Need", from scratch, and a translation toolkit around it."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.decoding.translator import Translator
@@ -13,7 +13,7 @@ __all__ = ["Transformer", "TransformerConfig", "Translator", "__version__"]
 _MODULES = {"Transformer": "model", "TransformerConfig": "model", "Translator": "decoding.translator"}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     # Imported on first use: `dragoman --help` must not wait for torch.
     if name not in _MODULES:
         raise AttributeError(f"module 'dragoman' has no attribute '{name}'")

@@ -94,8 +94,10 @@ class DataConfig(Section):
     @property
     def origin(self) -> str:
         """Names of the files that the pairs come from, without folders, such as "train.en and train.fr"."""
-        sides = ([each.source, each.target] for each in self.corpora or [self])
-        return ", ".join(" and ".join(without_folders([name for name in names if name])) for names in sides)
+        corpora: list[tuple[str | None, str | None]] = [(corpus.source, corpus.target) for corpus in self.corpora]
+        corpora = corpora or [(self.source, self.target)]
+        names = (" and ".join(without_folders([name for name in sides if name])) for sides in corpora)
+        return ", ".join(filter(None, names))
 
 
 def without_folders(value: Any) -> Any:

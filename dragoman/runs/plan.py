@@ -35,13 +35,13 @@ def choose_vocab_size(num_pairs: int, kind: str) -> int:
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
     """The section `data` of a run; one or two files in `paths` replace those that recipe and settings name."""
-    return _read_config(paths, recipe or "tiny", settings).data
+    return _with_data(_read_config(paths, recipe or "tiny", settings)).data
 
 
 def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
     """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
-    config = _read_config(paths, recipe or "tiny", settings)
+    config = _with_data(_read_config(paths, recipe or "tiny", settings))
     bitext = open_corpora(config.data)
     open_held_out(config.data, bitext.languages)
     if config.tokenizer.pairs:
@@ -97,6 +97,11 @@ def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfi
         raise
     if config.training.tensorboard:
         require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
+    return config
+
+
+def _with_data(config: RunConfig) -> RunConfig:
+    """The config, if it names sentence pairs."""
     if not config.data.source and not config.data.corpora:
         raise UsageError(
             "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
