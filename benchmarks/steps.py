@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from corpus import Corpus
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints

@@ -12,7 +12,7 @@ import time
 from itertools import chain
 from pathlib import Path
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import UNK_ID, Tokenizer

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import ResourceError

@@ -12,7 +12,7 @@ from dragoman.cli.options import option_name
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dragoman.config import DecodingConfig
+    from dragoman.config.decoding import DecodingConfig
     from dragoman.data.bitext import Bitext
 
 CHECKED_PAIRS = 100_000
@@ -42,7 +42,7 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
 
 def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
     """The search that a model was scored with, changed by the options that are `given`."""
-    from dragoman.config import DecodingConfig
+    from dragoman.config.decoding import DecodingConfig
     from dragoman.storage.validate import decoding_defaults
 
     defaults = decoding_defaults(model)

@@ -38,7 +38,7 @@ def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, An
 
 def recipes() -> list[str]:
     """Names of recipes, for shell completion."""
-    from dragoman.config import recipe_names
+    from dragoman.config.recipes import recipe_names
 
     return recipe_names()
 
@@ -54,7 +54,7 @@ def decoding(*names: str) -> list[Any]:
 
     They take texts, which `checks.check_decoding` validates; what is not given follows from the model directory.
     """
-    from dragoman.config import DecodingConfig
+    from dragoman.config.decoding import DecodingConfig
 
     fields, parameters = DecodingConfig.model_fields, []
     for name in names or [name for name in fields if name not in NO_OPTIONS]:

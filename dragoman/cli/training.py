@@ -72,7 +72,7 @@ def train(
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = tensorboard or None
     given = [f"{key}={value}" for key, value in given.items() if value is not None]
-    from dragoman.config import load_config
+    from dragoman.config.run import load_config
     from dragoman.runs.plan import plan_resume, plan_run
 
     load_config({}, given, spell=lambda key: options.option_name(key.removeprefix("training.")))

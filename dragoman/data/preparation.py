@@ -12,7 +12,7 @@ from typing import Self
 
 from tokenizers import Encoding
 
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.readers.types import Pair

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import padded
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words

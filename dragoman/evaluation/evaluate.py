@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator, load_ensemble

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizers.tokenizer import Tokenizer

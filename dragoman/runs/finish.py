@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source

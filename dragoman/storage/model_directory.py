@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer

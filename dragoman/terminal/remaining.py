@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.terminal.figures import clock
 
 

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.metrics import LOSS, MAIN
 from dragoman.terminal.figures import clock, printable, size, sparkline
 from dragoman.terminal.remaining import time_left

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.app import Command, Group, describe
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
 from tools import make_docs
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.config import DataConfig
+from dragoman.config.data import DataConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.splitting import default_held_out, split, survey
 from dragoman.errors import DataError

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.config import DataConfig, RunConfig, load_config
+from dragoman.config.data import DataConfig
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data import preparation
 from dragoman.data.bitext import Bitext, copies, open_corpora
 from dragoman.data.preparation import PreparedData, prepare

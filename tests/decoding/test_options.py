@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.rules import most_copies
 from dragoman.decoding.translator import Translator

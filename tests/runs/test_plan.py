@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.config import load_config, read_recipe
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError
 from dragoman.runs.plan import choose_size, plan_resume, plan_run

@@ -8,7 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.terminal import Display, console, results_table, scores_table
 
 FIGURES = {

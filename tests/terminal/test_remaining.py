@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.terminal.remaining import time_left
 
 STEP = {"step": 10, "seconds": 30.0}

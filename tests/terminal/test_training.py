@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.terminal import training
 from dragoman.terminal.training import TrainingView
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import TrainingConfig, load_config
+from dragoman.config.run import load_config
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Sentences, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare

@@ -22,7 +22,7 @@ from tests.model.variants import VARIANTS, build
 Gradients = dict[str, Tensor]
 SMOOTHED = LossOptions(0, smoothing=0.1)
 LEARN = partial(loss_and_backward, step_tokens=1, options=SMOOTHED)
-LOOK = partial(loss_and_backward, options=LossOptions(0))
+LOOK = partial(loss_and_backward, step_tokens=0, options=LossOptions(0))
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Encoding
 
-from dragoman.config import RunConfig, TokenizerConfig
+from dragoman.config.data import TokenizerConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenStore
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.tokenizers.unigram import Lattice, blocks

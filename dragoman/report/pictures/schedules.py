@@ -6,7 +6,8 @@ from typing import get_args
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.config import TrainingConfig, load_config
+from dragoman.config.run import load_config
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
@@ -36,9 +37,7 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> Picture:
         axes = part.subplots()
         for number, (label, config) in enumerate(curves.items()):
             shown = _shown_steps(steps, config.warmup)
-            shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
-            last = config.max_steps or steps
-            rates = [learning_rate(int(step), **shape, last_step=last) for step in shown]
+            rates = [learning_rate(int(step), config, last_step=config.max_steps or steps) for step in shown]
             style.draw_line(axes, shown, np.array(rates), label=label, **style.line_style(number))
         style.dress_curves(axes, title=title, xlabel="step", ylabel="rate")
         axes.set_xlim(0, 1.03 * steps)

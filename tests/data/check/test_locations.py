@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import DataConfig
-from dragoman.config.data import CleaningConfig, CorpusConfig
+from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
 from dragoman.data.check import check, locations
 from dragoman.data.check.locations import Locations

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.config import TokenizerConfig, load_config
+from dragoman.config.data import TokenizerConfig
+from dragoman.config.run import load_config
 from dragoman.data.tokenizers.algorithms import KINDS, STANDARDISATIONS
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, MIN_VOCAB_SIZE, SPECIAL_TOKENS, UNK_ID, Tokenizer

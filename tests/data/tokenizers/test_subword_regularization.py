@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.config import RunConfig, TokenizerConfig, load_config
+from dragoman.config.data import TokenizerConfig
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
