@@ -12,14 +12,14 @@ from typing import Self
 from tokenizers import Encoding
 
 from dragoman.config import RunConfig
-from dragoman.data.batching import Store, TokenBatches, TokenStore
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
-from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 
 Pairs = list[Pair]
@@ -60,15 +60,7 @@ class PreparedData:
         source = Tokenizer.load(folder / "source_tokenizer.json")
         target = source if config.tokenizer.shared else Tokenizer.load(folder / "target_tokenizer.json")
 
-        def batches(*stores: Store) -> TokenBatches:
-            special_ids = (PAD_ID, BOS_ID, EOS_ID)
-            return TokenBatches(
-                *stores,
-                max_tokens=config.training.max_tokens,
-                seed=config.seed,
-                special_ids=special_ids,
-            )
-
+        batches = partial(TokenBatches, max_tokens=config.training.max_tokens, seed=config.seed)
         held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
         valid, test = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))
@@ -196,11 +188,11 @@ def _write_stores(
     """Write `path`-source and `path`-target, side by side, in one pass; words instead of tokens if `sampled`."""
     counts = _Counts()
     paths = [path.with_name(f"{path.name}-{side}") for side in ("source", "target")]
-    encoders = tuple(map(WordNumbers, tokenizers)) if sampled else tokenizers
+    encoders = [each.encodings if sampled else each.encode_batch for each in tokenizers]
 
     def encoded() -> Iterator[tuple[Sequence[int] | Encoding, Sequence[int] | Encoding]]:
         for chunk in _chunks(pairs):
-            sides = (e.encode_batch(texts) for e, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
+            sides = (encode(texts) for encode, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
             for source, target in zip(*sides, strict=True):
                 if max(len(source), len(target)) >= limit:
                     counts.long += 1
@@ -208,10 +200,8 @@ def _write_stores(
                 counts.kept += 1
                 yield source, target
 
-    if sampled:
-        write_numbered(paths, encoded(), encoders)
-    else:
-        TokenStore.write_pair(*paths, encoded())
+    write = write_numbered if sampled else TokenStore.write
+    write(paths, encoded())
     return counts
 
 

@@ -5,10 +5,10 @@ models, and damaged ones, are refused.
 """
 
 import json
-import mmap
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dragoman.config import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 from dragoman.model import Transformer
 from dragoman.storage.atomic import write_file
 from dragoman.storage.validate import (
@@ -25,17 +25,17 @@ from dragoman.storage.validate import (
     SUMS,
     TOKENIZERS,
     WEIGHTS,
+    check_files,
     checksum,
     config_checksum,
-    read_architecture,
-    read_config,
+    decoding_defaults,
     read_header,
 )
 
 
 @dataclass
 class ModelDirectory:
-    """What a model directory holds: everything between raw text in and detokenised text out."""
+    """Content of a model directory: everything that turns raw text into its translation."""
 
     model: Transformer
     source_tokenizer: Tokenizer
@@ -75,8 +75,7 @@ class ModelDirectory:
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
         """Read a model directory; raises `DataError` for one that is missing, damaged, mixed or of another version."""
-        config = read_config(path)
-        architecture = read_architecture(path, config)
+        config, architecture = check_files(path)
         _verify(path, config)
         source, target = (config[key] for key in TOKENIZERS)
         source_tokenizer = Tokenizer.load(path / source)
@@ -90,11 +89,11 @@ class ModelDirectory:
                     f"The {side} tokenizer in {path} has {tokenizer.vocab_size} entries, but the model {size}: "
                     "the files are of two different models; copy the whole folder again."
                 )
+        decoding = decoding_defaults(path)
         try:
-            decoding = DecodingConfig.validate(config["decoding"])
-        except UsageError as error:
-            raise DataError(f"{path / 'config.json'}, `decoding`: {error}") from None
-        weights = _read_tensors(path / WEIGHTS)
+            weights = load_file(path / WEIGHTS)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{path / WEIGHTS} cannot be read as weights ({error}); copy the model again.") from None
         with torch.device("meta"):
             # Before any memory is asked for: the sizes in a stranger's config may be huge.
             check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
@@ -167,19 +166,6 @@ def _verify(path: Path, config: dict) -> None:
 def _file_checksum(path: Path, begin: int) -> str:
     """The checksum of a file from byte `begin` on, without a copy of it in memory."""
     try:
-        with (
-            open(path, "rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-            memoryview(content) as view,
-            view[begin:] as part,
-        ):
-            return checksum(part)
+        return checksum(memoryview(np.memmap(path, mode="r", offset=begin)))
     except (OSError, ValueError) as error:  # a file that is empty cannot be mapped
         raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path} cannot be read as weights ({error}); copy the model again.") from None
