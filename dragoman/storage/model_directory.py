@@ -5,14 +5,16 @@ models, and damaged ones, are refused.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from dragoman.config import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -27,9 +29,9 @@ from dragoman.storage.validate import (
     WEIGHTS,
     check_files,
     checksum,
-    config_checksum,
+    checksums,
     decoding_defaults,
-    read_header,
+    verify,
 )
 
 
@@ -50,10 +52,8 @@ class ModelDirectory:
         path.mkdir(parents=True, exist_ok=True)
         shared = self.source_tokenizer is self.target_tokenizer
         names = ("tokenizer.json",) * 2 if shared else ("source_tokenizer.json", "target_tokenizer.json")
-        tokenizers = {name: each.to_json().encode() for name, each in zip(names, self.tokenizers, strict=True)}
-        for name, content in tokenizers.items():
-            write_file(path / name, content)
-        architecture = self.model.config.to_dict()
+        for name, tokenizer in dict(zip(names, self.tokenizers, strict=True)).items():
+            write_file(path / name, tokenizer.to_json().encode())
         config = {
             "format": FORMAT,
             "source_language": self.source_language,
@@ -61,11 +61,10 @@ class ModelDirectory:
             "source_tokenizer": names[0],
             "target_tokenizer": names[1],
             "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
-            "model": architecture,
+            "model": self.model.config.to_dict(),
         }
         write_file(path / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
-        sums = {name: checksum(content) for name, content in tokenizers.items()}
-        save_weights(path, self.model, sums | {"config.json": config_checksum(architecture)})
+        save_weights(path, self.model, checksums(path, config))
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -76,7 +75,7 @@ class ModelDirectory:
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
         """Read a model directory; raises `DataError` for one that is missing, damaged, mixed or of another version."""
         config, architecture = check_files(path)
-        _verify(path, config)
+        verify(path, config)
         source, target = (config[key] for key in TOKENIZERS)
         source_tokenizer = Tokenizer.load(path / source)
         target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
@@ -94,22 +93,31 @@ class ModelDirectory:
             weights = load_file(path / WEIGHTS)
         except (OSError, SafetensorError) as error:
             raise DataError(f"{path / WEIGHTS} cannot be read as weights ({error}); copy the model again.") from None
-        with torch.device("meta"):
-            # Before any memory is asked for: the sizes in a stranger's config may be huge.
-            check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
-        model = Transformer(architecture)
+        with _Uninitialised():
+            with torch.device("meta"):
+                # Before any memory is asked for: the sizes in a stranger's config may be huge.
+                check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
+            model = Transformer(architecture)
         _copy(weights, model)
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
         return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding)
 
 
-def save_weights(path: Path, model: Transformer, checksums: dict[str, str]) -> None:
+class _Uninitialised(TorchFunctionMode):
+    """Leaves out the random initialisation of modules. On "meta" it would import sympy, which takes a second."""
+
+    def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.__name__ not in ("normal_", "uniform_", "kaiming_uniform_"):
+            return function(*args, **kwargs or {})
+
+
+def save_weights(path: Path, model: Transformer, sums: dict[str, str]) -> None:
     """Write `path`/model.safetensors with its own and other files' checksums; shared tensors are stored once."""
     tensors = stored_tensors(dict(model.named_parameters()))
     content = memoryview(save(tensors))
-    checksums = checksums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
-    write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(checksums)}))
+    sums = sums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
+    write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(sums)}))
 
 
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
@@ -144,28 +152,3 @@ def _copy(weights: dict[str, Tensor], model: Transformer) -> None:
 def stored_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
     """Tensors as safetensors takes them: without gradient, on the CPU, contiguous."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}
-
-
-def _verify(path: Path, config: dict) -> None:
-    """Compare the files with the checksums in the weights file; models of version 0.1.0 have none."""
-    begin, expected = read_header(path / WEIGHTS)
-    for name, wanted in expected.items():
-        if name == "config.json":
-            found = config_checksum(config["model"])
-        elif name in (WEIGHTS, *(config[key] for key in TOKENIZERS)):
-            found = _file_checksum(path / name, begin if name == WEIGHTS else 0)
-        else:
-            found = None  # config.json names other tokenizers
-        if found != wanted:
-            raise DataError(
-                f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
-                "copy the whole folder again."
-            )
-
-
-def _file_checksum(path: Path, begin: int) -> str:
-    """The checksum of a file from byte `begin` on, without a copy of it in memory."""
-    try:
-        return checksum(memoryview(np.memmap(path, mode="r", offset=begin)))
-    except (OSError, ValueError) as error:  # a file that is empty cannot be mapped
-        raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None

@@ -3,13 +3,13 @@
 import json
 import os
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UsageError
 from dragoman.model.config import TransformerConfig
 
@@ -92,9 +92,30 @@ def checksum(content: bytes | memoryview) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
-def config_checksum(model: Mapping[str, Any]) -> str:
-    """The checksum of the section `model` of config.json, however it is laid out."""
-    return checksum(json.dumps(model, sort_keys=True).encode())
+def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
+    """Checksums of the files beside the weights, by name; of config.json only the section `model` counts."""
+    sums = {config[key]: _file_checksum(path / config[key]) for key in TOKENIZERS}
+    return sums | {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
+
+
+def verify(path: Path, config: dict[str, Any]) -> None:
+    """Compare the files with the checksums in the weights file; models of version 0.1.0 have none."""
+    begin, expected = read_header(path / WEIGHTS)
+    found = checksums(path, config) | {WEIGHTS: _file_checksum(path / WEIGHTS, begin)}
+    for name, wanted in expected.items():
+        if found.get(name) != wanted:
+            raise DataError(
+                f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
+                "copy the whole folder again."
+            )
+
+
+def _file_checksum(path: Path, begin: int = 0) -> str:
+    """The checksum of a file from byte `begin` on."""
+    try:
+        return checksum(np.fromfile(path, np.uint8, offset=begin).data)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
 
 
 def read_header(weights: Path) -> tuple[int, dict[str, str]]:
