@@ -12,6 +12,7 @@ from torch import nn
 from corpus import Corpus
 from dragoman.config.run import RunConfig
 from dragoman.data.batching import Position, TokenBatches
+from dragoman.data.tokenizers.tokenizer import PAD_ID
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Trainer, TrainerCallbacks
@@ -44,7 +45,7 @@ class PeerTraining:
             loss = F.cross_entropy(
                 logits.flatten(0, 1),
                 batch.labels.flatten(),
-                ignore_index=self.batches.pad_id,
+                ignore_index=PAD_ID,
                 label_smoothing=self.config.label_smoothing,
             )
         loss.backward()

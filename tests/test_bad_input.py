@@ -92,7 +92,7 @@ MISTAKES = [
     ("translate model-key Hello.", DATA, "unknown key 'd_modle'"),
     ("translate model-text Hello.", DATA, "cannot be read as JSON"),
     ("translate model-cut Hello.", DATA, "model.safetensors is cut short or damaged"),
-    ("translate model-damaged Hello.", DATA, "its header cannot be read; copy the model again"),
+    ("translate model-damaged Hello.", DATA, "is cut short or damaged (Error while deserializing header"),
     ("translate model-weightless Hello.", DATA, "model.safetensors cannot be read: No such file"),
     ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
     ("evaluate folder pairs.tsv", DATA, "no config.json"),

@@ -45,11 +45,7 @@ def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
     from dragoman.config.decoding import DecodingConfig
     from dragoman.storage.validate import decoding_defaults
 
-    defaults = decoding_defaults(model)
-    try:
-        DecodingConfig.validate(defaults)
-    except UsageError as error:
-        raise DataError(f"{model / 'config.json'}, `decoding`: {error}") from None
+    defaults = decoding_defaults(model).model_dump(exclude_unset=True)
     return DecodingConfig.validate(defaults | given, spell=option_name)
 
 

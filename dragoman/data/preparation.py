@@ -19,8 +19,8 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
-from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 
 Pairs = list[Pair]
@@ -60,9 +60,7 @@ class PreparedData:
         """Read what `prepare` wrote."""
         source = Tokenizer.load(folder / "source_tokenizer.json")
         target = source if config.tokenizer.shared else Tokenizer.load(folder / "target_tokenizer.json")
-        batches = partial(
-            TokenBatches, max_tokens=config.training.max_tokens, seed=config.seed, special_ids=(PAD_ID, BOS_ID, EOS_ID)
-        )
+        batches = partial(TokenBatches, max_tokens=config.training.max_tokens, seed=config.seed)
         held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
         valid, test = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))
@@ -178,21 +176,19 @@ def _write_stores(
     """
     counts = Counter[str]()
     paths = [path.with_name(f"{path.name}-{side}") for side in ("source", "target")]
-    encoders = tuple(map(WordNumbers, tokenizers)) if sampled else tokenizers
+    encoders = [each.encodings if sampled else each.encode_batch for each in tokenizers]
 
     def encoded() -> Iterator[tuple[Sequence[int] | Encoding, Sequence[int] | Encoding]]:
         for chunk in _chunks(pairs):
-            sides = (e.encode_batch(texts) for e, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
+            sides = (encode(texts) for encode, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
             for pair in zip(*sides, strict=True):
                 fits = max(map(len, pair)) < limit
                 counts["kept" if fits else "long"] += 1
                 if fits:
                     yield pair
 
-    if sampled:
-        write_numbered(paths, encoded(), encoders)
-    else:
-        TokenStore.write_pair(*paths, encoded())
+    write = write_numbered if sampled else TokenStore.write
+    write(paths, encoded())
     return counts
 
 

@@ -70,7 +70,7 @@ class Trainer:
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
-        options = LossOptions(batches.pad_id, config.label_smoothing, config.r_drop)
+        options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop)
         precision = choose_precision(config.precision, next(model.parameters()).device)
         self.executor = build_executor(model, precision, options, max_tokens=config.max_tokens, warn=self._warn)
         self.optimizer = build_optimizer(model, config)
