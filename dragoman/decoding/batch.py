@@ -125,7 +125,7 @@ class BatchWork:
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = padded([s.source for s in sentences], self.config.pad_id, end=self.config.eos_id)
+        sources = padded([s.source for s in sentences], self.config.pad_id, self.config.eos_id)
         sources = sources.repeat_interleave(times, dim=0).to(self.device)
         stepper = EnsembleStepper([ModelStepper(model, sources) for model in self.models])
         prefixes = repeated([s.prefix for s in sentences], times)
@@ -139,8 +139,8 @@ class BatchWork:
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
         pad, bos, eos = self.config.pad_id, self.config.bos_id, self.config.eos_id
-        sources = padded([source for source, _ in pairs], pad, end=eos)
-        targets = padded([target for _, target in pairs], pad, begin=bos, end=eos)
+        sources = padded([source for source, _ in pairs], pad, eos)
+        targets = padded([[bos, *target] for _, target in pairs], pad, eos)
         return sources.to(self.device), targets.to(self.device)
 
     def _check(self, length: int) -> None:
