@@ -16,7 +16,7 @@ import torch
 from dragoman import Transformer, TransformerConfig, Translator
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Position, TokenBatches, TokenStore
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import PAD_ID, Tokenizer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer, learning_rate
@@ -83,8 +83,8 @@ def counting(*, shared: bool = False) -> Task:
         paths = folder / f"{name}-source", folder / f"{name}-target"
         texts = zip(*part, strict=True)
         encoded = [tokenizer.encode_batch(side) for tokenizer, side in zip(tokenizers, texts, strict=True)]
-        TokenStore.write_pair(*paths, zip(*encoded, strict=True))
-        return TokenBatches(*map(TokenStore, paths), max_tokens=256, seed=1, special_ids=(PAD_ID, BOS_ID, EOS_ID))
+        TokenStore.write(paths, zip(*encoded, strict=True))
+        return TokenBatches(*map(TokenStore, paths), max_tokens=256, seed=1)
 
     return Task(tokenizers, batches("train", pairs[:2000]), batches("test", pairs[2000:]), pairs[2000:])
 

@@ -105,11 +105,15 @@ class ModelDirectory:
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Leaves out the random initialisation of modules. On "meta" it would import sympy, which takes a second."""
+    """Leaves out the random initialisation of modules, and counts on the CPU.
+
+    On "meta", both would import sympy, which takes a second.
+    """
 
     def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        where = {"device": "cpu"} if function is torch.arange else {}
         if function.__name__ not in ("normal_", "uniform_", "kaiming_uniform_"):
-            return function(*args, **kwargs or {})
+            return function(*args, **(kwargs or {}) | where)
 
 
 def save_weights(path: Path, model: Transformer, sums: dict[str, str]) -> None:
