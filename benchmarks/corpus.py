@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.config import RunConfig, load_config
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 

@@ -87,7 +87,7 @@ def training(arguments: argparse.Namespace, top: float) -> Table:
                 row.values.append(tokens / elapsed)
                 batches = [trainer.batches.next(position) for _ in range(arguments.steps)]
                 flops += training_flops(trainer.model.config, batches)
-                targets += sum(int((batch.labels != trainer.batches.pad_id).sum()) for batch in batches)
+                targets += sum(int((batch.labels != trainer.model.config.pad_id).sum()) for batch in batches)
                 seconds += elapsed
             row.about = {
                 "target tokens/s": number(targets / seconds),

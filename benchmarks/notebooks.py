@@ -21,7 +21,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import RunConfig, load_config, read_recipe
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.batching import Batch
 from dragoman.data.tokenizers.algorithms import blank
 from dragoman.decoding.translator import Translator
@@ -74,7 +75,7 @@ def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterat
         for layer in model.decoder.layers:
             layer.feed_forward = PositionsAgain(model.decoder.embedding.positions)
     training = config.training
-    optimizer = build_optimizer(model, training.optimizer, betas=training.betas, eps=training.eps, weight_decay=0.0)
+    optimizer = build_optimizer(model, training)
     for group in optimizer.param_groups:
         group["lr"] = training.learning_rate
     # The notebook has no ids that begin and end a sentence: each predicts the next.

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from corpus import Corpus
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.batching import Position, TokenBatches
+from dragoman.data.tokenizers.tokenizer import PAD_ID
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Trainer, TrainerCallbacks
@@ -44,7 +45,7 @@ class PeerTraining:
             loss = F.cross_entropy(
                 logits.flatten(0, 1),
                 batch.labels.flatten(),
-                ignore_index=self.batches.pad_id,
+                ignore_index=PAD_ID,
                 label_smoothing=self.config.label_smoothing,
             )
         loss.backward()
@@ -84,7 +85,7 @@ def weights(model: nn.Module) -> int:
 
 def our_contestant(trainer: Trainer, steps: int, name: str) -> Contestant:
     """Dragoman at one precision."""
-    precision = str(trainer.precision).removeprefix("torch.")
+    precision = str(trainer.executor.precision).removeprefix("torch.")
     run = {precision: lambda: rate(lambda: our_tokens(trainer, steps))}
     return Contestant(f"{OURS}{name}", run, {"weights": f"{weights(trainer.model):,}"})
 
@@ -123,7 +124,7 @@ def contestants(corpus: Corpus, steps: int) -> Iterator[tuple[list[Contestant], 
     with our_trainer(corpus, corpus.config.training.precision) as default, our_trainer(corpus, "float32") as plain:
         ours = weights(default.model)
         found, notes = [our_contestant(default, steps, "")], []
-        if default.precision != plain.precision:
+        if default.executor.precision != plain.executor.precision:
             found.append(our_contestant(plain, steps, " float32"))
         for peer in peers(default.model.config):
             found.append(peer_contestant(peer, corpus, steps, ours))

@@ -12,9 +12,9 @@ import time
 from itertools import chain
 from pathlib import Path
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
+from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import UNK_ID, Tokenizer
 
 COLUMNS = ("kind", "vocabulary", "train s", "encode s", "tokens", "unknown %", "sampled", "longer", "draw s", "read s")
@@ -39,10 +39,9 @@ def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) ->
     """One epoch of sampling."""
     config = load_config({}, [f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"])
     with tempfile.TemporaryDirectory() as folder:
-        numbers = WordNumbers(tokenizer), WordNumbers(tokenizer)
-        sides = [each.encode_batch(texts) for each, texts in zip(numbers, zip(*pairs, strict=True), strict=True)]
+        sides = [tokenizer.encodings(texts) for texts in zip(*pairs, strict=True)]
         paths = [Path(folder) / f"train-{side}" for side in ("source", "target")]
-        write_numbered(paths, zip(*sides, strict=True), numbers)
+        write_numbered(paths, zip(*sides, strict=True))
         stores = training_stores(Path(folder), (tokenizer, tokenizer), config)
         started = time.perf_counter()
         epochs = [store.epoch(0) for store in stores]

@@ -1,6 +1,7 @@
 """Dragoman: the Transformer of "Attention Is All You Need", from scratch, and a translation toolkit around it."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.decoding.translator import Translator
@@ -9,15 +10,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Transformer", "TransformerConfig", "Translator", "__version__"]
 
+_MODULES = {"Transformer": "model", "TransformerConfig": "model", "Translator": "decoding.translator"}
 
-def __getattr__(name: str):
+
+def __getattr__(name: str) -> Any:
     # Imported on first use: `dragoman --help` must not wait for torch.
-    if name in ("Transformer", "TransformerConfig"):
-        from dragoman import model
-
-        return getattr(model, name)
-    if name == "Translator":
-        from dragoman.decoding.translator import Translator
-
-        return Translator
-    raise AttributeError(f"module 'dragoman' has no attribute '{name}'")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dragoman' has no attribute '{name}'")
+    return getattr(import_module(f"dragoman.{_MODULES[name]}"), name)

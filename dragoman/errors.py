@@ -1,4 +1,4 @@
-"""Errors that a user can do something about, each with its exit code, and the words in which they are told.
+"""Errors that a user can do something about, each with its exit code, and words for their messages.
 
 The message of an error is what the user reads: what happened, where, why, what to type next.
 """

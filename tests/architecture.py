@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 # From the ground up; a room is a file or folder directly under dragoman/.
 FLOORS = (
-    {"errors", "model", "metrics", "terminal", "recipes"},
-    {"config", "system"},
+    {"errors", "model", "metrics", "recipes"},
+    {"config", "system", "terminal"},
     {"data"},
     {"storage"},
     {"training", "decoding"},
@@ -50,7 +50,7 @@ SATELLITES = {
     "dragoman.interop": None,
     "dragoman.terminal": "dragoman.runs.train",
 }
-MOST_CORE_LINES, MOST_LINES = 5_130, 10_800
+MOST_CORE_LINES, MOST_LINES = 5_000, 10_000
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 299, 39, 6
 BUDGET_EXCEPTION = re.compile(r"Budget: \w+([^\w\n]+\w+){2,}")  # what is exceeded, and why

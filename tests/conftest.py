@@ -10,6 +10,8 @@ import pytest
 
 # Before torch is imported, and for the commands that tests start: tests run in a process a core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Where a test has two threads all the same, one that waits must not keep a core from the other tests.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_a_wrong_import_is_seen(tmp_path: Path, path: str, text: str, problem: s
         ("runs/plan.py", "from dragoman.terminal import Display", 1),
         ("training/x.py", "import dragoman.report.page", 1),
         ("data/preparation.py", "from dragoman.data.readers.tmx import open_tmx", 1),
-        ("data/bitext.py", "from dragoman.data.readers.tsv import read_tsv", 0),
+        ("data/bitext.py", "from dragoman.data.readers.tsv import open_tsv", 0),
         ("data/readers/registry.py", "from dragoman.data.readers.tmx import open_tmx", 0),
         ("report/x.py", "import dragoman.interop.notebooks", 0),
     ],

@@ -19,7 +19,8 @@ from pydantic.fields import FieldInfo
 
 from dragoman.cli import app
 from dragoman.cli.app import describe
-from dragoman.config import RunConfig, recipe_names
+from dragoman.config.recipes import recipe_names
+from dragoman.config.run import RunConfig
 from dragoman.config.section import Section, section_in
 from dragoman.errors import accepted
 from dragoman.model.config import PRESETS, TransformerConfig

@@ -9,11 +9,12 @@ import base64
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nbclient import NotebookClient
-from nbformat import NotebookNode
+from nbformat import NotebookNode, v4
 from traitlets.config import Config
 
 from tools.outputs import Output, smaller
@@ -22,22 +23,31 @@ from tools.pages import ROOT, notebook, runnable_pages, shown_outputs, up_to_dat
 LONGEST = 600  # seconds that a cell, or the start of a kernel, may take on a busy machine
 
 
-def run(page: str, folder: Path) -> list[Output]:
-    """Run the cells of a page that lies in `folder`, as a notebook in a kernel of its own.
+@contextmanager
+def kernel() -> Iterator[Callable[[str, Path], list[Output]]]:
+    """Starts a kernel; the function runs the cells of a page that lies in a folder, from the beginning.
 
-    Raises `nbclient.exceptions.CellExecutionError` for a cell that fails.
+    It raises `nbclient.exceptions.CellExecutionError` for a cell that fails.
     """
-    made = notebook(page, folder, with_output=False)
-    # In the checkout that the page is of, and on one thread: the same sums in the same order.
+    # In this checkout, and on one thread: the same sums in the same order.
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as scratch:
         # Through files of this user, where the system can, instead of ports that are open to all.
         through = {"transport": "ipc", "ip": f"{scratch}/kernel"} if os.name == "posix" else {}
         config = Config(AsyncKernelManager=through)
-        place = {"metadata": {"path": str(folder)}}
-        client = NotebookClient(made, config=config, timeout=LONGEST, startup_timeout=LONGEST, resources=place)
-        client.execute(env=environment)
-    return [output_of(cell) for cell in made.cells if cell.cell_type == "code"]
+        limits = {"timeout": LONGEST, "startup_timeout": LONGEST, "shutdown_kernel": "immediate"}
+        client = NotebookClient(v4.new_notebook(), config=config, **limits)
+
+        def run(page: str, folder: Path) -> list[Output]:
+            forget = v4.new_code_cell(f"%reset -sf\n%cd -q {folder}")
+            client.nb = notebook(page, folder, with_output=False)
+            client.nb.cells.insert(0, forget)
+            for index, cell in enumerate(client.nb.cells):
+                client.execute_cell(cell, index)
+            return [output_of(cell) for cell in client.nb.cells[1:] if cell.cell_type == "code"]
+
+        with client.setup_kernel(env=environment):
+            yield run
 
 
 def output_of(cell: NotebookNode) -> Output:
@@ -58,7 +68,8 @@ def output_of(cell: NotebookNode) -> Output:
 def make(path: Path) -> None:
     """Run one page and write its outputs into it, and its pictures beside it; what still agrees stays as it is."""
     page = path.read_text(encoding="utf-8")
-    pairs = zip(shown_outputs(page, path.parent), run(page, path.parent), strict=True)
+    with kernel() as run:
+        pairs = zip(shown_outputs(page, path.parent), run(page, path.parent), strict=True)
     outputs = [shown if shown.agrees(found) else found for shown, found in pairs]
     page, pictures = with_outputs(page, outputs, lambda number: f"pictures/{path.stem}-{number}.png")
     for name, data in pictures.items():

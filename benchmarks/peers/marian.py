@@ -1,9 +1,9 @@
 """MarianMTModel of `transformers`, made to compute what a Transformer of ours computes, and its search."""
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import MarianConfig, MarianMTModel
 
-from dragoman.data.batching import padded
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from dragoman.model import Transformer, TransformerConfig
 
@@ -78,7 +78,8 @@ def generate(model: MarianMTModel, sources: list[list[int]], *, beam_size: int, 
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
         longest = len(sources[rows[0]])
-        ids = padded([sources[i] for i in rows], model.config.pad_token_id, end=model.config.eos_token_id)
+        ends = [torch.tensor([*sources[i], model.config.eos_token_id]) for i in rows]
+        ids = pad_sequence(ends, batch_first=True, padding_value=model.config.pad_token_id)
         out = model.generate(
             input_ids=ids, attention_mask=ids != model.config.pad_token_id, num_beams=beam_size, do_sample=False,
             max_new_tokens=2 * longest + 20,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from dragoman import Transformer, TransformerConfig, Translator
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.storage.model_directory import ModelDirectory
@@ -96,29 +97,19 @@ def build(task: Task, *, seed: int = 1, **choices: Any) -> Transformer:
     return Transformer(TransformerConfig(**(SIZES | CHOICES | vocabularies | choices)))
 
 
-def train(
-    model: Transformer,
-    batches: TokenBatches,
-    *,
-    steps: int,
-    smoothing: float = 0.1,
-    r_drop: float = 0.0,
-    optimizer: str = "adam",
-    **shape: Any,
-) -> Iterator[dict[str, Any]]:
-    """Train a step each time that the next one is asked for; `shape` is that of the learning rate."""
-    shape = {"schedule": "inverse_sqrt", "peak": 1e-2, "warmup": 30, "last_step": steps} | shape
-    decay = 0.1 if optimizer == "adamw" else 0.0  # without, it would be Adam
-    updates = build_optimizer(model, optimizer, betas=(0.9, 0.98), eps=1e-9, weight_decay=decay, momentum=0.9)
-    position, options = Position(), LossOptions(PAD_ID, smoothing, r_drop)
+def train(model: Transformer, batches: TokenBatches, *, steps: int, **settings: Any) -> Iterator[dict[str, Any]]:
+    """Train a step each time that the next one is asked for; `settings` are those of the section `training`."""
+    config = TrainingConfig(**({"learning_rate": 1e-2, "warmup": 30, "max_steps": steps} | settings))
+    optimizer, position = build_optimizer(model, config), Position()
+    options = LossOptions(PAD_ID, config.label_smoothing, config.r_drop)
     for step in range(1, steps + 1):
-        rate = learning_rate(step, **shape)
-        for group in updates.param_groups:
+        rate = learning_rate(step, config, last_step=steps)
+        for group in optimizer.param_groups:
             group["lr"] = rate
         loss, tokens = batch_loss(model.train(), batches.next(position), options)
         (loss / tokens).backward()
-        updates.step()
-        updates.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         yield {"event": "step", "step": step, "loss": float(loss.detach() / tokens), "learning_rate": rate}
 
 

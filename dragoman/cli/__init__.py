@@ -19,7 +19,7 @@ from dragoman import __version__
 
 # They register their commands, in the order of the help.
 from dragoman.cli import training, interop, translation, inspection, plot, data, doctor  # noqa: F401  # isort: skip
-from dragoman.cli.app import ClickException, describe
+from dragoman.cli.app import ClickException
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, accepted, did_you_mean, shown
 
@@ -104,18 +104,12 @@ def explain(error: BaseException) -> DragomanError:
 
 def _usage(error: Any) -> str:
     """A mistake that typer found in a command line, as one sentence with a remedy."""
-    context, name = error.ctx, getattr(error, "option_name", None)
+    context = error.ctx
     see = f"see `{context.command_path if context else 'dragoman'} --help`"
-    kind = type(error).__name__  # typer does not export these classes
-    if kind == "NoSuchOption":
+    if type(error).__name__ == "NoSuchOption":  # typer does not export this class
         known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
-        close = did_you_mean(name, known)
-        return f"There is no option {name}{close}; {see}, and put -- before a text that begins with -."
-    if kind == "BadOptionUsage":
-        return f"{name} {'takes no value' if 'not take' in error.message else 'needs a value'}; {see}."
-    if kind == "MissingParameter":
-        name = error.param.opts[0] if error.param.param_type_name == "option" else describe(error.param)[0].split()[0]
-        return f"{name} is missing; {see}."
+        close = did_you_mean(error.option_name, known)
+        return f"There is no option {error.option_name}{close}; {see}, and put -- before a text that begins with -."
     if hasattr(error.__cause__, "errors"):  # of pydantic, which checks the values for typer
         kind, *limits = get_args(get_type_hints(context.command.callback, include_extras=True)[error.param.name])
         value = shown(error.__cause__.errors()[0]["input"])

@@ -6,12 +6,15 @@ their width.
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dragoman.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from dragoman.terminal import Display
 
 # typer brings a click of its own and exports only some of its exceptions.
 _, ClickUsageError, ClickException, *_ = typer.BadParameter.__mro__
@@ -19,14 +22,44 @@ _, ClickUsageError, ClickException, *_ = typer.BadParameter.__mro__
 
 def describe(parameter: Any) -> tuple[str, str]:
     """An argument or option as help shows it: how it is typed, and its meaning with its default."""
-    value = parameter.metavar or parameter.name.upper().replace("_", "-")
     if parameter.param_type_name == "argument":
-        typed = value
+        typed = parameter.metavar
     else:
-        typed = ", ".join(sorted(parameter.opts, key=len)) + ("" if parameter.is_flag else f" {value}")
+        typed = ", ".join(sorted(parameter.opts, key=len)) + ("" if parameter.is_flag else f" {parameter.metavar}")
     # A default that is determined when the command runs is part of the help text.
     shown = f"Default: {parameter.default}." if type(parameter.default) in (str, int, float) else None
     return typed, " ".join(filter(None, (parameter.help, shown)))
+
+
+def options_of(function: Callable) -> list[Any]:
+    """The options that typer makes of the parameters of a function."""
+    probe = typer.Typer(add_completion=False)
+    probe.command()(function)
+    return typer.main.get_command(probe).params
+
+
+def _common(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result, errors and warnings as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results and warnings only.")] = False,
+) -> None: ...
+
+
+COMMON_OPTIONS = options_of(_common)
+
+
+class Context(typer.Context):
+    """What the function of a command receives besides its arguments."""
+
+    as_json: bool
+    quiet: bool
+    settings: dict[str, Any]
+    """Those options of `App.command: settings` that were given."""
+
+    def display(self, *, hidden: bool = False) -> "Display":
+        """Notes, warnings and progress on stderr; `hidden` leaves warnings only, as --quiet does."""
+        from dragoman.terminal import Display
+
+        return Display(quiet=self.quiet or hidden, as_json=self.as_json)
 
 
 class _PlainHelp:
@@ -46,20 +79,13 @@ class _PlainHelp:
 
 
 class Command(_PlainHelp, TyperCommand):
-    """A command that may have more options than its function has parameters."""
+    """A command that has more options than its function has parameters: those that are given are in the `Context`."""
 
-    @staticmethod
-    def settings() -> list[Any]:
-        """Options that follow from a section of the config; its function finds those that are given in `context.obj`.
-
-        They are made when they are needed, since the config takes long to load.
-        """
-        return []
+    context_class = Context
 
     def get_params(self, context: Any) -> list[Any]:
-        parameters = super().get_params(context)
-        after = next((i for i, each in enumerate(parameters, start=1) if "--output" in each.opts), 0)
-        return [*parameters[:after], *self.settings(), *parameters[after:]]
+        *own, help_option = super().get_params(context)
+        return [*own, *self.context_settings["obj"](), *COMMON_OPTIONS, help_option]
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
         try:
@@ -71,13 +97,13 @@ class Command(_PlainHelp, TyperCommand):
         if rest and not context.resilient_parsing:
             see = f"put quotes around a text, or see `{context.command_path} --help`"
             raise UsageError(f"`{context.command_path}` takes no argument '{rest[0]}'; {see}.")
-        values = {each.name: context.params.pop(each.name, None) for each in self.settings()}
-        context.obj = {name: value for name, value in values.items() if value not in (None, False)}
+        context.as_json, context.quiet = (context.params.pop(each.name, False) for each in COMMON_OPTIONS)
+        values = {each.name: context.params.pop(each.name, None) for each in context.obj()}
+        context.settings = {name: value for name, value in values.items() if value not in (None, False)}
         return rest
 
     def collect_usage_pieces(self, context: Any) -> list[str]:
-        arguments = (each for each in self.get_params(context) if each.param_type_name == "argument")
-        return ["[OPTIONS]", *(describe(each)[0] for each in arguments)]
+        return ["[OPTIONS]", *(each.metavar for each in self.params if each.param_type_name == "argument")]
 
 
 class Group(_PlainHelp, TyperGroup):
@@ -111,8 +137,8 @@ class App(typer.Typer):
         super().__init__(cls=Group, context_settings={"help_option_names": ["-h", "--help"]}, **options)
 
     def command(
-        self, name: str | None = None, *, settings: Callable[[], list[Any]] = Command.settings, **options: Any
+        self, name: str | None = None, *, settings: Callable[[], list[Any]] = list, **options: Any
     ) -> Callable[[Callable], Callable]:
-        """As typer's, with the options of `Command.settings`."""
-        kind = type("Command", (Command,), {"settings": staticmethod(settings)})
-        return super().command(name, cls=kind, context_settings={"allow_extra_args": True}, **options)
+        """As typer's. `settings` makes more options, when they are needed: those of the config, which loads slowly."""
+        more = {"allow_extra_args": True, "obj": settings}
+        return super().command(name, cls=Command, context_settings=more, **options)

@@ -2,16 +2,17 @@
 
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dragoman.config import DecodingConfig
+    from dragoman.config.decoding import DecodingConfig
     from dragoman.data.bitext import Bitext
 
 CHECKED_PAIRS = 100_000
@@ -41,26 +42,11 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
 
 def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
     """The search that a model was scored with, changed by the options that are `given`."""
-    from dragoman.config import DecodingConfig
+    from dragoman.config.decoding import DecodingConfig
     from dragoman.storage.validate import decoding_defaults
 
-    defaults = decoding_defaults(model)
-    try:
-        DecodingConfig.validate(defaults)
-    except UsageError as error:
-        raise DataError(f"{model / 'config.json'}, `decoding`: {error}") from None
+    defaults = decoding_defaults(model).model_dump(exclude_unset=True)
     return DecodingConfig.validate(defaults | given, spell=option_name)
-
-
-def check_texts(texts: Sequence[str] | None, source: Path | None, output: Path | None, read: Sequence[Any]) -> None:
-    """Raise for an input to translate or an output that cannot be used; `read` are other files that are read."""
-    from dragoman.cli.files import check_input, check_output
-
-    if texts and source:
-        raise UsageError("Give sentences on the command line or in --input, not both.")
-    if not texts:
-        check_input(source)
-    check_output(output, read=[source, *read])
 
 
 def open_pairs(
@@ -72,7 +58,6 @@ def open_pairs(
     """
     paths, settings = files_and_settings(command, arguments)
     check_model(model, paths, ensemble=ensemble)
-    from dragoman.cli.files import check_output
     from dragoman.data.bitext import Bitext
     from dragoman.runs.plan import choose_data
     from dragoman.storage.validate import languages
@@ -84,6 +69,26 @@ def open_pairs(
         pass
     check_output(output, read=paths)
     return bitext
+
+
+def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:
+    """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
+    if path is None:
+        return
+    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
+        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
+    for wrong, why in (
+        (path.is_dir(), "it is a folder"),
+        (not path.parent.is_dir(), f"there is no folder {path.parent}"),
+        (not os.access(path if path.exists() else path.parent, os.W_OK), "you may not write there"),
+    ):
+        if wrong:
+            raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+
+
+def open_output(path: Path | None) -> TextIO:
+    """A file to write, or stdout for None; the caller closes it."""
+    return open(os.dup(sys.stdout.fileno()) if path is None else path, "w", encoding="utf-8")
 
 
 def files_and_settings(

@@ -1,13 +1,13 @@
 """Commands on data alone: data check."""
 
-import json
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.app import App
 from dragoman.cli.checks import files_and_settings, refuse_others
-from dragoman.cli.options import Json, Quiet, Recipe, Test, Valid, app, pairs
+from dragoman.cli.options import Context, Recipe, Test, Valid, app, pairs, print_json
 from dragoman.errors import DataError, command_line
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dragoman.data.check import CheckResult, Finding, Location, PartResult
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
-BARS = " ▁▂▃▄▅▆▇█"
 NUM_BARS = 12
 data = App(help="Look at sentence pairs before training on them.")
 app.add_typer(data, name="data")
@@ -29,40 +28,36 @@ app.add_typer(data, name="data")
     "dragoman data check --recipe corpora.yaml"
 )
 def check(
+    context: Context,
     arguments: Annotated[list[str] | None, pairs()] = None,
     valid: Valid = None,
     test: Test = None,
     recipe: Recipe = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
     files, settings = files_and_settings("data check", arguments or [], required=False, valid=valid, test=test)
     from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data.check import check as check_data
     from dragoman.runs.plan import choose_data
-    from dragoman.terminal import Display
 
     config = choose_data(files, recipe=recipe, settings=settings)
     refuse_others("data check", settings, ("data.",))
     bitext = open_corpora(config)
     held_out = open_held_out(config, bitext.languages)
-    with Display(quiet=quiet, as_json=as_json).progress("Reading") as advance:
+    with context.display().progress("Reading") as advance:
         result = check_data(bitext, held_out=held_out, progress=advance)
-    if as_json:
-        print(json.dumps(result.to_dict(), ensure_ascii=False))
+    if context.as_json:
+        print_json(result.to_dict())
     else:
-        _show(result, quiet=quiet)
-        if result.trainable and not quiet:
-            given = {"--valid": valid, "--test": test, "--recipe": recipe and [recipe]}
-            options = [word for name, values in given.items() for value in values or [] for word in (name, value)]
-            print(f"Next:  {command_line('train', *(arguments or []), *options)}")
+        _show(result, quiet=context.quiet)
+        if result.trainable and not context.quiet:
+            print(f"Next:  {command_line('train', *sys.argv[3:])}")
     if not result.trainable:
         raise typer.Exit(DataError.exit_code)
 
 
 def _show(result: "CheckResult", *, quiet: bool) -> None:
-    """Prints a result; when quiet, only problems and the verdict."""
+    """Print a result; when quiet, only problems and the verdict."""
     from rich.markup import escape
 
     from dragoman.terminal import console
@@ -102,22 +97,19 @@ def _where(locations: "list[Location]") -> str:
 def _sizes(part: "PartResult") -> "Table":
     """A table of the counts and lengths of a part."""
     from dragoman.terminal import results_table
+    from dragoman.terminal.figures import sparkline
 
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
     rows = []
     for name, side in (("source", part.source), ("target", part.target)):
-        length, longest = side.characters, max(side.characters.counts, default=0)
+        length, longest = side.characters, max(side.characters, default=0)
         half = f"half {length.percentile(25)}-{length.percentile(75)}"
         remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""
-        rows.append((f"{name} {language}", _bars(length.histogram(NUM_BARS, end)), remark))
+        # A bar as high as nothing, which is left out again, makes the others begin at zero.
+        bars = sparkline([0, *length.histogram(NUM_BARS, end)], NUM_BARS + 1)[1:]
+        rows.append((f"{name} {language}", bars, remark))
     spread = f"target to source characters (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
     rows.append(("ratio", f"{part.ratio(50):.2f}", spread))
     counts = f"{part.pairs:,} pairs, {part.different:,} different, {part.different_sources:,} sources"
     return results_table(f"{TITLES[part.part]} ({part.name}): {counts}", rows)
-
-
-def _bars(heights: list[int]) -> str:
-    """A histogram in one line. Every height but 0 is visible."""
-    top = max(heights)
-    return "".join(BARS[max(1, round((len(BARS) - 1) * height / top))] if height else BARS[0] for height in heights)

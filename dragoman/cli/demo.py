@@ -4,7 +4,6 @@ from pathlib import Path
 
 from rich.table import Table
 
-from dragoman.errors import command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
@@ -25,17 +24,6 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
     evaluation = start_run(bitext, config, directory, display=display)
     display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     return evaluation
-
-
-def next_steps(directory: Path) -> str:
-    """Where the model is, and what can be done with it."""
-    return (
-        f"The model is in {directory}, its curves and attention in {directory / 'report.html'}.\n"
-        "What to type next:\n"
-        f"  {command_line('translate', directory, 'The little girl does not like the old green umbrella.')}\n"
-        f"  {command_line('evaluate', directory, 'builtin:grammar:500:test')}\n"
-        f"  {command_line('train', 'YOUR-PAIRS.tsv')}"
-    )
 
 
 def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:

@@ -1,24 +1,11 @@
-"""Files that a command reads and writes: checked before the work begins."""
+"""Files that `translate` reads besides models: sentences and terms."""
 
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
 
 from dragoman.data.readers.text_io import open_input, read_lines
 from dragoman.errors import DataError, UsageError
-
-
-def open_output(path: Path | None) -> TextIO:
-    """A file to write, or stdout for None; closing it is the caller's."""
-    if path is None:
-        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    check_output(path)
-    try:
-        return open(path, "w", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
 
 
 def check_input(path: Path | None) -> None:
@@ -30,23 +17,6 @@ def check_input(path: Path | None) -> None:
             next(read_lines(stream, str(path)), None)
     elif sys.stdin is None:
         raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
-
-
-def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:
-    """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
-    if path is None:
-        return
-    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
-        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
-    why = None
-    if path.is_dir():
-        why = "it is a folder"
-    elif not path.parent.is_dir():
-        why = f"there is no folder {path.parent}"
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        why = "you may not write there"
-    if why:
-        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
 def read_glossary(path: Path) -> dict[str, str]:
@@ -63,7 +33,7 @@ def read_glossary(path: Path) -> dict[str, str]:
 
 
 def read_terms(path: Path) -> list[str]:
-    """A file with a term a line."""
+    """A file with one term on each line."""
     return [line.strip() for _, line in _filled_lines(path)]
 
 

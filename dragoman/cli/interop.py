@@ -3,11 +3,10 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated
 
-from dragoman.cli.options import Argument, File, Json, Option, Quiet, app, choice
+from dragoman.cli.options import Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 from dragoman.interop.styles import STYLES
 
@@ -26,19 +25,18 @@ WORDS = (
     "--source-tokenizer english.txt --target-tokenizer french.txt",
 )
 def import_(
-    file: Annotated[Path, Argument(help="Weights that a notebook saved.")],
+    context: Context,
+    file: Annotated[Path, Argument(metavar="FILE", help="Weights that a notebook saved.")],
     output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.")],
     style: Annotated[str, Option(**STYLE, help="Which notebook's code the weights belong to.")],
     num_heads: Annotated[int, Option(metavar="N", min=1, help="Attention heads, which the weights do not tell.")],
     source_tokenizer: Annotated[Path | None, File(help=f"Source tokenizer: {WORDS}")] = None,
     target_tokenizer: Annotated[Path | None, File(help=f"Target tokenizer: {WORDS}")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Make a model directory of the weights and tokenizers that a notebook saved."""
     from dragoman.data.readers.text_io import open_input
     from dragoman.storage.run_directory import refuse_to_overwrite
-    from dragoman.system.optional import require
+    from dragoman.system.optional import load
 
     tokenizers = None if source_tokenizer is None else (source_tokenizer, target_tokenizer)
     if (source_tokenizer is None) != (target_tokenizer is None):
@@ -49,16 +47,15 @@ def import_(
     for path in (file, *(tokenizers or ())):
         open_input(path).close()
     if style == "keras":
-        require("h5py", extra="keras", purpose="Reading weights of Keras")
+        load("h5py", extra="keras", purpose="Reading weights of Keras")
     refuse_to_overwrite(output)
     from dragoman.interop.importing import NotebookFiles, import_notebook
-    from dragoman.terminal import Display
 
-    display = Display(quiet=quiet, as_json=as_json)
+    display = context.display()
     imported = import_notebook(NotebookFiles(file, style, num_heads, tokenizers), output, note=display.note)
     config = imported.model.config
-    if as_json:
-        print(json.dumps({"model": str(output), "style": style, "architecture": config.to_dict()}))
+    if context.as_json:
+        print_json({"model": str(output), "style": style, "architecture": config.to_dict()})
     display.note(
         f"{output} holds {config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model}, "
         f"with vocabularies of {config.source_vocab_size:,} and {config.target_vocab_size:,} tokens."

@@ -1,7 +1,7 @@
 """The one `app`, the options that several commands share, and how scores are printed."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from dragoman.cli.app import App
+from dragoman.cli.app import App, Context, options_of
 from dragoman.errors import UsageError, did_you_mean, respell
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
@@ -17,16 +17,14 @@ app = App(help="Train, use and understand translation models: the Transformer fr
 # A path that may not be read is an error of ours, with the remedy.
 Argument, Option = partial(typer.Argument, readable=False), partial(typer.Option, readable=False)
 File = partial(Option, metavar="FILE")
-Context = typer.Context.__base__  # the class of what a command receives
 OUTPUT = ("--output", "-o")
-SIZES = ("tiny", "small", "base", "big")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
 NO_OPTIONS = ("glossary", "forbid", "max_tokens")
 """Fields of `DecodingConfig` that `translate` reads from files, or that only programs set."""
 
 
 def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, Any]:
-    """What makes an `Option` take one of `known`: its metavar, shell completion, and a sentence for other values."""
+    """Keywords of an `Option` that takes one of `known`: metavar, shell completion, and a sentence for other values."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in known:
@@ -35,17 +33,14 @@ def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, An
             )
         return value
 
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in known if name.startswith(incomplete)]
-
-    return {"metavar": "|".join(known), "callback": check, "autocompletion": complete}
+    return {"metavar": "|".join(known), "callback": check, "autocompletion": lambda: list(known)}
 
 
-def recipes(incomplete: str) -> list[str]:
+def recipes() -> list[str]:
     """Names of recipes, for shell completion."""
-    from dragoman.config import recipe_names
+    from dragoman.config.recipes import recipe_names
 
-    return [name for name in recipe_names() if name.startswith(incomplete)]
+    return recipe_names()
 
 
 def option_name(setting: str) -> str:
@@ -53,34 +48,28 @@ def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
-def decoding(*names: str) -> Callable[[], list[Any]]:
-    """Makes the options for these fields of `DecodingConfig`, or for all but `NO_OPTIONS`.
+@cache
+def decoding(*names: str) -> list[Any]:
+    """Options for these fields of `DecodingConfig`, or for all but `NO_OPTIONS`.
 
     They take texts, which `checks.check_decoding` validates; what is not given follows from the model directory.
     """
+    from dragoman.config.decoding import DecodingConfig
 
-    @cache
-    def make() -> list[Any]:
-        from dragoman.config import DecodingConfig
+    fields, parameters = DecodingConfig.model_fields, []
+    for name in names or [name for name in fields if name not in NO_OPTIONS]:
+        kind, default = fields[name].annotation, fields[name].default
+        plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
+        text = respell(" ".join(fields[name].description.split()), fields, option_name)
+        text += "" if default in (None, "") or plain is bool else f" Default: the model's, or {default:g}."
+        option = Option(option_name(name), metavar=METAVARS.get(plain), help=text)
+        typed = Annotated[(bool if plain is bool else str) | None, option]
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
 
-        fields, parameters = DecodingConfig.model_fields, []
-        for name in names or [name for name in fields if name not in NO_OPTIONS]:
-            kind, default = fields[name].annotation, fields[name].default
-            plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
-            text = respell(" ".join(fields[name].description.split()), fields, option_name)
-            text += "" if default in (None, "") or plain is bool else f" Default: the model's, or {default:g}."
-            option = Option(option_name(name), metavar=METAVARS.get(plain), help=text)
-            typed = Annotated[(bool if plain is bool else str) | None, option]
-            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
+    def declare(**_: Any) -> None: ...
 
-        def declare(**_: Any) -> None: ...
-
-        declare.__signature__ = Signature(parameters)
-        probe = typer.Typer(add_completion=False)
-        probe.command()(declare)
-        return typer.main.get_command(probe).params
-
-    return make
+    declare.__signature__ = Signature(parameters)
+    return options_of(declare)
 
 
 PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
@@ -105,7 +94,7 @@ Recipe = Annotated[
 Target = Annotated[
     str | None, Option(metavar="TEXT", help="A translation to look at. Default: the model's own translation.")
 ]
-Model = Annotated[Path, Argument(help="A model directory, as `train` writes it.")]
+Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.")]
 Ensemble = Annotated[
     list[Path] | None, Option(metavar="MODEL", help="A model to average with, of the same vocabulary; may be repeated.")
 ]
@@ -115,15 +104,17 @@ Precision = Annotated[
 Workers = Annotated[
     int | None, Option(metavar="N", min=1, help="Processes that share the work on a CPU. Default: one per core.")
 ]
-Json = Annotated[bool, Option("--json", help="Print the result as JSON; errors and warnings are JSON too.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results and warnings only.")]
 
 
-def print_scores(evaluation: Any, title: str, *, as_json: bool) -> None:
-    """Print an `Evaluation` as a table, or as one line of JSON."""
-    if as_json:
-        print(json.dumps(evaluation.to_dict(), ensure_ascii=False))
-        return
+def print_scores(context: Context, evaluation: Any, title: str) -> None:
+    """Print an `Evaluation` as a table, or as JSON."""
+    if context.as_json:
+        return print_json(evaluation.to_dict())
     from dragoman.terminal import console, scores_table
 
     console().print(scores_table(title, evaluation.to_dict()))
+
+
+def print_json(result: Any) -> None:
+    """Print a result in one line."""
+    print(json.dumps(result, ensure_ascii=False))

@@ -3,13 +3,12 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import check_decoding, check_model
-from dragoman.cli.options import OUTPUT, Argument, Context, Json, Model, Option, Quiet, Target, app, choice, decoding
+from dragoman.cli.checks import check_decoding, check_model, check_output
+from dragoman.cli.options import OUTPUT, Argument, Context, Model, Option, Target, app, choice, decoding, print_json
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ app.add_typer(plot, name="plot")
 
 def _picture(path: Path) -> Path:
     """Refuse a file that cannot be written before anything is computed."""
-    from dragoman.cli.files import check_output
-
     check_output(path)
     from dragoman.report.pictures.files import check_suffix
 
@@ -36,40 +33,39 @@ Count = Annotated[int | None, Option(metavar="N", min=0, help="Sentence pairs, i
 
 @plot.command(epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
 def mask(
+    context: Context,
     text: Annotated[str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.")] = None,
     length: Annotated[
         int | None,
         Option(metavar="N", min=1, max=200, help="Positions. Default: 20, or the sentence and 3 of padding."),
     ] = None,
     output: Output = Path("mask.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw the look-ahead mask, or what look-ahead and padding hide together in a sentence."""
     from dragoman.report.pictures import plot_causal_mask, plot_example_mask
 
     figure = plot_causal_mask(length or 20) if text is None else plot_example_mask(text.split(), length=length)
-    _save(figure, output, as_json=as_json)
+    _save(context, figure, output)
 
 
 @plot.command(epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg")
 def positions(
+    context: Context,
     length: Annotated[int, Option(metavar="N", min=2, max=2000, help="Positions.")] = 100,
     d_model: Annotated[int, Option(metavar="N", min=2, max=4096, help="Features.")] = 128,
     products: Annotated[bool, Option("--products", help="Draw the dot products of all encodings instead.")] = False,
     output: Output = Path("positions.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw the sinusoidal positional encoding, or its dot products, which depend on distances alone."""
     from dragoman.report.pictures import plot_position_products, plot_positions
 
     draw = plot_position_products if products else plot_positions
-    _save(draw(length=length, d_model=d_model), output, as_json=as_json)
+    _save(context, draw(length=length, d_model=d_model), output)
 
 
 @plot.command(epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3")
 def schedules(
+    context: Context,
     curves: Annotated[
         list[str] | None,
         Argument(
@@ -80,25 +76,22 @@ def schedules(
     ] = None,
     steps: Annotated[int, Option(metavar="N", min=1, max=10_000_000, help="Steps to draw.")] = 20_000,
     output: Output = Path("schedules.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw learning rates over the steps of a run."""
     from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 
     given = {"Learning rate": {text.replace(",", ", "): read_curve(text, steps=steps) for text in curves or []}}
-    _save(plot_schedules(given if curves else example_schedules(steps), steps=steps), output, as_json=as_json)
+    _save(context, plot_schedules(given if curves else example_schedules(steps), steps=steps), output)
 
 
 @plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
 def split(
+    context: Context,
     run: Annotated[Path | None, Argument(metavar="[RUN]", help="A model directory with its run/ folder.")] = None,
     train: Count = None,
     valid: Count = None,
     test: Count = None,
     output: Output = Path("split.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw how sentence pairs are shared out for training, validation and test."""
     counts = {"training": train, "validation": valid, "test": test}
@@ -107,19 +100,18 @@ def split(
         raise UsageError("`plot split` takes a run, or counts with --train, --valid and --test; give one of the two.")
     from dragoman.report.pictures import plot_split, read_split
 
-    _save(plot_split(read_split(run) if run else given), output, as_json=as_json)
+    _save(context, plot_split(read_split(run) if run else given), output)
 
 
 @plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
 def curves(
+    context: Context,
     runs: Annotated[list[Path], Argument(metavar="RUN ...", help="Model directories with their run/ folders.")],
     panel: Annotated[
         list[str] | None,
         Option(metavar="NAME", help="Draw this panel only; may be repeated. Default: all that tell progress."),
     ] = None,
     output: Output = Path("curves.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw the loss and the scores of a run over its steps, or of several runs over each other."""
     from dragoman.report.pictures import OVERLAYS, PANELS, plot_curves, plot_runs
@@ -136,10 +128,10 @@ def curves(
             raise DataError(f"{run} holds no run: there is no {file}; give folders that `dragoman train` wrote.")
     metrics = {_name(run, runs): read_metrics(file) for run, file in files.items()}
     figure = plot_runs(metrics, panel or ()) if len(runs) > 1 else plot_curves(*metrics.values(), panel or ())
-    _save(figure, output, as_json=as_json)
+    _save(context, figure, output)
 
 
-@plot.command(settings=decoding("beam_size"), epilog='dragoman plot attention runs/en-fr "The red house is old."')
+@plot.command(settings=lambda: decoding("beam_size"), epilog='dragoman plot attention runs/en-fr "I see a cat."')
 def attention(
     context: Context,
     model: Model,
@@ -153,20 +145,16 @@ def attention(
     ] = None,
     head: Annotated[int | None, Option(metavar="N", help="Head to draw large. Default: the mean of all.")] = None,
     output: Output = Path("attention.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw which words the words of a sentence attended to, in each layer and head."""
     check_model(model, [text])
-    config = check_decoding(model, context.obj)
+    config = check_decoding(model, context.settings)
     from dragoman.report import inspect_translation
     from dragoman.report.pictures import plot_heads
     from dragoman.storage.model_directory import ModelDirectory
-    from dragoman.system.device import choose_device
 
-    loaded = ModelDirectory.load(model, device=choose_device())
-    inspection = inspect_translation(loaded, text, target=target, beam_size=config.beam_size)
-    _save(plot_heads(inspection, kind, layer=layer, head=head), output, as_json=as_json)
+    inspection = inspect_translation(ModelDirectory.load(model), text, target=target, beam_size=config.beam_size)
+    _save(context, plot_heads(inspection, kind, layer=layer, head=head), output)
 
 
 def _name(run: Path, runs: list[Path]) -> str:
@@ -174,9 +162,12 @@ def _name(run: Path, runs: list[Path]) -> str:
     return run.name if [other.name for other in runs].count(run.name) == 1 else str(run)
 
 
-def _save(figure: "Picture", path: Path, *, as_json: bool) -> None:
+def _save(context: Context, figure: "Picture", path: Path) -> None:
     """Write the picture, and print the name of its file."""
     from dragoman.report.pictures import save_picture
 
     save_picture(figure, path)
-    print(json.dumps({"picture": str(path)}) if as_json else path)
+    if context.as_json:
+        print_json({"picture": str(path)})
+    else:
+        print(path)

@@ -3,16 +3,15 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_model, files_and_settings
-from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, File, Option, app, choice
-from dragoman.errors import DataError, UsageError, command_line
+from dragoman.cli.checks import check_model, check_output, files_and_settings
+from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, Context, File, Option, app, choice, print_json
+from dragoman.errors import UsageError, command_line
 
-SIZE = choice("size", options.SIZES, remedy=", or a recipe with --recipe")
+SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
 def directory(default: str) -> Any:
@@ -22,22 +21,26 @@ def directory(default: str) -> Any:
 
 @app.command(epilog="dragoman demo\ndragoman demo --output runs/first")
 def demo(
+    context: Context,
     output: Annotated[Path | None, directory(" Default: runs/demo.")] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Train a small English-French translator on built-in sentences, score it and try it: three minutes, offline."""
     from dragoman.storage.run_directory import RunDirectory, unused
 
     path = output or unused(Path("runs/demo"))
     RunDirectory(path).refuse_if_used()
-    from dragoman.cli.demo import next_steps, run_demo
-    from dragoman.terminal import Display
+    from dragoman.cli.demo import run_demo
 
-    display = Display(quiet=quiet, as_json=as_json)
+    display = context.display()
     evaluation = run_demo(path, display=display)
-    options.print_scores(evaluation, "On held-out combinations of words", as_json=as_json)
-    display.note(next_steps(path))
+    options.print_scores(context, evaluation, "On held-out combinations of words")
+    display.note(
+        f"The model is in {path}, its curves and attention in {path / 'report.html'}.\n"
+        "What to type next:\n"
+        f"  {command_line('translate', path, 'The little girl does not like the old green umbrella.')}\n"
+        f"  {command_line('evaluate', path, 'builtin:grammar:500:test')}\n"
+        f"  {command_line('train', 'YOUR-PAIRS.tsv')}"
+    )
 
 
 @app.command(
@@ -47,6 +50,7 @@ def demo(
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
 def train(
+    context: Context,
     data: Annotated[list[str] | None, options.pairs(setting="training.learning_rate=1e-3")] = None,
     output: Annotated[Path | None, directory(" Default: runs/NAME.")] = None,
     valid: options.Valid = None,
@@ -62,28 +66,24 @@ def train(
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     resume: Annotated[Path | None, Option(metavar="DIR", help="Resume the run in this directory.")] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Train a translator on sentence pairs."""
     paths, settings = files_and_settings("train", data or [], required=False, valid=valid, test=test)
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = tensorboard or None
     given = [f"{key}={value}" for key, value in given.items() if value is not None]
-    from dragoman.config import load_config
+    from dragoman.config.run import load_config
+    from dragoman.runs.plan import plan_resume, plan_run
 
     load_config({}, given, spell=lambda key: options.option_name(key.removeprefix("training.")))
     settings += given
     if resume:
         if paths or output or valid or test or size or recipe or seed:
             raise UsageError("--resume takes data, size, seed and folder from the run; leave them out.")
-        from dragoman.runs.plan import plan_resume
-
         path, config = resume, plan_resume(resume, settings)
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
-        from dragoman.runs.plan import plan_run
         from dragoman.storage.run_directory import RunDirectory
 
         if output:
@@ -93,74 +93,63 @@ def train(
         if not output:
             RunDirectory(path).refuse_if_used()
     from dragoman.runs.train import resume_run, start_run
-    from dragoman.terminal import Display
 
-    display = Display(quiet=quiet, as_json=as_json)
+    display = context.display()
     if resume:
         evaluation = resume_run(path, config, display=display)
     else:
         evaluation = start_run(bitext, config, path, display=display)
-    options.print_scores(evaluation, "On the test pairs", as_json=as_json)
+    options.print_scores(context, evaluation, "On the test pairs")
     display.note(f"Try it:  {command_line('translate', path, '...')}")
 
 
 @app.command(epilog="dragoman average runs/en-fr --last 5 --output runs/en-fr-averaged")
 def average(
-    run: Annotated[Path, Argument(help="A model directory with its run/ folder.")],
+    context: Context,
+    run: Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.")],
     output: Annotated[Path, directory("")],
     last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Average the weights of a run's last validations into a new model."""
-    from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+    from dragoman.storage.run_directory import refuse_to_overwrite
 
     refuse_to_overwrite(output)
     check_model(run)
-    if not RunDirectory(run).snapshots.is_dir():
-        raise DataError(
-            f"{run} has no snapshots in run/; give a model whose run/ is still there, trained with training.average "
-            "above 1."
-        )
     from dragoman.runs.average import average_snapshots
-    from dragoman.terminal import Display
 
     steps = average_snapshots(run, output, last=last)
-    if as_json:
-        print(json.dumps({"model": str(output), "steps": steps}))
+    if context.as_json:
+        print_json({"model": str(output), "steps": steps})
     shown = ", ".join(f"{step:,}" for step in steps)
-    Display(quiet=quiet, as_json=as_json).note(f"{output} holds the average of steps {shown}.")
+    context.display().note(f"{output} holds the average of steps {shown}.")
 
 
 @app.command()
 def compare(
+    context: Context,
     runs: Annotated[list[Path], Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.")],
     output: Annotated[Path | None, File(*OUTPUT, help="HTML page to write, with all curves.")] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Compare runs: size, data, time, scores, and the settings that differ."""
     if len(runs) < 2:
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
-    from dragoman.cli.files import check_output
-
     check_output(output)
     from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
-    from dragoman.report.comparison_page import write_comparison
-    from dragoman.terminal import Display, comparison_table, console
+    from dragoman.terminal import comparison_table, console
 
     compared = [ComparedRun.read(path) for path in runs]
     if output:
+        from dragoman.report.comparison_page import write_comparison
+
         write_comparison(output, compared)
-        Display(quiet=quiet, as_json=as_json).note(f"The curves are in {output}.")
-    if as_json:
+        context.display().note(f"The curves are in {output}.")
+    if context.as_json:
         settings = differing_settings(compared)
         figures = [
             run.figures() | {"settings": {key: values[index] for key, values in settings.items()}}
             for index, run in enumerate(compared)
         ]
-        print(json.dumps(figures, ensure_ascii=False))
-        return
+        return print_json(figures)
     rows = table_rows(compared) | setting_rows(compared)
     console().print(comparison_table([run.name for run in compared], rows))
     for remark in remarks(compared):

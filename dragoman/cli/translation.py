@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, check_texts, open_pairs
+from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Workers, app, decoding
-from dragoman.errors import command_line
+from dragoman.errors import UsageError, command_line
 
 if TYPE_CHECKING:
     from dragoman.decoding.translation import Translation
@@ -21,7 +21,7 @@ Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of std
 
 
 @app.command(
-    settings=decoding(),
+    settings=decoding,
     epilog='dragoman translate runs/en-fr "The red house is old."\n'
     "dragoman translate runs/en-fr --input test.en --output test.out.fr\n"
     "cat test.en | dragoman translate runs/en-fr --beam-size 1 > test.greedy.fr",
@@ -37,8 +37,6 @@ def translate(
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Translate sentences: as many lines out as lines in, in the same order.
 
@@ -46,19 +44,22 @@ def translate(
     --alignments, a last column holds pairs of source and target words, counted from 0.
     """
     check_model(model, text or (), ensemble=ensemble)
-    check_texts(text, input_file, output, read=(glossary, forbid))
-    from dragoman.cli.files import open_output, read_glossary, read_terms
+    from dragoman.cli.files import check_input, read_glossary, read_terms
 
+    if text and input_file:
+        raise UsageError("Give sentences on the command line or in --input, not both.")
+    if not text:
+        check_input(input_file)
+    check_output(output, read=(input_file, glossary, forbid))
     readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
     terms = {name: read(path) for name, (read, path) in readers.items() if path}
-    config = check_decoding(model, context.obj | terms)
+    config = check_decoding(model, context.settings | terms)
     from dragoman.cli.live import live_lines
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
-    from dragoman.terminal import Display
 
     # Translations that scroll by show the progress themselves.
-    display = Display(quiet=quiet or (output is None and sys.stdout.isatty()), as_json=as_json)
+    display = context.display(hidden=output is None and sys.stdout.isatty())
     for each in filter(os.path.isfile, text or ()):
         by_line = command_line("translate", model, "--input", each)
         display.warn(f"{each} is translated as a text; to translate the lines of the file: {by_line}")
@@ -70,9 +71,9 @@ def translate(
         display.progress("Translating") as advance,
     ):
         lines = text or (read_lines(stream, str(input_file)) if input_file else live_lines(stream, "stdin"))
-        numbered = "n_best" in context.obj or config.n_best > 1
+        numbered = "n_best" in context.settings or config.n_best > 1
         for number, translation in enumerate(translator.stream(lines, config), start=1):
-            rows = [translation.to_json()] if as_json else text_rows(translation, number if numbered else None)
+            rows = [translation.to_json()] if context.as_json else text_rows(translation, number if numbered else None)
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)
@@ -99,7 +100,7 @@ def text_rows(translation: "Translation", number: int | None) -> list[str]:
     return rows
 
 
-@app.command(settings=decoding("length_penalty"))
+@app.command(settings=lambda: decoding("length_penalty"))
 def score(
     context: Context,
     model: Model,
@@ -108,30 +109,26 @@ def score(
     ensemble: Ensemble = None,
     precision: options.Precision = "float32",
     workers: Workers = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Print how probable a model finds given translations: score, log-probability and number of tokens of each pair."""
     bitext = open_pairs("score", model, data, ensemble=ensemble, output=output)
-    config = check_decoding(model, context.obj)
-    from dragoman.cli.files import open_output
+    config = check_decoding(model, context.settings)
     from dragoman.decoding.translator import Translator
-    from dragoman.evaluation.scoring import score_pairs
-    from dragoman.terminal import Display
+    from dragoman.evaluation.evaluate import score_pairs
 
-    display = Display(quiet=quiet or (output is None and sys.stdout.isatty()), as_json=as_json)
+    display = context.display(hidden=output is None and sys.stdout.isatty())
     with (
         Translator.load(model, **_loading(precision, workers, ensemble)) as translator,
         open_output(output) as out,
         display.progress("Scoring") as advance,
     ):
         for scored in score_pairs(translator, bitext, length_penalty=config.length_penalty):
-            print(scored.to_json() if as_json else scored.to_row(), file=out)
+            print(scored.to_json() if context.as_json else scored.to_row(), file=out)
             advance(1)
 
 
 @app.command(
-    settings=decoding("beam_size", "length_penalty"),
+    settings=lambda: decoding("beam_size", "length_penalty"),
     epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json",
 )
 def evaluate(
@@ -142,21 +139,17 @@ def evaluate(
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output)
-    search = check_decoding(model, context.obj)
-    from dragoman.cli.files import open_output
+    search = check_decoding(model, context.settings)
     from dragoman.data.text import one_line
-    from dragoman.evaluation.scoring import evaluate_pairs
-    from dragoman.terminal import Display
+    from dragoman.evaluation.evaluate import evaluate_pairs
 
-    with open_output(output) if output else nullcontext() as out:
-        with Display(quiet=quiet, as_json=as_json).status("Translating and scoring"):
-            loading = _loading(precision, workers, ensemble)
-            evaluation = evaluate_pairs(model, list(bitext), search=search, **loading)
-        if out:
+    with context.display().status("Translating and scoring"):
+        loading = _loading(precision, workers, ensemble)
+        evaluation = evaluate_pairs(model, list(bitext), search=search, **loading)
+    if output:
+        with open_output(output) as out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
-    options.print_scores(evaluation, f"{model} on {' '.join(data)}", as_json=as_json)
+    options.print_scores(context, evaluation, f"{model} on {' '.join(data)}")

@@ -15,9 +15,9 @@ class CleaningConfig(Section):
     max_characters: int | None = Field(5_000, ge=1)
     """Longest side; null: any."""
     max_ratio: float | None = Field(6.0, gt=1)
-    """How often the shorter side, in characters and with 10 more, may go into the longer one; null: any."""
+    """Longest that a side may be, as a multiple of the other side with 10 characters more; null: any."""
     max_copied: int | None = Field(60, ge=0)
-    """Longest text that may be the same on both sides, in characters: names and numbers are; null: any."""
+    """Longest text, in characters, that may be the same on both sides, as names and numbers are; null: any."""
     drop_repeated: bool = True
     """Of equal pairs in one corpus, only the first is kept."""
 
@@ -30,7 +30,7 @@ class CorpusConfig(Section):
     target: str | None = None
     """As in `data`."""
     weight: float = Field(1.0, gt=0, le=1_000)
-    """How often each pair occurs in an epoch; of a fraction, that share of the pairs occurs once more."""
+    """How often each pair occurs in an epoch. With 1.5, half of the pairs occur twice; with 0.5, half of them once."""
 
 
 class DataConfig(Section):
@@ -45,7 +45,7 @@ class DataConfig(Section):
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
     replace_bad_bytes: bool = False
-    """Read bytes that are not UTF-8 as U+FFFD, and so leave out and count their pairs; false: refuse such a file."""
+    """Read bytes that are not UTF-8 as U+FFFD. Their pairs are then left out and counted. false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
     """Which pairs are left out of training."""
     valid: list[str] = Field([], max_length=2)
@@ -93,7 +93,7 @@ class DataConfig(Section):
 
     @property
     def origin(self) -> str:
-        """What the pairs come from, without folders: "train.en and train.fr", and all corpora of several."""
+        """Names of the files that the pairs come from, without folders, such as "train.en and train.fr"."""
         corpora: list[tuple[str | None, str | None]] = [(corpus.source, corpus.target) for corpus in self.corpora]
         corpora = corpora or [(self.source, self.target)]
         names = (" and ".join(without_folders([name for name in sides if name])) for sides in corpora)
@@ -101,7 +101,7 @@ class DataConfig(Section):
 
 
 def without_folders(value: Any) -> Any:
-    """Settings with the names of files alone: the folders are nobody else's business."""
+    """Settings in which paths are reduced to file names, because folders are private."""
     if isinstance(value, dict):
         return {key: without_folders(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -127,21 +127,21 @@ class TokenizerConfig(Section):
     vocab_size: int | None = Field(None, ge=260, le=1_000_000)
     """Entries of the vocabulary, at most; empty: chosen from the number of pairs."""
     min_frequency: int | None = Field(None, ge=2)
-    """Of `word`: how often a word must occur to have an entry, the others teaching what unknown is; empty: once."""
+    """With `word`: words rarer than this have no entry, but train the unknown token; empty: none is left out."""
     pairs: list[str] = Field([], max_length=2)
     """Pairs to learn the vocabulary from, one or two files; empty: those to train on."""
     shared: bool = True
     """One vocabulary for both sides; false: one each."""
     standardisation: Literal["punctuation", "lowercase", "none"] | None = None
-    """How `word` finds words: marks apart (empty: this), lower case without marks, or whatever spaces separate."""
+    """How `word` splits text: marks apart (empty: this), lower case without marks, or at spaces alone."""
     symbols: list[str] = Field([])
     """Each is one token wherever it stands, such as "<2de>": never split, and never made of anything else."""
     placeholders: bool = False
     """Keep {name}, %s, <b>, &nbsp;, web addresses and the like whole, and copy them into the translation."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Of `bpe`, in training: the chance that a merge is passed over, so that words are split anew in each epoch."""
+    """With `bpe`, in training: probability that a merge is skipped, so that words are split anew in each epoch."""
     sampling_alpha: float | None = Field(None, gt=0, le=1_000)
-    """Of `unigram`, in training: words are split anew in each epoch, by probability to this power; empty: no."""
+    """With `unigram`, in training: words are split anew in each epoch, by probability to this power; empty: no."""
 
     @property
     def samples(self) -> bool:

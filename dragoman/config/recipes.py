@@ -24,19 +24,18 @@ def parse_yaml(text: str) -> Any:
 
 def recipe_names() -> list[str]:
     """The recipes inside the package."""
-    return sorted(
-        file.name.removesuffix(".yaml") for file in files("dragoman.recipes").iterdir() if file.name.endswith(".yaml")
-    )
+    names = (file.name for file in files("dragoman.recipes").iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def read_recipe(name: str) -> dict[str, Any]:
     """A recipe of the package by name, or any YAML file by path."""
-    if name in recipe_names():
+    known = recipe_names()
+    if name in known:
         text = files("dragoman.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     elif Path(name).is_file():
         text = Path(name).read_text(encoding="utf-8", errors="replace")
     else:
-        known = recipe_names()
         raise UsageError(
             f"There is no recipe '{name}'{did_you_mean(name, known)}; choose {', '.join(known)} or a YAML file."
         )

@@ -1,5 +1,6 @@
 """A training run as one typed tree: recipes in YAML, `key=value` on the command line, unknown keys are errors."""
 
+import copy
 import dataclasses
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from dragoman.model.config import Size, TransformerConfig
 
 
 class RunConfig(Section):
-    """Everything that decides what a run does."""
+    """All settings of a run."""
 
     size: Size = "tiny"
     """Layers and widths, see `dragoman.model.config.PRESETS`."""
@@ -32,23 +33,20 @@ class RunConfig(Section):
     @field_validator("model")
     @classmethod
     def _known(cls, choices: dict[str, Any]) -> dict[str, Any]:
-        for derived in ("source_vocab_size", "target_vocab_size"):
-            if derived in choices:
-                raise ValueError(f"`{derived}` follows from the tokenizer; set tokenizer.vocab_size instead.")
-        for fixed in ("pad_id", "bos_id", "eos_id"):
-            if fixed in choices:
-                raise ValueError(f"`{fixed}` follows from the tokenizer, which has its special tokens as 0 to 3.")
         known = [field.name for field in dataclasses.fields(TransformerConfig)]
         for name in choices:
+            if name in ("source_vocab_size", "target_vocab_size"):
+                raise ValueError(f"`{name}` follows from the tokenizer; set tokenizer.vocab_size instead.")
+            if name in ("pad_id", "bos_id", "eos_id"):
+                raise ValueError(f"`{name}` follows from the tokenizer, which has its special tokens as 0 to 3.")
             if name not in known:
                 raise ValueError(f"There is no `{name}`{did_you_mean(name, known)}.")
         return choices
 
     @model_validator(mode="after")
     def _buildable(self) -> Self:
-        sizes = {"source_vocab_size": 1000, "target_vocab_size": 1000}
         try:
-            model = TransformerConfig.preset(self.size, **(self.model | sizes))
+            model = self.transformer(1000, 1000)
         except ValueError as error:
             raise ValueError(f"`model`: {error}") from None
         if model.max_length is not None and model.max_length <= self.data.max_length:
@@ -78,10 +76,7 @@ class RunConfig(Section):
         """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
-        try:
-            return TransformerConfig.preset(self.size, **(shared | self.model | sizes))
-        except ValueError as error:
-            raise UsageError(f"This model cannot be built: {error}") from None
+        return TransformerConfig.preset(self.size, **(shared | self.model | sizes))
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -93,7 +88,7 @@ def load_config(recipe: dict[str, Any], overrides: list[str], *, spell: Spell = 
     Raises `UsageError` that names the key, as `spell` writes it, the value and the remedy.
     """
     # A section whose keys are all commented out is as good as absent.
-    tree = _copied({key: value for key, value in recipe.items() if value is not None})
+    tree = copy.deepcopy({key: value for key, value in recipe.items() if value is not None})
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
@@ -109,7 +104,3 @@ def load_config(recipe: dict[str, Any], overrides: list[str], *, spell: Spell = 
         except yaml.YAMLError:
             branch[leaf] = value
     return RunConfig.validate(tree, spell=spell)
-
-
-def _copied(tree: dict[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}

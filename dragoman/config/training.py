@@ -18,38 +18,39 @@ class TrainingConfig(Section):
     optimizer: Literal["adam", "adamw", "muon", "rmsprop", "sgd"] = "adam"
     """`adamw` decouples weight decay from the gradient; `muon` makes steps orthogonal, tables and norms have AdamW."""
     learning_rate: float = Field(1e-3, gt=0)
-    """The highest one, reached at the end of the warm-up."""
+    """Highest learning rate, reached at the end of the warm-up."""
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant", "plateau"] = "inverse_sqrt"
-    """How the learning rate goes on after the warm-up; `inverse_sqrt` is the paper's, `cosine` and `linear` reach 0 at
-    the end of the run, `plateau` falls when validations get no better."""
+    """How the learning rate changes after the warm-up: `inverse_sqrt` is the paper's, `cosine` and `linear` reach 0 at
+    the end of the run, `plateau` is lowered when validations get no better."""
     warmup: int = Field(1000, ge=1)
     """Steps in which the learning rate rises from 0."""
     plateau_factor: float = Field(0.5, gt=0, lt=1)
-    """What the schedule `plateau` multiplies the learning rate by."""
+    """Factor by which the schedule `plateau` multiplies the learning rate."""
     plateau_patience: int = Field(3, ge=1)
-    """Validations in a row without a better one after which the schedule `plateau` does so."""
+    """Validations in a row without a better one after which the schedule `plateau` lowers the learning rate."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
     """Adam's two decay rates, section 5.3 of the paper; RMSprop takes the second."""
     eps: float = Field(1e-9, gt=0)
-    """The guard of Adam and RMSprop against division by zero."""
+    """Guard of Adam and RMSprop against division by zero."""
     momentum: Decay = 0.9
-    """The share of its last step that SGD repeats."""
+    """Share of its last step that SGD repeats."""
     weight_decay: float = Field(0.0, ge=0)
     """Pull of the weights towards 0; norms and biases are spared."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of each target spread over the vocabulary, section 5.4 of the paper."""
     r_drop: float = Field(0.0, ge=0, le=1_000)
-    """How much two passes that differ by dropout shall agree: alpha of R-Drop, 5 in its paper; 0: a single pass."""
+    """R-Drop penalises the difference between two predictions that differ by dropout, with this weight (alpha in its
+    paper, which takes 5); 0: a single pass."""
     ema: Decay = 0.0
-    """Decay of a moving average of the weights, such as 0.999, which is then what is validated and kept; 0: none."""
+    """Decay of a moving average of the weights, such as 0.999. The average is what is validated and kept; 0: none."""
     max_tokens: int = Field(4096, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
-    """Batches added up to one step."""
+    """Batches whose gradients are added up for one step."""
     clip_norm: float = Field(1.0, ge=0)
-    """Longest gradient allowed; 0: any."""
+    """Largest norm of the gradient, which is scaled down to it; 0: any."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the matrix products; `auto` is bfloat16 where the processor multiplies it natively."""
+    """Precision of matrix products; `auto` is bfloat16 where the processor multiplies it natively, else float32."""
     max_steps: int | None = Field(None, ge=1)
     """Stop after this many steps."""
     max_epochs: int | None = Field(None, ge=1)
@@ -57,18 +58,18 @@ class TrainingConfig(Section):
     max_minutes: float | None = Field(None, gt=0)
     """Stop after this many minutes, those before a resume included."""
     validate_every: int | None = Field(250, ge=1)
-    """Steps between two validations, each of which writes a checkpoint; empty: those of an epoch."""
+    """Steps between two validations, each of which writes a checkpoint; empty: as many as an epoch has."""
     validate_sentences: int = Field(1000, ge=1)
-    """Sentences of the validation set that are translated for BLEU, at most; the loss is that of all."""
+    """At most this many sentences of the validation set are translated for BLEU; the loss is computed on all."""
     patience: int = Field(12, ge=1)
     """Stop after this many validations in a row without a better one."""
     monitor: Monitor = "bleu"
     """The metric that decides which validation is the best, and so which model is kept: BLEU, chrF++ or the validation
     loss. Between equal scores the loss decides."""
     average: int = Field(8, ge=1)
-    """The last this many validation checkpoints are averaged at the end, and the average kept if better; 1: none."""
+    """At the end, the weights of this many last validations are averaged; the average is kept if better; 1: none."""
     log_every: int = Field(10, ge=1)
-    """Steps between two that `run/metrics.jsonl` and TensorBoard hold."""
+    """Steps between two entries in `run/metrics.jsonl` and in TensorBoard."""
     tensorboard: bool = False
     """Also write the curves for TensorBoard, into `run/tensorboard`; needs the extra `tensorboard`."""
 

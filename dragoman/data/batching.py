@@ -1,25 +1,39 @@
 """Sentence pairs as token ids on disk, and the batches of an epoch: length buckets under a token budget."""
 
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import IO, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, PAD_ID
 
-@runtime_checkable
-class Sentences(Protocol):
-    """Sentences as token ids."""
 
-    lengths: np.ndarray
-    """Tokens of each."""
+class Sentences:
+    """Sentences as token ids: the ids end to end, and where each sentence ends."""
 
-    def __getitem__(self, index: int) -> np.ndarray: ...
+    def __init__(self, ids: np.ndarray, ends: np.ndarray):
+        # Plain arrays, since slices of `np.memmap` take longer.
+        self.ids, self.ends = np.asarray(ids), np.asarray(ends)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """The token ids of one sentence."""
+        return self.ids[self.ends[index - 1] if index else 0 : self.ends[index]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of tokens of each sentence."""
+        return np.diff(self.ends, prepend=0)
 
 
 @runtime_checkable
@@ -32,44 +46,38 @@ class Store(Protocol):
         """The sentences of an epoch."""
 
 
-class TokenStore:
-    """Sentences as token ids in two memory-mapped files: the ids end to end, and where each sentence ends."""
+class TokenStore(Sentences):
+    """Sentences in two memory-mapped files."""
 
     def __init__(self, path: Path):
-        self.ends = np.load(path.with_suffix(".ends.npy"), mmap_mode="r")
-        ids = path.with_suffix(".ids")
-        # An empty file cannot be mapped.
-        self.ids = np.memmap(ids, np.uint32, "r") if ids.stat().st_size else np.empty(0, np.uint32)
+        with open(path.with_suffix(".ids"), "rb") as ids:
+            super().__init__(memory_mapped(ids), np.load(path.with_suffix(".ends.npy"), mmap_mode="r"))
 
     @staticmethod
-    def write(path: Path, sentences: Iterable[list[int]]) -> None:
-        """Write one store."""
-        with _StoreWriter(path) as writer:
-            for ids in sentences:
-                writer.add(ids)
+    def write(paths: Sequence[Path], rows: Iterable[Sequence[Sequence[int]]]) -> None:
+        """Write a store at each path, side by side; a row has one sentence for each.
 
-    @staticmethod
-    def write_pair(source: Path, target: Path, pairs: Iterable[tuple[list[int], list[int]]]) -> None:
-        """Write two stores side by side; `pairs` is read once and never held as a whole."""
-        with _StoreWriter(source) as source_writer, _StoreWriter(target) as target_writer:
-            for source_ids, target_ids in pairs:
-                source_writer.add(source_ids)
-                target_writer.add(target_ids)
+        `rows` is read once and never held as a whole.
+        """
+        lengths = [array("q") for _ in paths]
+        with ExitStack() as opened:
+            files = [opened.enter_context(open(path.with_suffix(".ids"), "wb")) for path in paths]
+            for row in rows:
+                for ids, file, known in zip(row, files, lengths, strict=True):
+                    array("I", ids).tofile(file)
+                    known.append(len(ids))
+        for path, known in zip(paths, lengths, strict=True):
+            np.save(path.with_suffix(".ends.npy"), np.cumsum(np.frombuffer(known, np.int64)))
 
-    def __len__(self) -> int:
-        return len(self.ends)
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        """The token ids of one sentence."""
-        return self.ids[self.ends[index - 1] if index else 0 : self.ends[index]]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.ends, prepend=0)
-
-    def epoch(self, number: int) -> "TokenStore":
-        """What there is to read in an epoch: in each the same."""
+    def epoch(self, number: int) -> Self:
+        """The sentences themselves, the same in each epoch."""
         return self
+
+
+def memory_mapped(file: IO[bytes]) -> np.ndarray:
+    """The token ids in a file."""
+    # An empty file cannot be mapped.
+    return np.memmap(file, np.uint32, "r") if file.seek(0, os.SEEK_END) else np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,17 @@ class Batch:
     source_ids: Int[Tensor, "batch src_len"]
     """Tokens, then the end of sentence."""
     target_ids: Int[Tensor, "batch tgt_len"]
-    """What the decoder is given: the begin of sentence, then tokens."""
+    """Input of the decoder: the begin of sentence, then tokens."""
     labels: Int[Tensor, "batch tgt_len"]
-    """What it shall predict: tokens, then the end of sentence."""
+    """What the decoder must predict: tokens, then the end of sentence."""
+
+    @classmethod
+    def of(cls, sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int] | np.ndarray]) -> Self:
+        """Pairs of sentences, given as tokens without begin and end of sentence."""
+        labels = padded(targets)
+        # The inputs of short rows have their end of sentence too; its label is padding, which nobody predicts.
+        target_ids = torch.cat([labels.new_full((len(labels), 1), BOS_ID), labels[:, :-1]], dim=1)
+        return cls(padded(sources), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
         moved = (t.to(device, non_blocking=True) for t in (self.source_ids, self.target_ids, self.labels))
@@ -90,7 +106,7 @@ class Batch:
 
 @dataclass
 class Position:
-    """Where in the endless row of epochs the next batch stands."""
+    """Epoch and number of the next batch."""
 
     epoch: int = 0
     batch: int = 0
@@ -104,23 +120,13 @@ class TokenBatches:
     epoch alone, so a `Position` is all there is to save.
     """
 
-    def __init__(
-        self,
-        source: Store,
-        target: Store,
-        *,
-        max_tokens: int,
-        seed: int,
-        special_ids: tuple[int, int, int],
-    ):
-        """`special_ids` are those of padding, begin and end of sentence."""
+    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int):
         assert len(source) == len(target) > 0
         self._stores = source, target
         # The sentences of the epoch that is open; before the first, the stores themselves.
         self.source: Any = source
         self.target: Any = target
         self.max_tokens, self.seed = max_tokens, seed
-        self.pad_id, self.bos_id, self.eos_id = special_ids
         self._planned: tuple[int, list[np.ndarray]] | None = None
 
     def plan(self, epoch: int) -> list[np.ndarray]:
@@ -146,10 +152,7 @@ class TokenBatches:
 
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
-        source = padded([self.source[i] for i in rows.tolist()], self.pad_id, end=self.eos_id)
-        target = padded([self.target[i] for i in rows.tolist()], self.pad_id, begin=self.bos_id, end=self.eos_id)
-        # Short rows are given their end of sentence too; what follows it is padding, which nobody predicts.
-        return Batch(source, target[:, :-1], target[:, 1:])
+        return Batch.of(*([side[i] for i in rows.tolist()] for side in (self.source, self.target)))
 
     def _open(self, epoch: int) -> None:
         self.source, self.target = (store.epoch(epoch) for store in self._stores)
@@ -182,17 +185,14 @@ class TokenBatches:
 
 
 def padded(
-    rows: Sequence[np.ndarray | list[int]], pad: int, *, begin: int | None = None, end: int
+    sentences: Sequence[Sequence[int] | np.ndarray], pad: int = PAD_ID, end: int = EOS_ID
 ) -> Int[Tensor, "batch length"]:
-    """Sentences as rows between the ids `begin` (if given) and `end`, filled up with `pad` on the right."""
-    first = int(begin is not None)
-    out = np.full((len(rows), max(map(len, rows)) + 1 + first), pad, np.int64)
-    if begin is not None:
-        out[:, 0] = begin
-    for row, ids in zip(out, rows, strict=True):
-        row[first : first + len(ids)] = ids
-        row[first + len(ids)] = end
-    return torch.from_numpy(out)
+    """Sentences as rows: tokens, then the end of sentence, filled up with padding on the right."""
+    lengths = np.array([len(ids) for ids in sentences])[:, None]
+    columns = np.arange(lengths.max() + 1)
+    rows = np.where(columns == lengths, end, pad)
+    rows[columns < lengths] = np.concatenate(sentences)
+    return torch.from_numpy(rows)
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -203,27 +203,3 @@ def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[
         size = max(1, max_tokens // lengths[order[start]])
         yield order[start : start + size]
         start += size
-
-
-class _StoreWriter:
-    """Collects ids and flushes them by the million."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.lengths, self.pending = array("q"), array("I")
-
-    def __enter__(self) -> Self:
-        self.file = open(self.path.with_suffix(".ids"), "wb")
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.pending.tofile(self.file)
-        self.file.close()
-        np.save(self.path.with_suffix(".ends.npy"), np.cumsum(np.frombuffer(self.lengths, np.int64)))
-
-    def add(self, ids: list[int]) -> None:
-        self.lengths.append(len(ids))
-        self.pending.extend(ids)
-        if len(self.pending) > 1_000_000:
-            self.pending.tofile(self.file)
-            self.pending = array("I")

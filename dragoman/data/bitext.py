@@ -4,16 +4,17 @@ A corpus is never held in memory; every pass reads its files again.
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
-from dragoman.data.readers.registry import Source, find
-from dragoman.data.readers.types import Languages, Numbered, Pair, ReaderOptions, Skipped
+from dragoman.data.readers.registry import find
+from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import normalised, sentence_hash, share
 from dragoman.errors import DataError
 
@@ -41,7 +42,7 @@ class Bitext:
         return (self.source_language, self.target_language) if known else None
 
     def entries(self) -> Iterator[Numbered]:
-        """The pairs and, at their places, what the files have instead of one; each after its line or other number."""
+        """(number, entry) for each pair and each entry that is no pair; numbers are those of lines, rows or pairs."""
         return enumerate(self, start=1)
 
     @staticmethod
@@ -60,7 +61,7 @@ class Bitext:
         mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
-        bitext = OpenedBitext(find(str(source_path), target, ReaderOptions(languages, replace_bad_bytes)))
+        bitext = OpenedBitext(*find(str(source_path), target, ReaderOptions(languages, replace_bad_bytes)))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
@@ -75,19 +76,29 @@ class Bitext:
 
 
 class OpenedBitext(Bitext):
-    """Sentence pairs where a user has them."""
+    """Sentence pairs in files, in a data set, or built in."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(self._pairs, name=source.name, languages=source.reader.languages)
-        self.files, self.unit = source.files, source.reader.unit
-        self._source = source
+    def __init__(self, name: str, reader: PairReader, files: tuple[str, ...]) -> None:
+        super().__init__(self._pairs, name=name, languages=reader.languages)
+        self.files, self.unit, self._reader = files, reader.unit, reader
+        self._states = {file: _state(file) for file in files}
 
     def entries(self) -> Iterator[Numbered]:
-        yield from self._source.reader.read()
-        self._source.check_unchanged()
+        yield from self._reader.read()
+        for file, state in self._states.items():
+            if _state(file) != state:
+                raise DataError(f"{file} changed while it was read; type the command again when the file is complete.")
 
     def _pairs(self) -> Iterator[Pair]:
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
+
+
+def _state(file: str) -> tuple[int, int]:
+    """Size and time of the last change of a file; zeros for what is no file."""
+    with suppress(OSError):
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
+    return 0, 0
 
 
 class Corpus(NamedTuple):
@@ -110,7 +121,7 @@ class CleanedBitext(Bitext):
         self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
         self._cache: Path | None = None
-        self.report = CleaningReport()
+        self.report = CleaningReport(0, Counter(), 0)
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
         """The same corpora cleaned anew; one report for all reasons to drop."""
@@ -122,31 +133,25 @@ class CleanedBitext(Bitext):
 
     @contextmanager
     def cached(self, path: Path) -> Iterator[None]:
-        """Inside the `with` block, the first pass writes its pairs to the file `path`, and the others read that."""
-        self._cache = path
+        """Writes the pairs to the file `path`; passes inside the `with` block read that."""
         try:
+            with open(path, "w", encoding="ascii") as file:
+                file.writelines(json.dumps([*pair, count]) + "\n" for pair, count in self._clean())
+            self._cache = path
             yield
         finally:
             self._cache = None
-            for left in (path, path.with_suffix(".tmp")):  # the latter by a pass that broke off
-                left.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def _counted(self) -> Iterator[tuple[Pair, int]]:
         """Each pair, and how often it occurs in an epoch."""
         if self._cache is None:
             yield from self._clean()
-        elif self._cache.exists():
-            with open(self._cache, encoding="ascii") as file:
-                for line in file:
-                    source, target, count = json.loads(line)
-                    yield (source, target), count
-        else:
-            unfinished = self._cache.with_suffix(".tmp")
-            with open(unfinished, "w", encoding="ascii") as file:
-                for pair, count in self._clean():
-                    file.write(json.dumps([*pair, count]) + "\n")
-                    yield pair, count
-            unfinished.rename(self._cache)
+            return
+        with open(self._cache, encoding="ascii") as file:
+            for line in file:
+                source, target, count = json.loads(line)
+                yield (source, target), count
 
     def _clean(self) -> Iterator[tuple[Pair, int]]:
         read, weighted_pairs, dropped = 0, 0, Counter[str]()

@@ -4,7 +4,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.readers.types import Pair
@@ -18,19 +18,13 @@ SLACK = 10
 """Characters added to the shorter side: "Go." may be said in many ways."""
 
 
-@dataclass(frozen=True)
-class CleaningReport:
+class CleaningReport(NamedTuple):
     """What one pass did: how many pairs it read, and how many it dropped for which reason."""
 
-    read: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    weighted: int = 0
+    read: int
+    dropped: Counter[str]
+    weighted: int
     """Those that came out, each counted as often as the weight of its corpus says."""
-
-    @property
-    def kept(self) -> int:
-        """Pairs that came out."""
-        return self.read - self.dropped.total()
 
 
 def reason_to_drop(source: str, target: str, rules: CleaningConfig | None) -> str | None:
@@ -57,7 +51,7 @@ def _is_damaged(text: str) -> bool:
 
 
 class Seen:
-    """Which pairs or sentences came before, by 64-bit hashes: 8 bytes for each of a large number, and no text.
+    """Remembers pairs or sentences by 64-bit hashes: 8 bytes for each of a large number, and no text.
 
     Of two million, two different ones have the same hash once in ten million runs.
     """
@@ -71,22 +65,15 @@ class Seen:
         self._sorted = memoryview(array("q"))
 
     def add(self, text: Pair | str) -> bool:
-        """Whether it is new."""
+        """Remember a pair or sentence. Returns whether it is new."""
         hashed = hash(text)
-        if hashed in self._recent or self._is_sorted_in(hashed):
+        index = bisect_left(self._sorted, hashed)
+        if hashed in self._recent or hashed in self._sorted[index : index + 1]:
             return False
         self._recent.add(hashed)
         if len(self._recent) == self.RECENT:
-            self._sort_in()
+            import numpy as np  # which takes longer to load than most corpora to read
+
+            self._sorted = memoryview(np.union1d(self._sorted, np.fromiter(self._recent, np.int64)))
+            self._recent.clear()
         return True
-
-    def _sort_in(self) -> None:
-        import numpy as np  # which takes longer to load than most corpora to read
-
-        recent = np.fromiter(self._recent, np.int64, len(self._recent))
-        self._sorted = memoryview(np.sort(np.concatenate([np.asarray(self._sorted), recent])))
-        self._recent.clear()
-
-    def _is_sorted_in(self, hashed: int) -> bool:
-        place = bisect_left(self._sorted, hashed)
-        return place < len(self._sorted) and self._sorted[place] == hashed

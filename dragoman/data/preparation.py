@@ -2,24 +2,25 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain, compress
+from itertools import chain, compress, groupby
 from pathlib import Path
 from typing import Self
 
 from tokenizers import Encoding
 
-from dragoman.config import RunConfig
-from dragoman.data.batching import Store, TokenBatches, TokenStore
+from dragoman.config.run import RunConfig
+from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
-from dragoman.data.tokenizers.subword_regularization import WordNumbers, training_stores, write_numbered
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 
 Pairs = list[Pair]
@@ -30,7 +31,7 @@ CHARACTERS_AT_ONCE = 2_000_000
 
 @dataclass
 class About:
-    """What is known of the data of a run, for messages and the model card."""
+    """Facts on the data of a run, for messages and the model card."""
 
     source_language: str | None
     target_language: str | None
@@ -39,7 +40,7 @@ class About:
     dropped: dict[str, int]
     """Pairs that were left out, by reason."""
     leaked: list[int] = field(default_factory=list)
-    """Places of test pairs whose source sentence is trained on too, as after a split by line."""
+    """Indices of test pairs whose source sentence is trained on too, as after a split by line."""
 
 
 @dataclass
@@ -59,16 +60,7 @@ class PreparedData:
         """Read what `prepare` wrote."""
         source = Tokenizer.load(folder / "source_tokenizer.json")
         target = source if config.tokenizer.shared else Tokenizer.load(folder / "target_tokenizer.json")
-
-        def batches(*stores: Store) -> TokenBatches:
-            special_ids = (PAD_ID, BOS_ID, EOS_ID)
-            return TokenBatches(
-                *stores,
-                max_tokens=config.training.max_tokens,
-                seed=config.seed,
-                special_ids=special_ids,
-            )
-
+        batches = partial(TokenBatches, max_tokens=config.training.max_tokens, seed=config.seed)
         held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
         valid, test = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))
@@ -79,16 +71,14 @@ class PreparedData:
 
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`."""
-    if not bitext.report.read:
-        for _ in bitext:
-            pass  # the pass is what counts
-    num_pairs = bitext.report.weighted
+    num_pairs = bitext.report.weighted  # 0 if there was no pass yet
     # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
     given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
     if given:
         bitext = bitext.cleaned(held_out=given.values())
     with bitext.cached(folder / "pairs.jsonl"):
-        about = _write(bitext, _split(bitext, given, config), num_pairs, config, folder)
+        parts = _split(bitext, given, config)
+        about = _write(bitext, parts, num_pairs or bitext.report.weighted, config, folder)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
 
@@ -108,7 +98,7 @@ def _write(bitext: CleanedBitext, parts: Splits, num_pairs: int, config: RunConf
     train, valid = _masked(parts.train, config), _masked(held_out["valid"], config)
     counts = _write_stores(folder / "train", train, tokenizers, limit, sampled=config.tokenizer.samples)
     valid_counts = _write_stores(folder / "valid", valid, tokenizers, limit)
-    for name, number in (("train", counts.kept), ("valid", valid_counts.kept), ("test", len(held_out["test"]))):
+    for name, number in (("train", counts["kept"]), ("valid", valid_counts["kept"]), ("test", len(held_out["test"]))):
         if not number:
             raise DataError(
                 f"{bitext.name} leaves no {name} pairs after cleaning, splitting and data.max_length = {limit}; "
@@ -117,12 +107,12 @@ def _write(bitext: CleanedBitext, parts: Splits, num_pairs: int, config: RunConf
     for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
         tokenizer.save(folder / f"{side}_tokenizer.json")
     dropped = dict(bitext.report.dropped.most_common())
-    if counts.long:
-        dropped[f"more than {limit} tokens"] = counts.long
+    if counts["long"]:
+        dropped[f"more than {limit} tokens"] = counts["long"]
     if beyond:
         dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = beyond
     leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
-    return About(bitext.source_language, bitext.target_language, counts.kept, dropped, leaked)
+    return About(bitext.source_language, bitext.target_language, counts["kept"], dropped, leaked)
 
 
 def _split(bitext: CleanedBitext, given: dict[str, CleanedBitext], config: RunConfig) -> Splits:
@@ -145,17 +135,15 @@ def _leave_out_beyond(pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> 
 
 
 def _leaked(train: Bitext, test: Pairs) -> list[int]:
-    """The places of test pairs whose source sentence is in the training part too."""
+    """The indices of test pairs whose source sentence is in the training part too."""
     tested = {folded(source) for source, _ in test}
     trained = {sentence for source, _ in train if (sentence := folded(source)) in tested}
-    return [place for place, (source, _) in enumerate(test) if folded(source) in trained]
+    return [index for index, (source, _) in enumerate(test) if folded(source) in trained]
 
 
 def _sample(train: Bitext, num_pairs: int) -> Bitext:
     """The pairs that tokenizers learn from; which ones of too many follows from their text, not from their order."""
-    if num_pairs <= TOKENIZER_PAIRS:
-        return train
-    part = TOKENIZER_PAIRS / num_pairs
+    part = TOKENIZER_PAIRS / max(1, num_pairs)
     return Bitext(lambda: (pair for pair in train if share(pair, "tokenizer") < part), name=train.name)
 
 
@@ -179,51 +167,38 @@ def _train_tokenizers(train: Iterable[tuple[str, str]], config: RunConfig) -> tu
     return learn(source for source, _ in train), learn(target for _, target in train)
 
 
-@dataclass
-class _Counts:
-    kept: int = 0
-    long: int = 0
-
-
 def _write_stores(
-    path: Path,
-    pairs: Iterable[Pair],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    limit: int,
-    *,
-    sampled: bool = False,
-) -> _Counts:
-    """Write `path`-source and `path`-target, side by side, in one pass; words instead of tokens if `sampled`."""
-    counts = _Counts()
+    path: Path, pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], limit: int, *, sampled: bool = False
+) -> Counter[str]:
+    """Write `path`-source and `path`-target, side by side, in one pass; words instead of tokens if `sampled`.
+
+    Returns how many pairs are "kept", and how many are left out as too "long".
+    """
+    counts = Counter[str]()
     paths = [path.with_name(f"{path.name}-{side}") for side in ("source", "target")]
-    encoders = tuple(map(WordNumbers, tokenizers)) if sampled else tokenizers
+    encoders = [each.encodings if sampled else each.encode_batch for each in tokenizers]
 
     def encoded() -> Iterator[tuple[Sequence[int] | Encoding, Sequence[int] | Encoding]]:
         for chunk in _chunks(pairs):
-            sides = (e.encode_batch(texts) for e, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
-            for source, target in zip(*sides, strict=True):
-                if max(len(source), len(target)) >= limit:
-                    counts.long += 1
-                    continue
-                counts.kept += 1
-                yield source, target
+            sides = (encode(texts) for encode, texts in zip(encoders, zip(*chunk, strict=True), strict=True))
+            for pair in zip(*sides, strict=True):
+                fits = max(map(len, pair)) < limit
+                counts["kept" if fits else "long"] += 1
+                if fits:
+                    yield pair
 
-    if sampled:
-        write_numbered(paths, encoded(), encoders)
-    else:
-        TokenStore.write_pair(*paths, encoded())
+    write = write_numbered if sampled else TokenStore.write
+    write(paths, encoded())
     return counts
 
 
 def _chunks(pairs: Iterable[Pair]) -> Iterator[Pairs]:
-    """Pairs side by side, cut by their characters: however long they are, their tokens find room in the memory."""
-    chunk: Pairs = []
+    """Consecutive pairs with about CHARACTERS_AT_ONCE characters: the tokens of so many fit into memory."""
     size = 0
-    for pair in pairs:
-        chunk.append(pair)
+
+    def chunk_of(pair: Pair) -> int:
+        nonlocal size
         size += len(pair[0]) + len(pair[1])
-        if size > CHARACTERS_AT_ONCE:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+        return size // CHARACTERS_AT_ONCE
+
+    return (list(chunk) for _, chunk in groupby(pairs, chunk_of))

@@ -31,10 +31,7 @@ def unspaced_language(code: str | None, texts: Iterable[str]) -> str | None:
     """
     if named := known_code(code, frozenset(LANGUAGES.values())):
         return named
-    languages: Counter[str | None] = Counter()
-    for letter, count in Counter("".join(texts)).items():
-        if letter.isalpha():
-            languages[LANGUAGES.get(script(letter))] += count
+    languages = Counter(LANGUAGES.get(script(letter)) for text in texts for letter in text if letter.isalpha())
     if languages["ja"] > languages["zh"] / 10:  # Japanese has Chinese characters too, Chinese has no kana
         languages["ja"] += languages.pop("zh", 0)
     return max(languages, key=languages.__getitem__, default=None)

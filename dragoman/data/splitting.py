@@ -8,7 +8,7 @@ from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.filtering import Seen
 from dragoman.data.readers.types import Pair
 from dragoman.data.text import split_key, text_hash
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 
 MIN_PAIRS = 10
 MAX_HELD_OUT = 2_000
@@ -31,8 +31,6 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
     Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
     Raises `DataError` if nothing is.
     """
-    if min(valid, test) < 0:
-        raise UsageError(f"Cannot hold out {min(valid, test)} sentences; give 0 or more.")
     key = str(seed).encode()
 
     def digest(pair: Pair) -> bytes:

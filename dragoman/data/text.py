@@ -11,7 +11,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalised(text: str) -> str:
-    """What a model is trained on and given: NFC, without surrounding whitespace."""
+    """The text in NFC without surrounding whitespace, as models are trained on it and given it."""
     return unicodedata.normalize("NFC", text.strip())
 
 
@@ -36,7 +36,7 @@ def split_key(pair: Pair, by: str) -> str:
 
 
 def folded(source: str) -> str:
-    """What tells source sentences apart when pairs are held out: case, spacing and normalisation do not."""
+    """A source sentence without case, spacing and normalisation, which make no difference when pairs are held out."""
     return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
 from dragoman.decoding.constrained import ConstrainedBeams, Term

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.search import Hypothesis, SearchOptions, Stepper, greedy_search, rank
 
 

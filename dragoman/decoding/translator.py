@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import mask, mask_pair, unmask

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dragoman.data.batching import Batch, batches_by_length, padded
+from dragoman.data.batching import Batch, batches_by_length
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import MaskedPairs
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.ensemble import predictions
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -36,8 +36,7 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) ->
     is no token to predict.
     """
     device = next(models[0].parameters()).device
-    learned = [model.config.max_length for model in models if model.config.max_length is not None]
-    longest = min(learned, default=None)
+    longest = min((model.config.max_length for model in models if model.config.max_length), default=None)
     total = torch.zeros((), dtype=torch.float64, device=device)
     correct = torch.zeros((), dtype=torch.int64, device=device)
     num_tokens = 0
@@ -74,10 +73,7 @@ def reference_batches(
     for rows in batches_by_length(
         [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens
     ):
-        source = padded([sources[i] for i in rows], PAD_ID, end=EOS_ID)
-        target = padded([targets[i] for i in rows], PAD_ID, begin=BOS_ID, end=EOS_ID)
-        # Inputs of short rows have their end of sentence too; its label is padding, which does not count.
-        yield Batch(source, target[:, :-1], target[:, 1:])
+        yield Batch.of([sources[i] for i in rows], [targets[i] for i in rows])
 
 
 @contextmanager

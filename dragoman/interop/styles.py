@@ -1,5 +1,63 @@
-"""The formats of the notebook adapter: four styles, from `notebooks.toml`."""
+"""How four styles of notebooks name and store the parameters of a `Transformer`: the tables of `notebooks.toml`.
 
-from dragoman.interop.formats import read_formats
+Does not import torch, since the command line lists the styles.
+"""
 
-STYLES = read_formats("notebooks.toml")
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_LAYER = re.compile(r"(?<=layers\.)\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """One notebook's names, formulas and layout of tensors."""
+
+    program: str
+    """Name of the notebook, for error messages and model cards."""
+    choices: dict[str, Any]
+    """Fields of `TransformerConfig` that give the notebook's formulas."""
+    parts: dict[str, str]
+    """Part of Dragoman's name -> the notebook's. The longest part that fits is replaced, and what fits none stays. `{}`
+    stands for the index of the layer."""
+    keras: bool = False
+    """Keras saved the weights: names have "/" for ".", layers are x, x_1, x_2 instead of x.0, x.1, x.2, and matrices
+    of linear layers are (in, out) instead of (out, in)."""
+    unbiased_std: bool = False
+    """Norms divide by the standard deviation with d - 1 in the denominator, where LayerNorm has d."""
+
+    def name_of(self, parameter: str) -> str:
+        """The notebook's name of Dragoman's `parameter`."""
+        index = "".join(_LAYER.findall(parameter))
+        if self.keras:
+            index = "" if index == "0" else f"_{index}"
+        return self._translated(_LAYER.sub("{}", parameter)).format(index)
+
+    def num_layers(self, stack: str, names: Iterable[str]) -> int:
+        """Number of different layer indices among the notebook's `names` of a stack, at least 1.
+
+        They are counted, since the highest index of a hostile file may be absurd. With a gap, layers are missing.
+        """
+        prefix = re.escape(self._translated(f"{stack}.layers.{{}}.").partition("{}")[0])
+        layer = re.compile(rf"{prefix}_?(\d*)[./]")
+        return max(1, len({match[1] for name in names if (match := layer.match(name))}))
+
+    def _translated(self, name: str) -> str:
+        translated = self._any_part.sub(lambda part: self.parts[part[0]], name)
+        return translated.replace(".", "/") if self.keras else translated
+
+    @cached_property
+    def _any_part(self) -> re.Pattern[str]:
+        longest_first = sorted(self.parts, key=len, reverse=True)
+        return re.compile(rf"(?<![^.])(?:{'|'.join(map(re.escape, longest_first))})(?![^.])")
+
+
+STYLES = {
+    name: Style(**table)
+    for name, table in tomllib.loads(Path(__file__).with_name("notebooks.toml").read_text(encoding="utf-8")).items()
+}

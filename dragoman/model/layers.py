@@ -98,7 +98,8 @@ class SinusoidalPositions(nn.Module):
         return self.table[offset : offset + length]
 
     def _compute(self, length: int) -> Tensor:
-        angles = _angles(torch.arange(length), self.d_model)
+        # On the CPU even if the model is built on "meta", where `arange` would import sympy, which takes a second.
+        angles = _angles(torch.arange(length, device="cpu"), self.d_model)
         sin, cos = angles.sin().float(), angles.cos().float()
         if self.interleaved:
             return torch.stack([sin, cos], dim=-1).flatten(1)[:, : self.d_model]

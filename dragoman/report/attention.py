@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from itertools import groupby
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -11,18 +12,17 @@ from torch import Tensor
 
 from dragoman.data.scripts import is_unspaced
 from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import mask_pair
-from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.decoding.alignment import by_word
+from dragoman.data.tokenizers.placeholders import SLOTS, mask_pair
+from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.decoding.alignment import by_word, words
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
+from dragoman.storage.model_directory import ModelDirectory
 
 Weights = Float[np.ndarray, "target_words source_words"]
 Maps = Float[np.ndarray, "layers heads queries keys"]
 
-KINDS = ("encoder", "decoder", "cross")
-"""The three attentions of the paper (section 3.2.3), as `AttentionMaps` calls them."""
 WIDEST = 16
 """Source words of a sentence whose picture fits on a page."""
 
@@ -35,38 +35,42 @@ class Axis:
     pieces: list[str]
     """A readable piece for each token; a space is "▁"."""
     words: list[list[int]]
-    """For each word the indices of its tokens."""
+    """For each word the indices of its tokens; every token is of one word."""
     labels: list[str]
     """For each word its text."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: list[int]) -> Self:
         """Words are what white space separates; in scripts without spaces, the characters of the pieces."""
-        words = _words(tokenizer, ids)
-        return cls(ids, tokenizer.pieces(ids), words, [_label(tokenizer, [ids[i] for i in word]) for word in words])
+        groups = _words(tokenizer, ids)
+        labels = [_label(tokenizer, [ids[index] for index in group]) for group in groups]
+        return cls(ids, tokenizer.pieces(ids), groups, labels)
 
-
-@dataclass(frozen=True)
-class ForcedDecoding:
-    """Predictions and attention of a model that is given the target to predict."""
-
-    log_probs: Float[Tensor, "target vocab"]
-    """Row i is of the position that predicts token i; its input is the token before."""
-    maps: dict[str, Maps]
-    """The weights of each of `KINDS`; a row sums to 1."""
+    def to_list(self) -> list[dict[str, Any]]:
+        """Words and their pieces, for JSON."""
+        return [
+            {"text": label, "pieces": [{"text": self.pieces[index]} for index in word]}
+            for label, word in zip(self.labels, self.words, strict=True)
+        ]
 
 
 @torch.inference_mode()
-def forced_decoding(model: Transformer, source_ids: list[int], target_ids: list[int]) -> ForcedDecoding:
-    """Let `model` predict `target_ids` from `source_ids`; both end with the end of sentence."""
+def forced_decoding(
+    model: Transformer, source_ids: list[int], target_ids: list[int]
+) -> tuple[Float[Tensor, "target vocab"], dict[str, Maps]]:
+    """Log-probabilities and attention of `model` when it is given `target_ids` to predict from `source_ids`.
+
+    Both end with the end of sentence. Row i is of the position that predicts token i; its input is the token before.
+    The attention is that of `encoder`, `decoder` and `cross`; a row sums to 1.
+    """
     config, device = model.config, next(model.parameters()).device
     inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
     recorded = AttentionMaps()
     with evaluating(model):
         states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
         logits = model.project(states)
-    maps = {kind: torch.cat(getattr(recorded, kind)).float().cpu().numpy() for kind in KINDS}
-    return ForcedDecoding(logits.float().log_softmax(-1).cpu(), maps)
+    maps = {kind: torch.cat(layers).float().cpu().numpy() for kind, layers in vars(recorded).items()}
+    return logits.float().log_softmax(-1).cpu(), maps
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,8 @@ class WordAttention:
     """One matrix for each decoder layer, the mean over its heads; each row sums to 1."""
 
     def clearest_layer(self) -> int:
-        """Index of the layer with the most mutual information between target words and the words they attend to.
-
-        Low entropy is not enough: a layer that always looks at the end of sentence is certain, and says nothing.
-        """
-        information = [_entropy(weights.mean(0, keepdims=True)) - _entropy(weights) for weights in self.layers]
-        return int(np.argmax(information))
+        """Index of the layer that tells the source words apart best."""
+        return clearest_layer(self.layers)
 
     def reordering(self) -> float:
         """How often, and how surely, attention steps back from one target word to the next.
@@ -99,24 +99,28 @@ class WordAttention:
         return float(sureness[positions[1:] < positions[:-1]].sum() / len(weights))
 
 
-def word_attention(
-    model: Transformer,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    source_text: str,
-    target_text: str,
-) -> WordAttention:
-    """Cross-attention between words while `model` predicts a given translation."""
-    eos = model.config.eos_id
-    texts = normalised(source_text), normalised(target_text)
-    if source_tokenizer.placeholders:
-        texts = mask_pair(*texts, source_tokenizer.symbols)
+def word_attention(model: ModelDirectory, source_text: str, target_text: str) -> WordAttention:
+    """Cross-attention between words while the model predicts a given translation."""
+    config, texts = model.model.config, (normalised(source_text), normalised(target_text))
+    if model.source_tokenizer.placeholders:
+        texts = mask_pair(*texts, model.source_tokenizer.symbols)
     # Tokenized again, a translation that was truncated may have more tokens than there are positions.
-    room = model.config.max_length and model.config.max_length - 1
-    source = Axis.of(source_tokenizer, [*source_tokenizer.encode(texts[0])[:room], eos])
-    target = Axis.of(target_tokenizer, [*target_tokenizer.encode(texts[1])[:room], eos])
-    cross = forced_decoding(model, source.ids, target.ids).maps["cross"].mean(1)
-    return WordAttention(source.labels, target.labels, list(by_word(cross, target.words, source.words)))
+    room = config.max_length and config.max_length - 1
+    source, target = (
+        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], config.eos_id])
+        for tokenizer, text in zip(model.tokenizers, texts, strict=True)
+    )
+    _, maps = forced_decoding(model.model, source.ids, target.ids)
+    layers = by_word(maps["cross"].mean(1), target.words, source.words)
+    return WordAttention(source.labels, target.labels, list(layers))
+
+
+def clearest_layer(layers: Iterable[Weights]) -> int:
+    """Index of the layer with the most mutual information between its rows and the columns they attend to.
+
+    Low entropy is not enough: a layer that always looks at the end of sentence is certain, and says nothing.
+    """
+    return int(np.argmax([_entropy(weights.mean(0, keepdims=True)) - _entropy(weights) for weights in layers]))
 
 
 def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
@@ -125,11 +129,17 @@ def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
-    words = []
-    for word in tokenizer.words(ids):
-        unspaced = is_unspaced(tokenizer.decode([ids[i] for i in word]))
-        words += _whole_characters(tokenizer, ids, word) if unspaced else [word]
-    return words
+    """The words of `decoding.alignment`, in scripts without spaces their characters; all other tokens stand alone."""
+    numbers = {index: number for number, word in enumerate(words(tokenizer, ids, SLOTS)) for index in word}
+    # A tokenizer may put a space before a text, which is no part of the text; here it belongs to the first word.
+    spaces = [index for index, id_ in enumerate(ids) if id_ > EOS_ID and index not in numbers]
+    numbers |= {index: numbers[index + 1] for index in spaces if index + 1 in numbers}
+    found = []
+    for _, indices in groupby(range(len(ids)), lambda index: numbers.get(index, ~index)):
+        group = list(indices)
+        unspaced = is_unspaced(tokenizer.decode([ids[index] for index in group]))
+        found += _whole_characters(tokenizer, ids, group) if unspaced else [group]
+    return found
 
 
 def _whole_characters(tokenizer: Tokenizer, ids: list[int], word: list[int]) -> list[list[int]]:

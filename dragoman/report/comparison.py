@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dragoman.config import RunConfig, load_config, read_recipe
 from dragoman.config.data import without_folders
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
 from dragoman.errors import DataError
 from dragoman.metrics import MAIN, TEXT_METRICS, VALIDATED_TEXT_METRICS
 from dragoman.report.summary import last_step

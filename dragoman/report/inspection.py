@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
-from dragoman.report.attention import Axis, Maps, WordAttention, forced_decoding
+from dragoman.report.attention import Axis, Maps, clearest_layer, forced_decoding
 from dragoman.report.search_tree import SearchRecorder, SearchTree
 from dragoman.storage.model_directory import ModelDirectory
 
@@ -29,8 +29,7 @@ AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross
 class Inspection:
     """Predictions, attention and search of a model for one sentence pair."""
 
-    languages: tuple[str | None, str | None]
-    """Of source and target."""
+    model: ModelDirectory
     source_text: str
     target_text: str
     given: bool
@@ -50,8 +49,6 @@ class Inspection:
     search: SearchTree
     """The model's own search for a translation."""
     search_config: DecodingConfig
-    tokenizer: Tokenizer
-    """That of the target."""
 
     @property
     def log_prob(self) -> float:
@@ -72,18 +69,17 @@ class Inspection:
         """The weights of an attention between words, for each layer and head."""
         return by_word(self.attention[kind], *(axis.words for axis in self.axes(kind)))
 
-    def clearest_layer(self) -> int:
-        """Index of the decoder layer whose cross-attention tells the source words apart best."""
-        layers = list(self.word_maps("cross").mean(1))
-        return WordAttention(self.source.labels, self.target.labels, layers).clearest_layer()
+    def clearest_layer(self, kind: str = "cross") -> int:
+        """Index of the layer whose attention tells the words that are looked at apart best."""
+        return clearest_layer(self.word_maps(kind).mean(1))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the attention, for JSON."""
         numbers = {"score": _rounded(self.score), "log_prob": _rounded(self.log_prob)}
         return {
-            "source_language": self.languages[0],
-            "target_language": self.languages[1],
-            "source": {"text": self.source_text, "words": words_dict(self.source)},
+            "source_language": self.model.source_language,
+            "target_language": self.model.target_language,
+            "source": {"text": self.source_text, "words": self.source.to_list()},
             "target": {"text": self.target_text, "given": self.given, **numbers, "words": self._target_words()},
             "search": self._search_dict(),
         }
@@ -93,7 +89,7 @@ class Inspection:
         return {kind: np.round(self.word_maps(kind).astype(float), 4).tolist() for kind in AXES}
 
     def _target_words(self) -> list[dict[str, Any]]:
-        words = words_dict(self.target)
+        words = self.target.to_list()
         for word, indices in zip(words, self.target.words, strict=True):
             word["probability"] = _rounded(np.exp(sum(self.log_probs[index] for index in indices)))
             for piece, index in zip(word["pieces"], indices, strict=True):
@@ -104,8 +100,8 @@ class Inspection:
         return words
 
     def _search_dict(self) -> dict[str, Any]:
-        tree = self.search
-        pieces = self.tokenizer.pieces([node.token for node in tree.nodes])
+        tree, tokenizer = self.search, self.model.target_tokenizer
+        pieces = tokenizer.pieces([node.token for node in tree.nodes])
         return {
             "beam_size": self.search_config.beam_size,
             "length_penalty": self.search_config.length_penalty,
@@ -121,7 +117,7 @@ class Inspection:
             ],
             "hypotheses": [
                 {
-                    "text": self.tokenizer.decode(each.tokens),
+                    "text": tokenizer.decode(each.tokens),
                     "score": _rounded(each.score),
                     "log_prob": _rounded(each.log_prob),
                     "finished": each.finished,
@@ -151,21 +147,20 @@ def inspect_translation(
         target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
         target = tokenizer.decode(target_ids)
         target = restored(target, text, source_tokenizer.symbols) if source_tokenizer.placeholders else target
-    decoded = forced_decoding(model.model, source_ids, target_ids)
+    log_probs, maps = forced_decoding(model.model, source_ids, target_ids)
     return Inspection(
-        languages=(model.source_language, model.target_language),
+        model=model,
         source_text=text,
         target_text=target,
         given=given,
         source=Axis.of(source_tokenizer, source_ids),
         inputs=Axis.of(tokenizer, [config.bos_id, *target_ids[:-1]]),
         target=Axis.of(tokenizer, target_ids),
-        log_probs=decoded.log_probs[range(len(target_ids)), target_ids].tolist(),
-        alternatives=_alternatives(tokenizer, decoded.log_probs),
-        attention=decoded.maps,
+        log_probs=log_probs[range(len(target_ids)), target_ids].tolist(),
+        alternatives=_alternatives(tokenizer, log_probs),
+        attention=maps,
         search=search,
         search_config=search_config,
-        tokenizer=tokenizer,
     )
 
 
@@ -214,14 +209,6 @@ def _alternatives(tokenizer: Tokenizer, log_probs: Float[Tensor, "target vocab"]
     best = log_probs.topk(min(SHOWN_ALTERNATIVES, log_probs.size(1)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     return [list(zip(tokenizer.pieces(ids), values, strict=True)) for ids, values in pairs]
-
-
-def words_dict(axis: Axis) -> list[dict[str, Any]]:
-    """Words and their pieces, for JSON."""
-    return [
-        {"text": label, "pieces": [{"text": axis.pieces[index]} for index in indices]}
-        for label, indices in zip(axis.labels, axis.words, strict=True)
-    ]
 
 
 def _rounded(value: float) -> float:

@@ -5,15 +5,13 @@ The browser is told to run this script and no other, so a text cannot bring one.
 
 import base64
 import hashlib
-import json
-from html import escape
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
 
-from dragoman import __version__
 from dragoman.report.attention import Maps
-from dragoman.report.inspection import AXES, Inspection, words_dict
+from dragoman.report.inspection import AXES, Inspection
 from dragoman.report.templates import read_static, render
 
 SCRIPTS = ("data.js", "words.js", "maps.js", "attention.js", "search.js")
@@ -23,16 +21,13 @@ def render_inspection(inspection: Inspection) -> str:
     """The page as HTML."""
     style, script = read_static("inspection.css"), "\n".join(map(read_static, SCRIPTS))
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
-    # In JSON a "<" stands inside strings only; without it nothing can end or open an element.
-    data = json.dumps(_data(inspection)).replace("<", "\\u003c")
-    title = escape(f"Inspection: {inspection.source_text}")
-    page = {"policy": policy, "title": title, "style": style, "script": script, "data": data}
-    return render("inspection.html", **page, version=__version__)
+    page = {"policy": policy, "style": style, "script": script, "data": _data(inspection)}
+    return render("inspection.html", title=f"Inspection: {inspection.source_text}", **page)
 
 
-def _data(inspection: Inspection) -> dict:
+def _data(inspection: Inspection) -> dict[str, Any]:
     return inspection.to_dict() | {
-        "axes": {name: words_dict(getattr(inspection, name)) for name in ("source", "inputs", "target")},
+        "axes": {name: getattr(inspection, name).to_list() for name in ("source", "inputs", "target")},
         "clearest_layer": inspection.clearest_layer(),
         "attention": {
             kind: {
@@ -40,7 +35,7 @@ def _data(inspection: Inspection) -> dict:
                 "columns": columns,
                 "layers": len(inspection.attention[kind]),
                 "heads": inspection.attention[kind].shape[1],
-                "weights": base64.b64encode(in_bytes(inspection.attention[kind]).tobytes()).decode("ascii"),
+                "weights": _base64(in_bytes(inspection.attention[kind]).tobytes()),
             }
             for kind, (rows, columns) in AXES.items()
         },
@@ -53,4 +48,8 @@ def in_bytes(maps: Maps) -> UInt8[np.ndarray, "layers heads queries keys"]:
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+    return f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'"
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

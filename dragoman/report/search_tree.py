@@ -57,8 +57,7 @@ class SearchRecorder:
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Record which tokens the search chose from the last step, and which not."""
         if self._log_probs is not None:
-            chosen = zip(self._origins, tokens.tolist(), strict=True)
-            rows = [self._child(origin, token) for origin, token in chosen]
+            rows = list(map(self._child, self._origins, tokens.tolist()))
             self._note_losers(len(rows))
             self._rows = rows
         self._log_probs = self.stepper.step(tokens)

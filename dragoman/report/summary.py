@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.config import RunConfig
 from dragoman.config.data import without_folders
+from dragoman.config.run import RunConfig
 from dragoman.metrics import MAIN, TESTED
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention

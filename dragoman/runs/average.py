@@ -17,8 +17,8 @@ def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:
     steps = snapshots.steps()[-last:]
     if len(steps) < 2:
         raise DataError(
-            f"{snapshots.folder} has {len(steps)} snapshots; an average needs two or more: train longer, or with a "
-            "smaller training.validate_every."
+            f"{snapshots.folder} has {len(steps)} snapshots; an average needs two or more: give a model whose run/ is "
+            "still there, trained longer, with training.average above 1, or with a smaller training.validate_every."
         )
     averaged = ModelDirectory.load(directory)
     weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)

@@ -4,12 +4,11 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
-from dragoman.evaluation.evaluate import Evaluation
+from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
-from dragoman.evaluation.scoring import evaluate_pairs
-from dragoman.report import RunSummary, model_card, most_reordered, word_attention, write_report
+from dragoman.report import RunSummary, model_card, most_reordered, word_attention
 from dragoman.storage.atomic import write_file
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
@@ -40,6 +39,8 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
         evaluation = replace(evaluation, by_source=by_source)
     write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
+        from dragoman.report.page import write_report  # imports matplotlib, which training does without
+
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
             kept = replace(kept, decoding=config.decoding)
@@ -59,7 +60,7 @@ def _summary(
     ]
     # The report shows one of the first hundred sentences, in which words change places.
     translated = [each for each in samples[:100] if each["translation"]]
-    maps = (word_attention(kept.model, *kept.tokenizers, each["source"], each["translation"]) for each in translated)
+    maps = (word_attention(kept, each["source"], each["translation"]) for each in translated)
     return RunSummary(
         source_language=kept.source_language,
         target_language=kept.target_language,

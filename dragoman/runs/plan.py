@@ -4,14 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DataConfig, RunConfig, load_config, read_recipe
+from dragoman.config.data import DataConfig
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.optional import require
+from dragoman.system.optional import load
 
 FEW, MANY = 200_000, 2_000_000
 
@@ -78,7 +80,7 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
 
 
 def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfig:
-    """The recipe with the settings, on the files in `paths`; a mistake in the recipe itself names it."""
+    """The recipe with the settings, on the files in `paths`; an error in the recipe itself names the recipe."""
     tree = read_recipe(recipe)
     if paths:
         files: dict[str, Any] = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
@@ -94,7 +96,7 @@ def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfi
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
     if config.training.tensorboard:
-        require("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
+        load("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
     return config
 
 

@@ -44,18 +44,13 @@ class EventFile:
     def write(self, event: str, values: dict[str, Any]) -> None:
         """Draw the values that `CURVES` names, and the tokens per second between the steps that are drawn."""
         assert self.writer is not None, "call `forget_after` first"
-        if event == "step" and values["step"] % self.every:
+        if event not in CURVES or (event == "step" and values["step"] % self.every):
             return
-        for key, name in CURVES.get(event, {}).items():
+        for key, name in CURVES[event].items():
             if key in values:
                 self.writer.add_scalar(name, values[key], values["step"])
-        if event == "step":
-            self._speed(self.writer, values)
-        elif event == "validation":
-            self._mark = {}  # the speed of steps does not include the time of validations
-
-    def _speed(self, writer: "SummaryWriter", values: dict[str, Any]) -> None:
-        if self._mark and values["seconds"] > self._mark["seconds"]:
+        if event == "step" and self._mark and values["seconds"] > self._mark["seconds"]:
             tokens, seconds = (values[key] - self._mark[key] for key in ("tokens", "seconds"))
-            writer.add_scalar("tokens per second", tokens / seconds, values["step"])
-        self._mark = values
+            self.writer.add_scalar("tokens per second", tokens / seconds, values["step"])
+        # The speed of steps does not include the time of validations.
+        self._mark = values if event == "step" else {}

@@ -1,15 +1,15 @@
 """A training run: sentence pairs in, a model directory out. Prepares and trains; `finish` comes after it."""
 
 import signal
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 
-from dragoman.config import RunConfig, TrainingConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, prepare
@@ -28,7 +28,6 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
 from dragoman.terminal import Display
-from dragoman.terminal.remaining import Limits
 from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
@@ -66,10 +65,10 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     _announce(display, config, data, model)
     go_on = f"Go on with:  {command_line('train', '--resume', directory.path)}"
     try:
-        progress, reason, signal_number = _fit(model.to(choose_device()), data, directory, config, display)
+        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, display)
         if reason.startswith(INTERRUPTED):
             what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
-            raise Interrupted(signal_number or signal.SIGINT, f"Stopped {what}. {go_on}")
+            raise Interrupted(signals[0], f"Stopped {what}. {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
@@ -83,17 +82,17 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
 
 def _fit(
     model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display
-) -> tuple[Progress, str, int | None]:
-    """Train from the last checkpoint on; returns how far it came, why it stopped, and the signal if it was one."""
-    languages = data.about.source_language, data.about.target_language
+) -> tuple[Progress, str, list[int]]:
+    """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
+    training, languages = config.training, (data.about.source_language, data.about.target_language)
     kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
     with ExitStack() as opened:
-        view = opened.enter_context(display.training(_limits(config.training), memory=memory_in_use))
-        every = config.training.log_every
+        view = opened.enter_context(display.training(training, memory=memory_in_use))
+        every = training.log_every
         files: list[MetricsFile | EventFile] = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
-        if config.training.tensorboard:
+        if training.tensorboard:
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
-        stop = opened.enter_context(StopSignal(view.stopping))
+        signals = opened.enter_context(stop_signals(view.stopping))
 
         callbacks = TrainerCallbacks(
             evaluate=partial(_evaluate_quickly, data=data, config=config),
@@ -101,9 +100,9 @@ def _fit(
             on_event=EventWriter(files, view, display),
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
-            stop_requested=stop,
+            stop_requested=lambda: bool(signals),
         )
-        trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
+        trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
         opened.callback(trainer.executor.close)
         if checkpoint := callbacks.checkpoints.load_latest():
             trainer.load_state_dict(*checkpoint)
@@ -111,13 +110,8 @@ def _fit(
         write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
-        view.recall(read_metrics(directory.metrics))
-        return trainer.progress, trainer.train(), stop.received
-
-
-def _limits(training: TrainingConfig) -> Limits:
-    seconds = training.max_minutes and 60 * training.max_minutes
-    return Limits(seconds, training.max_steps, training.max_epochs, training.patience)
+        view.begin(read_metrics(directory.metrics), last_step=trainer.last_step)
+        return trainer.progress, trainer.train(), signals
 
 
 def _announce(display: Display, config: RunConfig, data: PreparedData, model: Transformer) -> None:
@@ -173,27 +167,23 @@ class EventWriter:
         self.view.report(event, values)
 
 
-class StopSignal:
-    """Ctrl-C or SIGTERM: asks the training to stop after the step; a second one stops at once."""
+@contextmanager
+def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
+    """Collects Ctrl-C and SIGTERM inside the `with` block, so that training stops after the step.
 
-    def __init__(self, announce: Callable[[], None]):
-        """`announce` is called when the first signal comes."""
-        self.received: int | None = None
-        self.announce = announce
+    `announce` is called when the first signal comes; a second one stops at once.
+    """
+    received: list[int] = []
 
-    def __call__(self) -> bool:
-        return self.received is not None
-
-    def __enter__(self) -> Self:
-        self._previous = {s: signal.signal(s, self._receive) for s in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _receive(self, number: int, frame: object) -> None:
-        if self.received is not None:
+    def receive(number: int, frame: object) -> None:
+        if received:
             raise KeyboardInterrupt
-        self.received = number
-        self.announce()
+        received.append(number)
+        announce()
+
+    previous = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import DataError
-from dragoman.storage.atomic import check_space, sync_folder, write_synced
+from dragoman.storage.atomic import check_space, new_folder, write_synced
 from dragoman.storage.model_directory import stored_tensors
 
 
@@ -47,17 +47,13 @@ class Checkpoints:
         for stale in self.folder.glob("*.tmp"):
             shutil.rmtree(stale, ignore_errors=True)
         check_space(self.folder, sum(map(len, files.values())))
-        temporary = self.folder / f"step_{step:08d}.{os.getpid()}.tmp"
-        temporary.mkdir()
-        for name, data in files.items():
-            write_synced(temporary / name, data)
-        sync_folder(temporary)
         final = self._path(step)
         replaced = final.with_suffix(".old")
-        if final.exists():
-            os.rename(final, replaced)
-        os.rename(temporary, final)
-        sync_folder(self.folder)
+        with new_folder(final) as folder:
+            for name, data in files.items():
+                write_synced(folder / name, data)
+            if final.exists():
+                os.rename(final, replaced)
         shutil.rmtree(replaced, ignore_errors=True)
 
     def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:

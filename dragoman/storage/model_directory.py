@@ -5,18 +5,20 @@ models, and damaged ones, are refused.
 """
 
 import json
-import mmap
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 from dragoman.model import Transformer
 from dragoman.storage.atomic import write_file
 from dragoman.storage.validate import (
@@ -25,17 +27,17 @@ from dragoman.storage.validate import (
     SUMS,
     TOKENIZERS,
     WEIGHTS,
+    check_files,
     checksum,
-    config_checksum,
-    read_architecture,
-    read_config,
-    read_header,
+    checksums,
+    decoding_defaults,
+    verify,
 )
 
 
 @dataclass
 class ModelDirectory:
-    """What a model directory holds: everything between raw text in and detokenised text out."""
+    """Content of a model directory: everything that turns raw text into its translation."""
 
     model: Transformer
     source_tokenizer: Tokenizer
@@ -50,10 +52,8 @@ class ModelDirectory:
         path.mkdir(parents=True, exist_ok=True)
         shared = self.source_tokenizer is self.target_tokenizer
         names = ("tokenizer.json",) * 2 if shared else ("source_tokenizer.json", "target_tokenizer.json")
-        tokenizers = {name: each.to_json().encode() for name, each in zip(names, self.tokenizers, strict=True)}
-        for name, content in tokenizers.items():
-            write_file(path / name, content)
-        architecture = self.model.config.to_dict()
+        for name, tokenizer in dict(zip(names, self.tokenizers, strict=True)).items():
+            write_file(path / name, tokenizer.to_json().encode())
         config = {
             "format": FORMAT,
             "source_language": self.source_language,
@@ -61,11 +61,10 @@ class ModelDirectory:
             "source_tokenizer": names[0],
             "target_tokenizer": names[1],
             "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
-            "model": architecture,
+            "model": self.model.config.to_dict(),
         }
         write_file(path / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
-        sums = {name: checksum(content) for name, content in tokenizers.items()}
-        save_weights(path, self.model, sums | {"config.json": config_checksum(architecture)})
+        save_weights(path, self.model, checksums(path, config))
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -75,9 +74,8 @@ class ModelDirectory:
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
         """Read a model directory; raises `DataError` for one that is missing, damaged, mixed or of another version."""
-        config = read_config(path)
-        architecture = read_architecture(path, config)
-        _verify(path, config)
+        config, architecture = check_files(path)
+        verify(path, config)
         source, target = (config[key] for key in TOKENIZERS)
         source_tokenizer = Tokenizer.load(path / source)
         target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
@@ -90,27 +88,36 @@ class ModelDirectory:
                     f"The {side} tokenizer in {path} has {tokenizer.vocab_size} entries, but the model {size}: "
                     "the files are of two different models; copy the whole folder again."
                 )
+        decoding = decoding_defaults(path)
         try:
-            decoding = DecodingConfig.validate(config["decoding"])
-        except UsageError as error:
-            raise DataError(f"{path / 'config.json'}, `decoding`: {error}") from None
-        weights = _read_tensors(path / WEIGHTS)
-        with torch.device("meta"):
-            # Before any memory is asked for: the sizes in a stranger's config may be huge.
-            check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
-        model = Transformer(architecture)
+            weights = load_file(path / WEIGHTS)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{path / WEIGHTS} cannot be read as weights ({error}); copy the model again.") from None
+        with _Uninitialised():
+            with torch.device("meta"):
+                # Before any memory is asked for: the sizes in a stranger's config may be huge.
+                check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
+            model = Transformer(architecture)
         _copy(weights, model)
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
         return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding)
 
 
-def save_weights(path: Path, model: Transformer, checksums: dict[str, str]) -> None:
+class _Uninitialised(TorchFunctionMode):
+    """Leaves out the random initialisation of modules. On "meta" it would import sympy, which takes a second."""
+
+    def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.__name__ not in ("normal_", "uniform_", "kaiming_uniform_"):
+            return function(*args, **kwargs or {})
+
+
+def save_weights(path: Path, model: Transformer, sums: dict[str, str]) -> None:
     """Write `path`/model.safetensors with its own and other files' checksums; shared tensors are stored once."""
     tensors = stored_tensors(dict(model.named_parameters()))
     content = memoryview(save(tensors))
-    checksums = checksums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
-    write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(checksums)}))
+    sums = sums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
+    write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(sums)}))
 
 
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
@@ -145,41 +152,3 @@ def _copy(weights: dict[str, Tensor], model: Transformer) -> None:
 def stored_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
     """Tensors as safetensors takes them: without gradient, on the CPU, contiguous."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}
-
-
-def _verify(path: Path, config: dict) -> None:
-    """Compare the files with the checksums in the weights file; models of version 0.1.0 have none."""
-    begin, expected = read_header(path / WEIGHTS)
-    for name, wanted in expected.items():
-        if name == "config.json":
-            found = config_checksum(config["model"])
-        elif name in (WEIGHTS, *(config[key] for key in TOKENIZERS)):
-            found = _file_checksum(path / name, begin if name == WEIGHTS else 0)
-        else:
-            found = None  # config.json names other tokenizers
-        if found != wanted:
-            raise DataError(
-                f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
-                "copy the whole folder again."
-            )
-
-
-def _file_checksum(path: Path, begin: int) -> str:
-    """The checksum of a file from byte `begin` on, without a copy of it in memory."""
-    try:
-        with (
-            open(path, "rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-            memoryview(content) as view,
-            view[begin:] as part,
-        ):
-            return checksum(part)
-    except (OSError, ValueError) as error:  # a file that is empty cannot be mapped
-        raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path} cannot be read as weights ({error}); copy the model again.") from None

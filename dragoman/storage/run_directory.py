@@ -1,4 +1,4 @@
-"""Where the files of a run are, and its metrics.
+"""Paths of the files of a run, and its lock.
 
 Inside the model directory, `run/` holds what only the run needs: its config, the metrics, token ids and checkpoints.
 It may be deleted when the run is over.
@@ -17,7 +17,7 @@ from dragoman.errors import ResourceError, UsageError, command_line
 
 
 class RunDirectory:
-    """Where the files of a run are."""
+    """Paths of the files of a run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -3,11 +3,14 @@
 import json
 import os
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import DataError
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.errors import DataError, UsageError
 from dragoman.model.config import TransformerConfig
 
 FORMAT = 1
@@ -21,14 +24,18 @@ SUMS = "checksums"
 """Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
 
 
-def check_files(path: Path) -> None:
-    """Raise `DataError` for a folder that is no model, is of another version, or has a missing or truncated file."""
+def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
+    """The content of config.json, and the architecture that it describes.
+
+    Raises `DataError` for a folder that is no model, is of another version, or has a missing or truncated file.
+    """
     config = read_config(path)
-    read_architecture(path, config)
+    architecture = _read_architecture(path, config)
     for name in {config[key] for key in TOKENIZERS}:
-        if not (path / name).is_file():
+        if not os.path.isfile(path / name):
             raise DataError(f"{path / name} is missing; copy the whole folder again.")
     read_header(path / WEIGHTS)
+    return config, architecture
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -57,12 +64,15 @@ def languages(path: Path) -> tuple[str, str] | None:
     return (source, target) if source and target else None
 
 
-def decoding_defaults(path: Path) -> dict[str, Any]:
-    """The settings of `DecodingConfig` that a model was scored with; empty for models that do not say."""
-    return read_config(path)["decoding"]
+def decoding_defaults(path: Path) -> DecodingConfig:
+    """The search that a model was scored with; the general defaults for models that do not say."""
+    try:
+        return DecodingConfig.validate(read_config(path)["decoding"])
+    except UsageError as error:
+        raise DataError(f"{path / 'config.json'}, `decoding`: {error}") from None
 
 
-def read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
+def _read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
     """The architecture that `config`, read from `path`, describes, with the special ids of its tokenizers."""
     try:
         model = TransformerConfig.from_dict(config["model"])
@@ -82,39 +92,48 @@ def checksum(content: bytes | memoryview) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
-def config_checksum(model: Mapping[str, Any]) -> str:
-    """The checksum of the section `model` of config.json, however it is laid out."""
-    return checksum(json.dumps(model, sort_keys=True).encode())
+def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
+    """Checksums of the files beside the weights, by name; of config.json only the section `model` counts."""
+    sums = {config[key]: _file_checksum(path / config[key]) for key in TOKENIZERS}
+    return sums | {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
+
+
+def verify(path: Path, config: dict[str, Any]) -> None:
+    """Compare the files with the checksums in the weights file; models of version 0.1.0 have none."""
+    begin, expected = read_header(path / WEIGHTS)
+    found = checksums(path, config) | {WEIGHTS: _file_checksum(path / WEIGHTS, begin)}
+    for name, wanted in expected.items():
+        if found.get(name) != wanted:
+            raise DataError(
+                f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
+                "copy the whole folder again."
+            )
+
+
+def _file_checksum(path: Path, begin: int = 0) -> str:
+    """The checksum of a file from byte `begin` on."""
+    try:
+        return checksum(np.fromfile(path, np.uint8, offset=begin).data)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
 
 
 def read_header(weights: Path) -> tuple[int, dict[str, str]]:
-    """Where the tensors of a safetensors file begin, in bytes, and the checksums in its metadata.
+    """Position of the tensors in a safetensors file, in bytes, and the checksums in its metadata.
 
-    The checksums are empty for files that have none. Raises `DataError` unless the file has 8 bytes of length, a JSON
-    header of that length, and exactly the tensors that the header promises.
+    The checksums are empty for files that have none. Raises `DataError` unless the file has exactly the tensors that
+    its header promises.
     """
     try:
-        with weights.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            size = os.fstat(file.fileno()).st_size
-            if length > size:
-                raise DataError(f"{weights} is cut short or damaged; copy the model again.")
-            header = json.loads(file.read(length))
-        metadata = header.pop("__metadata__", {})
-        ends = [tensor["data_offsets"][1] for tensor in header.values()]
-        promised = 8 + length + max(ends, default=0)
-        sums = json.loads(metadata.get(SUMS, "{}"))
-        if not all(isinstance(each, str) for each in sums.values()):
-            raise TypeError(sums)
+        with weights.open("rb") as file, safe_open(weights, "numpy") as tensors:
+            sums = json.loads((tensors.metadata() or {}).get(SUMS, "{}"))
+            if not all(isinstance(each, str) for each in sums.values()):
+                raise TypeError("its checksums are no text")
+            return 8 + int.from_bytes(file.read(8), "little"), sums
     except OSError as error:
         raise DataError(f"{weights} cannot be read: {error.strerror}; copy the model again.") from None
-    except (ValueError, RecursionError, AttributeError, KeyError, IndexError, TypeError):
-        raise DataError(f"{weights} is damaged: its header cannot be read; copy the model again.") from None
-    if size != promised:
-        raise DataError(
-            f"{weights} is cut short or damaged: {size:,} bytes instead of {promised:,}; copy the model again."
-        )
-    return 8 + length, sums
+    except (SafetensorError, ValueError, RecursionError, AttributeError, TypeError) as error:
+        raise DataError(f"{weights} is cut short or damaged ({error}); copy the model again.") from None
 
 
 def _read_json(path: Path) -> Any:

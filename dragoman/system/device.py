@@ -1,4 +1,4 @@
-"""Which processor computes, in which precision, with how much memory for kernels."""
+"""The device and the precision to compute with, and the memory that they use."""
 
 import os
 
@@ -29,7 +29,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
 
 
 def machine() -> str:
-    """What computes, in words."""
+    """Name of the GPU, or the number of CPU threads, for people to read."""
     device, threads = choose_device(), torch.get_num_threads()
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
@@ -47,7 +47,6 @@ def limit_kernel_caches(kept: int) -> None:
 
 
 def memory_in_use() -> dict[str, int]:
-    """Bytes in use: `memory` of all processes of this command, and on a GPU what torch has taken there."""
-    ram = resources.memory_in_use()
-    used = {} if ram is None else {"memory": ram}
-    return used | {"GPU": torch.cuda.memory_reserved()} if torch.cuda.is_initialized() else used
+    """Bytes in use, 0 if unknown: `memory` of all processes of this command, and what torch has taken on a `GPU`."""
+    gpu = torch.cuda.memory_reserved() if torch.cuda.is_initialized() else 0
+    return {"memory": resources.memory_in_use(), "GPU": gpu}

@@ -6,7 +6,7 @@ import platform
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,6 @@ from dragoman.terminal.figures import size
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-OLDEST_PYTHON = (3, 11)
 MEMORY = 2_000_000_000
 """Bytes of RAM. Training a `tiny` model takes 0.7 GB, and scoring it some more for each core."""
 DISK = 2_000_000_000
@@ -38,32 +37,13 @@ class Check:
 def examine(folder: Path) -> list[Check]:
     """All checks; `folder` is where runs will be written."""
     return [
-        check_python(sys.version_info[:2]),
-        check_packages(),
+        Check("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         *check_torch(),
         check_memory(resources.memory_available()),
         check_disk(folder),
         check_encoding(sys.stdout.encoding),
-        *check_extras(),
+        *check_packages(),
     ]
-
-
-def check_python(version: tuple[int, int]) -> Check:
-    """Whether Python is new enough."""
-    wanted = ".".join(map(str, OLDEST_PYTHON))
-    fix = f"install Python {wanted} or newer, then: make install PYTHON=python{wanted}"
-    found = f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}"
-    return Check("Python", found, fix if version < OLDEST_PYTHON else None)
-
-
-def check_packages() -> Check:
-    """Whether the packages that Dragoman always needs are there, each as new as it has to be."""
-    if find_spec("packaging") is None:  # which comes with matplotlib, and judges the others
-        return Check("packages", "packaging is missing", pip("packaging"))
-    wrong = [each for each in requirements() if not met(each)]
-    found = ", ".join(f"{each.name} {installed(each.name) or 'is missing'}" for each in wrong)
-    fix = pip(*(f"{each.name}{each.specifier}" for each in wrong)) if wrong else None
-    return Check("packages", found or "all there", fix)
 
 
 def check_torch() -> Iterator[Check]:
@@ -80,9 +60,7 @@ def check_torch() -> Iterator[Check]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     yield check_build(torch.__version__, cuda=torch.version.cuda, gpu=name, driver=has_nvidia_driver())
     yield check_threads(torch.get_num_threads(), cores=resources.cores(), wanted=os.environ.get("OMP_NUM_THREADS"))
-    precision = str(choose_precision("auto", device)).removeprefix("torch.")
-    why = "multiplied by the hardware" if precision == "bfloat16" else "this hardware does not multiply bfloat16"
-    yield Check("precision", f"{precision}: {why}")
+    yield Check("precision", str(choose_precision("auto", device)).removeprefix("torch."))
     yield check_kernels()
 
 
@@ -151,46 +129,40 @@ def check_encoding(encoding: str | None) -> Check:
     return Check("text", found, None if found.replace("-", "") == "utf8" else "export PYTHONUTF8=1")
 
 
-def check_extras() -> Iterator[Check]:
-    """Which extras are installed, and how to install the others; none of them is necessary."""
-    if find_spec("packaging") is None:
+def check_packages() -> Iterator[Check]:
+    """Whether the packages that Dragoman needs are installed and new enough: those of always, then those of extras."""
+    about = _distribution("dragoman")
+    if about is None:  # run from its source, without having been installed
         return
-    for extra in sorted(_metadata("Provides-Extra")):
-        missing = [each.name for each in requirements(extra) if not met(each)]
-        how = f"not installed ({', '.join(missing)}); if you want it: {install_extra(extra)}"
+    if find_spec("packaging") is None:  # which comes with matplotlib, and judges the others
+        yield Check("packages", "packaging is missing", pip("packaging"))
+        return
+    wrong = unmet(about.requires)
+    found = ", ".join(f"{each.name} {version or 'is missing'}" for each, version in wrong)
+    fix = pip(*(f"{each.name}{each.specifier}" for each, _ in wrong)) if wrong else None
+    yield Check("packages", found or "all there", fix)
+    for extra in sorted(about.metadata.get_all("Provides-Extra", [])):
+        missing = ", ".join(each.name for each, _ in unmet(about.requires, extra))
+        how = f"not installed ({missing}); if you want it: {install_extra(extra)}"
         yield Check(f"extra {extra}", how if missing else "installed")
 
 
-def requirements(extra: str = "") -> list["Requirement"]:
-    """The packages that Dragoman needs on this machine: always, or in addition for one extra."""
+def unmet(requirements: Iterable[str], extra: str = "") -> list[tuple["Requirement", str | None]]:
+    """The requirements, with those of an extra, that no installed package meets; and the version that is installed."""
     from packaging.requirements import Requirement
 
-    def needed(each: Requirement, extra: str) -> bool:
-        return each.marker is None or each.marker.evaluate({"extra": extra})
-
-    found = map(Requirement, _metadata("Requires-Dist"))
-    return [each for each in found if needed(each, extra) and not (extra and needed(each, ""))]
-
-
-def _metadata(key: str) -> list[str]:
-    try:
-        return importlib.metadata.metadata("dragoman").get_all(key, [])
-    except importlib.metadata.PackageNotFoundError:
-        return []  # run from its source, without having been installed
+    found = []
+    for each in map(Requirement, requirements):
+        needed = each.marker is None or each.marker.evaluate({"extra": extra})
+        package = _distribution(each.name)
+        if needed and (package is None or not each.specifier.contains(package.version, prereleases=True)):
+            found.append((each, package and package.version))
+    return found
 
 
-def installed(name: str) -> str | None:
-    """The version of a package, if it is installed."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def met(requirement: "Requirement") -> bool:
-    """Whether a package is installed and new enough."""
-    found = installed(requirement.name)
-    return found is not None and requirement.specifier.contains(found, prereleases=True)
+def _distribution(name: str) -> importlib.metadata.Distribution | None:
+    """A package, if it is installed."""
+    return next(iter(importlib.metadata.distributions(name=name)), None)
 
 
 def pip(*what: str) -> str:

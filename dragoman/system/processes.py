@@ -1,4 +1,4 @@
-"""Work side by side, in one process per core: threads that share small products mostly wait for each other."""
+"""Work in parallel, in one process per core: threads that share small products mostly wait for each other."""
 
 import gc
 import multiprocessing
@@ -16,21 +16,21 @@ import torch
 
 from dragoman.errors import ResourceError
 
-_work: Callable[..., Any] | None = None  # in a worker: what it was forked with
+_work: Callable[..., Any] | None = None  # in a worker process: the function that it calls
 
 
 class WorkerError(ResourceError):
-    """A process that should work is not there."""
+    """A worker process could not be started, or died."""
 
 
 class Workers:
     """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread.
 
-    With `threads`, which Python's lock holds up, they are threads of this process, and set their own number of threads.
+    With `threads`, they are threads of this process, which wait for Python's lock and set their own number of threads.
     """
 
     def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
-        """`remedy` is what helps, or what is done, where memory does not suffice for so many."""
+        """`remedy` ends the error message if memory does not suffice for so many: what to do, or what is done."""
         self.count, self.remedy = count, remedy
         if threads:
             self._pool, self._call = ThreadPoolExecutor(count), work
@@ -40,28 +40,26 @@ class Workers:
             self._call = _call
 
     def start(self) -> None:
-        """Fork now what else is forked with the first job: of what there is by then the processes keep a copy."""
+        """Fork the workers now, not with the first job; they inherit the memory that exists at this moment."""
         with suppress(WorkerError):  # which the first job raises again
             self._submit(os.getpid)
 
     def submit(self, *job: Any) -> Future:
-        """Begin with `work(*job)`. Raises `WorkerError` if there is no process for it."""
+        """Start `work(*job)`. Raises `WorkerError` if there is no process for it."""
         return self._submit(self._call, *job)
 
     def result(self, future: Future) -> Any:
-        """What a job gave, once it has ended; raises what it raised, and `WorkerError` if its process died."""
+        """Wait for a job and return its result; raises what it raised, and `WorkerError` if its process died."""
         try:
             return future.result()
         except BrokenProcessPool:
             raise self._death() from None
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """What `work(*job)` gives for each job, in order."""
+        """Results of `work(*job)`, in the order of the jobs."""
         futures = [self.submit(*job) for job in jobs]
-        futures.reverse()
         try:
-            while futures:
-                yield self.result(futures.pop())
+            yield from map(self.result, futures)
         finally:
             for future in futures:
                 future.cancel()
@@ -99,8 +97,7 @@ def _begin(work: Callable[..., Any]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     torch.set_num_threads(1)
-    # What was there at the fork stays: to look through it for garbage would take a tenth of the time, and copies of its
-    # memory.
+    # Objects from before the fork stay: to search them for garbage takes a tenth of the time, and copies their memory.
     gc.freeze()
 
 

@@ -1,9 +1,9 @@
 """What the operating system grants: cores and memory, within the limits of a container. Knows nothing of GPUs.
 
-Reads Linux's /proc and control groups; elsewhere the figures that are unknown are None.
+Reads Linux's /proc and control groups; elsewhere the figures that are unknown are None or 0.
 """
 
-import math
+import multiprocessing
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,22 +15,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 def cores() -> int:
     """Cores that this process may keep busy: those it is bound to, or fewer where a container has a quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([bound, *map(math.floor, _quotas())]))
+    return max(1, min([bound, *_quotas()]))
 
 
-def memory_in_use() -> int | None:
-    """Bytes of RAM that this process and its children hold, shared pages counted once.
-
-    Alone, a process knows its size at once; with forked children the kernel has to go through their pages.
-    """
-    own = os.getpid()
-    children = list(_descendants(own))
-    try:
-        if not children:
-            return int((PROC / str(own) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return sum(_proportional_share(process) for process in [own, *children])
-    except (OSError, ValueError, IndexError):
-        return None
+def memory_in_use() -> int:
+    """Bytes of RAM that this process and its workers hold, shared pages counted once; 0 if unknown."""
+    processes = [os.getpid(), *(worker.pid for worker in multiprocessing.active_children())]
+    return 1024 * sum(_table(PROC / str(process) / "smaps_rollup").get("Pss:", 0) for process in processes)
 
 
 def memory_available() -> int | None:
@@ -42,21 +33,20 @@ def memory_available() -> int | None:
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            most, now = _number(group / limit), _number(group / used)
+            most, now = _number(_text(group / limit)), _number(_text(group / used))
             if most is not None and now is not None:
                 # Files that were read count as used, but are given up when memory is asked for.
                 limits.append(max(0, most - now + _table(group / "memory.stat").get(cache, 0)))
     return min(limits, default=None)
 
 
-def _quotas() -> Iterator[float]:
-    """Cores' worth of time that each control group around this process may use."""
+def _quotas() -> Iterator[int]:
+    """Whole cores whose time each control group around this process may use."""
     for group in _groups("cpu"):
-        quota, period = _number(group / "cpu.cfs_quota_us"), _number(group / "cpu.cfs_period_us")
-        if quota is None:
-            quota, period = [*map(_whole, _text(group / "cpu.max").split()), None, None][:2]
-        if quota and period and quota > 0:
-            yield quota / period
+        version_1 = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
+        quota, period = map(_number, _text(group / "cpu.max").split() or map(_text, version_1))
+        if quota and period:
+            yield quota // period
 
 
 def _groups(controller: str) -> Iterator[Path]:
@@ -70,31 +60,15 @@ def _groups(controller: str) -> Iterator[Path]:
             yield from (each for each in own.parents if each.is_relative_to(root))
 
 
-def _descendants(process: int) -> Iterator[int]:
-    for file in (PROC / str(process) / "task").glob("*/children"):
-        for child in map(int, _text(file).split()):
-            yield child
-            yield from _descendants(child)
-
-
-def _proportional_share(process: int) -> int:
-    """What a process holds alone, and its share of what it shares; 0 if it has ended."""
-    return _table(PROC / str(process) / "smaps_rollup").get("Pss:", 0) * 1024
-
-
 def _table(file: Path) -> dict[str, int]:
     """The lines `name number ...` of a file."""
     words = (line.split() for line in _text(file).split("\n"))
     return {each[0]: int(each[1]) for each in words if len(each) > 1 and each[1].isdecimal()}
 
 
-def _number(file: Path) -> int | None:
-    return _whole(_text(file).strip())
-
-
-def _whole(text: str) -> int | None:
-    """The number, or None for what is none, such as the `max` of a group without limit."""
-    return int(text) if text.removeprefix("-").isdecimal() else None
+def _number(text: str) -> int | None:
+    """The number, or None where there is no limit, which is written as `max` or -1."""
+    return int(text) if text.strip().isdecimal() else None
 
 
 def _text(file: Path) -> str:

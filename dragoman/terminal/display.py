@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.live import Live
@@ -13,7 +13,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.terminal.training import Limits, Memory, TrainingView
+from dragoman.config.training import TrainingConfig
+from dragoman.terminal.training import Memory, TrainingView
 
 PIPED_WIDTH = 1000
 """Columns of a file or a pipe, in which a table is not folded at the 80 columns that `rich` assumes."""
@@ -66,28 +67,22 @@ class Display:
     def status(self, text: str) -> Iterator[None]:
         """Show a spinner inside the `with` block, then print how long it took."""
         started = time.monotonic()
-        if self.console.is_terminal and not self.quiet:
-            with self.console.status(escape(text)):
-                yield
-        else:
+        live = self.console.is_terminal and not self.quiet
+        with self.console.status(escape(text)) if live else nullcontext():
             yield
         self.note(f"{text}: {time.monotonic() - started:.1f} s")
 
     @contextmanager
-    def training(self, limits: Limits, *, memory: Memory | None = None) -> Iterator[TrainingView]:
+    def training(self, config: TrainingConfig, *, memory: Memory) -> Iterator[TrainingView]:
         """The live table of a training; without a terminal, a line at every validation and some in between."""
         live = self.console.is_terminal and not self.quiet
-        view = TrainingView(self.console, limits, memory=memory, live=live, quiet=self.quiet)
-        if not live:
-            yield view
-            return
-        with Live(view, console=self.console, refresh_per_second=2, transient=False):
+        view = TrainingView(self.console, config, memory=memory, live=live, quiet=self.quiet)
+        with Live(view, console=self.console, refresh_per_second=1) if live else nullcontext():
             yield view
 
     @contextmanager
     def progress(self, text: str) -> Iterator[Callable[[int], None]]:
         """A progress bar as a function of the number of things done since it was last called."""
-        hidden = self.quiet or not self.console.is_terminal
-        with Progress(console=self.console, disable=hidden, transient=True) as bar:
+        with Progress(console=self.console, disable=self.quiet or not self.console.is_terminal, transient=True) as bar:
             task = bar.add_task(text, total=None)
             yield lambda done: bar.advance(task, done)

@@ -30,8 +30,6 @@ def size(num_bytes: float) -> str:
 def sparkline(values: Sequence[float], width: int) -> str:
     """A block for each value, from lowest to highest; if there are more than `width`, for the last of each part."""
     shown = [values[(i + 1) * len(values) // width - 1] for i in range(width)] if len(values) > width else values
-    if not shown:
-        return ""
     low, high = min(shown), max(shown)
     # Equal values are a flat line at the bottom.
     steps = (len(BLOCKS) - 1) / (high - low or 1)

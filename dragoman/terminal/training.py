@@ -9,9 +9,10 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
+from dragoman.config.training import TrainingConfig
 from dragoman.metrics import LOSS, MAIN
 from dragoman.terminal.figures import clock, printable, size, sparkline
-from dragoman.terminal.remaining import Limits, Remaining
+from dragoman.terminal.remaining import time_left
 
 Memory = Callable[[], dict[str, int]]
 """Bytes in use: by this process (`memory`), and on a `GPU`."""
@@ -25,19 +26,14 @@ CURVE_WIDTH = 40
 SMOOTHING = 0.95
 """Share of the shown loss that remains with every step."""
 SECONDS_BETWEEN_LINES = 10
-SECONDS_BETWEEN_MEASUREMENTS = 2
 
 
 class TrainingView:
-    """Receives the trainer's events; `rich` renders it as a table twice a second."""
+    """Receives the trainer's events; `rich` renders it as a table every second."""
 
-    def __init__(
-        self, console: Console, limits: Limits, *, memory: Memory | None = None, live: bool = False, quiet: bool = False
-    ):
-        self.console, self.live, self.quiet = console, live, quiet
-        self.remaining = Remaining(limits)
-        self.rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN_VALIDATIONS)
-        self.samples: list[dict[str, str]] = []
+    def __init__(self, console: Console, config: TrainingConfig, *, memory: Memory, live: bool, quiet: bool = False):
+        self.console, self.config, self.live, self.quiet = console, config, live, quiet
+        self.last_step: int | None = None
         self.validations: list[dict[str, Any]] = []
         self.last: dict[str, Any] = {}
         self.loss = self.rate = 0.0
@@ -45,10 +41,10 @@ class TrainingView:
         self._marks: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=50)  # seconds and tokens after recent steps
         self._printed = 0.0
         self._memory = memory
-        self._measured, self._in_use = -SECONDS_BETWEEN_MEASUREMENTS, ""
 
-    def recall(self, events: Iterable[dict[str, Any]]) -> None:
-        """Take in the events before a resume, without printing them."""
+    def begin(self, events: Iterable[dict[str, Any]], *, last_step: int | None) -> None:
+        """Take in the events before a resume without printing them, and the step that ends the run, if it is known."""
+        self.last_step = last_step
         for event in events:
             if event["event"] == "step":
                 self._step(event)
@@ -69,7 +65,7 @@ class TrainingView:
         elif event == "validation":
             self._validation(metrics)
             if not self.live:
-                self._print("  ".join(f"{name} {value}" for name, value in zip(COLUMNS, self.rows[-1], strict=True)))
+                self._print("  ".join(f"{name} {value}" for name, value in self.validations[-1]["row"].items()))
                 for line in self._sample_lines(1):
                     self._print(line)
         elif event == "average":
@@ -89,7 +85,7 @@ class TrainingView:
         room = console.height - 7
         samples = 2 if room >= 10 else 1 if room >= 5 else 0
         yield _line(("Training: a row for each validation, * the best so far", "italic"))
-        yield self._table(max(1, room - 3 * samples), narrow=options.max_width < NARROW)
+        yield self._table(max(1, min(SHOWN_VALIDATIONS, room - 3 * samples)), narrow=options.max_width < NARROW)
         yield from self._sample_lines(samples)
         yield from self._curves(ascii_only=options.ascii_only)
         for words in (self._pace(), self._clocks()):
@@ -106,7 +102,6 @@ class TrainingView:
         kept = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
         self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
         self.last = metrics
-        self.remaining.step(metrics)
         self._marks.append((metrics["seconds"], metrics["tokens"]))
         seconds, tokens = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
         # After a validation `_marks` begins again, so that its time does not lower the rate.
@@ -114,32 +109,30 @@ class TrainingView:
 
     def _validation(self, metrics: dict[str, Any]) -> None:
         self._marks.clear()
-        self.remaining.validation(better=metrics["better"])
-        row = (
-            f"{metrics['step']:,}",
-            f"{self.last.get('epoch', 0) + 1}",
-            LOSS.write(self.loss),
-            LOSS.write(metrics[LOSS.validation_key]),
-            f"{MAIN.write(metrics[MAIN.validation_key])}{' *' if metrics['better'] else '  '}",
-            f"{self.rate:,.0f}",
-            clock(self.last.get("seconds", 0.0)),
-        )
-        self.rows.append(row)
-        self.validations.append(metrics)
-        self.samples = metrics["samples"][:2]
+        seconds = self.last.get("seconds", 0.0)
+        row = {
+            "step": f"{metrics['step']:,}",
+            "epoch": f"{self.last.get('epoch', 0) + 1}",
+            "loss": LOSS.write(self.loss),
+            "valid loss": LOSS.write(metrics[LOSS.validation_key]),
+            MAIN.label: f"{MAIN.write(metrics[MAIN.validation_key])}{' *' if metrics['better'] else '  '}",
+            "tokens/s": f"{self.rate:,.0f}",
+            "time": clock(seconds),
+        }
+        self.validations.append(metrics | {"seconds": seconds, "row": row})
 
     def _table(self, num_rows: int, *, narrow: bool) -> Table:
         table = Table(box=None)
-        shown = [index for index, name in enumerate(COLUMNS) if not narrow or name in IN_NARROW]
-        for index in shown:
-            table.add_column(COLUMNS[index], justify="right", header_style="bold", no_wrap=True)
-        for row in list(self.rows)[-num_rows:]:
-            best = row is self.rows[-1] and self.validations[-1]["better"]
-            table.add_row(*(row[index] for index in shown), style="bold green" if best else "")
+        shown = IN_NARROW if narrow else COLUMNS
+        for name in shown:
+            table.add_column(name, justify="right", header_style="bold", no_wrap=True)
+        for each in self.validations[-num_rows:]:
+            best = each is self.validations[-1] and each["better"]
+            table.add_row(*(each["row"][name] for name in shown), style="bold green" if best else "")
         return table
 
     def _sample_lines(self, number: int) -> Iterator[Text]:
-        for sample in self.samples[:number]:
+        for sample in self.validations[-1]["samples"][:number] if self.validations else ():
             for name in ("source", "translation", "reference"):
                 style = "bold" if name == "translation" else ""
                 yield _line((f"  {name:>11}  ", "dim"), (printable(sample[name]), style))
@@ -163,14 +156,10 @@ class TrainingView:
         ]
 
     def _clocks(self) -> list[str]:
-        passed = clock(self.last["seconds"]) if self.last else ""
-        return [text for text in (passed, self.remaining.text(), self._memory_in_use()) if text]
-
-    def _memory_in_use(self) -> str:
-        if self._memory and time.monotonic() - self._measured >= SECONDS_BETWEEN_MEASUREMENTS:
-            self._measured = time.monotonic()
-            self._in_use = "  ".join(f"{where} {size(used)}" for where, used in self._memory().items())
-        return self._in_use
+        last = self.last
+        times = [clock(last["seconds"]), time_left(self.config, self.last_step, last, self.validations)] if last else []
+        in_use = (f"{where} {size(used)}" for where, used in self._memory().items() if used)
+        return [text for text in (*times, *in_use) if text]
 
 
 def _line(*pieces: tuple[str, str]) -> Text:

@@ -5,28 +5,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Sentences
 
 FEWEST_STEPS = 100
-"""Between two looks at the losses: the mean of fewer says little."""
+"""Steps between two looks at the losses: a mean over fewer says little."""
 NOVICE = 300
-"""Steps, and those of the warm-up, in which nobody expects anything."""
+"""Steps before the first advice; the whole warm-up if that is longer."""
 RISE = 1.1
-"""How much larger than the lowest a mean training loss is that does not just fluctuate."""
+"""A mean training loss that is larger than the lowest by this factor is not just a fluctuation."""
 WORSE = 1.02
-"""Likewise the validation loss, whose pairs are always the same."""
+"""The same for the validation loss, whose pairs are always the same."""
 PATIENCE = 3
 """Looks in a row at a validation loss above the lowest."""
 
 
 @dataclass
 class LossMonitor:
-    """What has been seen of the losses; a part of the checkpoint."""
+    """Statistics of the losses so far; a part of the checkpoint."""
 
     loss_sum: float = 0.0
     steps: int = 0
-    """Since the last look."""
+    """Steps since the last look."""
     best_train: float | None = None
     """The lowest mean between two looks."""
     best_valid: float | None = None
@@ -36,15 +36,15 @@ class LossMonitor:
     worse: int = 0
     """Looks in a row at a clearly higher validation loss than the lowest."""
     settled: list[str] = field(default_factory=list)
-    """What has been said, or will not have to be."""
+    """Kinds of advice that were given, or are no longer needed."""
 
     def step(self, loss: float) -> None:
         """Take in the loss of a step, in nats per token."""
         self.loss_sum += loss
         self.steps += 1
 
-    def update(self, step: int, valid_loss: float, *, config: TrainingConfig, target: Sentences) -> Iterator[str]:
-        """Take in a validation; yields what there is to advise, each thing once in a run."""
+    def update(self, step: int, valid_loss: float, config: TrainingConfig, target: Sentences) -> Iterator[str]:
+        """Take in a validation; yields advice, each kind once in a run."""
         if self.steps < FEWEST_STEPS:
             return
         train_loss = self.loss_sum / self.steps
@@ -103,10 +103,9 @@ def _rising(train_loss: float, lowest: float, config: TrainingConfig) -> str:
 
 
 def frequency_entropy(target: Sentences, most: int = 5_000_000) -> float:
-    """Nats per token that it costs to predict from frequencies alone, ends of sentence included.
+    """Cross-entropy in nats per token of a prediction by frequency alone, ends of sentence included.
 
-    Of the sentences that `most` tokens suffice for, and one at least: as many as memory holds at ease, and more than
-    enough.
+    Counts the first `most` tokens, in whole sentences and at least one, so that memory stays small.
     """
     sentences = max(1, int(np.searchsorted(np.cumsum(target.lengths), most, side="right")))
     ids = np.concatenate([target[index] for index in range(sentences)])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,11 +29,13 @@ from dragoman.training.loss import LossOptions, loss_and_backward
 Compute = Callable[[Transformer, Batch], Any]
 Rows = list[np.ndarray]
 """Source ids, target ids and labels of some rows of a batch."""
+Task = tuple[Compute, int | None, bool, bool]
+"""A computation for the copies, its seed, whether they train, and whether gradients are wanted."""
 
 TOKENS_PER_COPY = 1024
 """Target tokens that keep one copy busy: smaller products cost more each."""
-# A GPU, cuBLAS, the CPU, and oneDNN, which finds no room for a compiled kernel. (Of an operation that it does not
-# know, oneDNN says "could not create a primitive descriptor".)
+# Messages of a GPU, of cuBLAS, of the CPU, and of oneDNN without room for a compiled kernel. (For an operation that it
+# does not know, oneDNN says "could not create a primitive descriptor".)
 OUT_OF_MEMORY = re.compile(
     "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory|could not create a (primitive|memory object)$"
 )
@@ -41,7 +43,7 @@ OUT_OF_MEMORY = re.compile(
 
 @dataclass(frozen=True)
 class GradientSum:
-    """What the gradients now in the weights are the sum over."""
+    """The loss of a step whose gradient is now in the weights, and the tokens that it covers."""
 
     loss: float
     """Sum over the target tokens, in nats."""
@@ -79,18 +81,19 @@ class Executor:
         self.too_large: int | None = None
         """Tokens, padding included, of the smallest batch that is known not to fit in memory."""
 
-    def backward(self, batches: list[Batch], total_tokens: int, *, seed: Callable[[int], int]) -> GradientSum:
-        """Leave in the weights the gradient of the loss, summed over `batches` and divided by `total_tokens`.
+    def backward(self, batches: list[Batch], *, seed: Callable[[int], int]) -> GradientSum:
+        """Leave in the weights the gradient of the loss per target token of `batches`, as one step takes it.
 
-        Random numbers of micro-batch i begin with `seed(i)`. Where a batch does not fit in memory, all begins again
-        with halves: what a backward pass added before it broke off cannot be taken out. `total_tokens`, the target
-        tokens of the step, is lowered by those of pairs that do not fit alone.
+        Random numbers of micro-batch i follow from `seed(i)`. If a batch does not fit in memory, the whole step is
+        computed again with halves, because what a broken backward pass has added cannot be taken out. Pairs that do
+        not fit alone are left out and do not count.
         """
         pending, left_out = self._halves(batches), 0
+        target_tokens = sum(self.count(batch.labels) for batch in batches)
         losses: list[float] = []
         while len(losses) < len(pending):
             index = len(losses)
-            loss = self._attempt(pending[index], seed(index), total_tokens)
+            loss = self._attempt(pending[index], seed(index), target_tokens)
             if loss is not None:
                 losses.append(loss)
                 continue
@@ -102,9 +105,9 @@ class Executor:
             else:
                 del pending[index]
                 left_out += 1
-                total_tokens -= self.count(batch.labels)
+                target_tokens -= self.count(batch.labels)
         source_tokens = sum(self.count(batch.source_ids) for batch in pending)
-        return GradientSum(sum(losses), total_tokens, source_tokens, left_out)
+        return GradientSum(sum(losses), target_tokens, source_tokens, left_out)
 
     def loss(self, batch: Batch, *, seed: int | None = None, step_tokens: int = 0) -> tuple[float, int]:
         """The loss of a batch, summed over its target tokens, and their number.
@@ -132,7 +135,7 @@ class Executor:
         return int((ids != self.options.pad_id).sum())
 
     def close(self) -> None:
-        """End what the executor has started."""
+        """End the processes that the executor has started."""
 
     def _attempt(self, batch: Batch, seed: int, step_tokens: int) -> float | None:
         """The loss of a batch, or None if memory ran out."""
@@ -159,15 +162,6 @@ class Executor:
         return parts
 
 
-class Task(NamedTuple):
-    """What a copy has to do with its rows."""
-
-    compute: Compute
-    seed: int | None
-    training: bool
-    with_gradient: bool
-
-
 class CopiesExecutor(Executor):
     """Copies of the model on a CPU: the first in this process, each other one in a process of its own.
 
@@ -187,8 +181,7 @@ class CopiesExecutor(Executor):
         super().__init__(model, precision, options)
         self.warn, self.threads = warn, torch.get_num_threads()
         inside = {id(weight) for each in linear_maps(model) for weight in each.parameters()}
-        dtypes = [precision if id(weight) in inside else weight.dtype for weight in model.parameters()]
-        self.weights = [_shared(*each) for each in zip(model.parameters(), dtypes, strict=True)]
+        self.weights = [_shared(each, precision if id(each) in inside else each.dtype) for each in model.parameters()]
         self.copies = [Copy(self, index, threads=self.threads // copies) for index in range(copies)]
         self._pool: Workers | None = None
         if copies > 1:
@@ -202,7 +195,7 @@ class CopiesExecutor(Executor):
         """As `Executor.run`; dropout differs between copies, and `compute` and its results are pickled on their way."""
         for shared, weight in zip(self.weights, self.model.parameters(), strict=True):
             shared.copy_(weight.detach())
-        task = Task(compute, seed, self.model.training, torch.is_grad_enabled())
+        task = compute, seed, self.model.training, torch.is_grad_enabled()
         # Arrays go through a pipe; tensors would go through files.
         ids = [each.numpy() for each in (batch.source_ids, batch.target_ids, batch.labels)]
         parts = [[each[index :: len(self.copies)] for each in ids] for index in range(len(self.copies))]
@@ -210,7 +203,7 @@ class CopiesExecutor(Executor):
         try:
             found = self._run_parts(parts, task)
         except WorkerError as error:
-            self.close()  # now nobody else writes a gradient
+            self.close()  # from now on no other process writes a gradient
             self._pool = None
             self.warn(str(error))
             found = self._run_parts(parts, task)
@@ -253,7 +246,7 @@ class CopiesExecutor(Executor):
 
 
 class Copy:
-    """One of the copies."""
+    """A copy of the model with a generator of random numbers and, except for the first, memory for gradients."""
 
     def __init__(self, executor: CopiesExecutor, index: int, *, threads: int):
         self.index, self.threads = index, threads
@@ -261,7 +254,7 @@ class Copy:
         self.model = copy.deepcopy(executor.model)
         for own, shared in zip(self.model.parameters(), executor.weights, strict=True):
             own.data = shared
-        self.gradients = [_shared(weight) for weight in executor.weights] if index else []
+        self.gradients = [_shared(weight, weight.dtype) for weight in executor.weights] if index else []
         for module in self.model.modules():
             if isinstance(module, Dropout):
                 module.generator = self.generator
@@ -269,17 +262,17 @@ class Copy:
                 module.register_forward_hook(lambda module, ids, states: states.to(executor.precision))
 
     def execute(self, rows: Rows, task: Task) -> Any:
-        """The result of the task on some rows; gradients of other copies than the first are left in shared memory."""
+        """Run the task on some rows. Gradients of the first copy stay in its weights, the others' in shared memory."""
+        compute, seed, training, with_gradient = task
         torch.set_num_threads(self.threads)  # of this thread; and of a library that knows one number for all
-        if task.seed is not None:
-            for seed in (torch.manual_seed, self.generator.manual_seed):  # fused attention on a GPU has the first
-                seed((task.seed * 1_000_003 + self.index) % 2**63)
-        self.model.train(task.training).zero_grad(set_to_none=True)
-        if task.with_gradient:
+        if seed is not None:
+            self.generator.manual_seed((seed * 1_000_003 + self.index) % 2**63)
+        self.model.train(training).zero_grad(set_to_none=True)
+        if with_gradient:
             for own, gradient in zip(self.model.parameters(), self.gradients, strict=False):  # the first has none
                 own.grad = gradient.zero_()
-        with torch.set_grad_enabled(task.with_gradient):
-            return task.compute(self.model, Batch(*map(torch.from_numpy, rows)))
+        with torch.set_grad_enabled(with_gradient):
+            return compute(self.model, Batch(*map(torch.from_numpy, rows)))
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -291,8 +284,7 @@ def _size(batch: Batch) -> int:
     return batch.source_ids.numel() + batch.labels.numel()
 
 
-def _shared(weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Zeros for each element of a weight, in anonymous memory that a fork shares."""
-    dtype = dtype or weight.dtype
+def _shared(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """Zeros in the shape of a weight, in anonymous memory that forked processes share."""
     memory = mmap.mmap(-1, weight.numel() * dtype.itemsize)
     return torch.frombuffer(memory, dtype=dtype, count=weight.numel()).view(weight.shape)

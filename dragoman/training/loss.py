@@ -21,7 +21,7 @@ _FAR = 60.0  # exp of 88 is the largest in float32
 
 @dataclass(frozen=True)
 class LossOptions:
-    """Which loss is computed."""
+    """Settings of the loss."""
 
     pad_id: int
     smoothing: float = 0.0
@@ -36,24 +36,19 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     With R-Drop the batch passes twice. The result is half of its paper's loss, which adds up two cross-entropies, so
     that it compares with that of a run without.
     """
-    projection, smoothing = model.projection, options.smoothing
-    output: dict[str, Any] = {"weight": projection.weight, "bias": projection.bias, "smoothing": smoothing}
-    if not options.r_drop:
-        states = model.projection_dropout(model.states(batch.source_ids, batch.target_ids))
-        return cross_entropy(states, batch.labels, **output, pad_id=options.pad_id)
-    states = model.states(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
-    # From (2 batches, length, width) to (batch, length, 2, width).
-    states = model.projection_dropout(states).unflatten(0, (2, -1)).movedim(0, 2)
-    counted = batch.labels != options.pad_id
-    return r_drop(states[counted], batch.labels[counted], alpha=options.r_drop, **output) / 2, counted.sum()
+    passes = 2 if options.r_drop else 1
+    states = model.states(batch.source_ids.repeat(passes, 1), batch.target_ids.repeat(passes, 1))
+    # From (passes * batch, length, width) to (batch, length, passes, width).
+    states = model.projection_dropout(states).unflatten(0, (passes, -1)).movedim(0, 2)
+    projection = model.projection
+    loss, count = cross_entropy(states, batch.labels, options, weight=projection.weight, bias=projection.bias)
+    return loss / passes, count
 
 
-def loss_and_backward(
-    model: Transformer, batch: Batch, *, options: LossOptions, step_tokens: int = 0
-) -> tuple[float, int]:
-    """`batch_loss` as numbers.
+def loss_and_backward(model: Transformer, batch: Batch, *, options: LossOptions, step_tokens: int) -> tuple[float, int]:
+    """`batch_loss` as numbers, with the gradient of loss / step_tokens added to the weights.
 
-    With `step_tokens`, the target tokens of the whole step, the weights have the gradient of loss / step_tokens.
+    `step_tokens` are the target tokens of the whole step; 0: no gradient.
     """
     loss, count = batch_loss(model, batch, options)
     if step_tokens:
@@ -62,43 +57,29 @@ def loss_and_backward(
 
 
 def cross_entropy(
-    states: Float[Tensor, "*shape d_model"],
-    targets: Int[Tensor, "*shape"],
+    states: Float[Tensor, "*predictions d_model"],
+    targets: Int[Tensor, "*targets"],
+    options: LossOptions,
     *,
     weight: Float[Tensor, "vocab d_model"],
     bias: Float[Tensor, " vocab"] | None = None,
-    pad_id: int,
-    smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
 
     Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary,
     as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision; sums and
     probabilities are float32, or float64 where the states are.
-    """
-    counted = (targets != pad_id).flatten()
-    states, targets = states.flatten(0, -2)[counted], targets.flatten()[counted]
-    # Inside a Function gradients are always off; whether they are wanted has to be asked here.
-    options = smoothing, 0.0, torch.is_grad_enabled()
-    return _ProjectedCrossEntropy.apply(states, weight, bias, targets, options), counted.sum()
 
-
-def r_drop(
-    states: Float[Tensor, "tokens 2 d_model"],
-    targets: Int[Tensor, " tokens"],
-    *,
-    alpha: float,
-    weight: Float[Tensor, "vocab d_model"],
-    bias: Float[Tensor, " vocab"] | None = None,
-    smoothing: float = 0.0,
-) -> Float[Tensor, ""]:
-    """The loss of R-Drop (Liang et al. 2021, arXiv 2106.14448), summed over tokens, none of them padding.
-
-    Each target is predicted twice, by P and Q, which differ by dropout: to the two cross-entropies comes `alpha` times
+    With R-Drop (Liang et al. 2021, arXiv 2106.14448) `states` have the shape (*targets, 2, d_model): each target is
+    predicted twice, by P and Q, which differ by dropout. Added to the two cross-entropies is `r_drop` times
     (KL(P || Q) + KL(Q || P)) / 2.
     """
-    options = smoothing, alpha, torch.is_grad_enabled()
-    return _ProjectedCrossEntropy.apply(states.flatten(0, 1), weight, bias, targets.repeat_interleave(2), options)
+    counted = (targets != options.pad_id).flatten()
+    states, targets = states.flatten(0, targets.dim() - 1)[counted], targets.flatten()[counted]
+    states, targets = states.flatten(0, -2), targets.repeat_interleave(2 if options.r_drop else 1)
+    # Inside a Function gradients are always off; whether they are wanted has to be asked here.
+    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, (options, torch.is_grad_enabled()))
+    return loss, counted.sum()
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -109,13 +90,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
-        options: tuple[float, float, bool],
+        settings: tuple[LossOptions, bool],
     ) -> Tensor:
-        smoothing, alpha, grad_enabled = options
+        options, grad_enabled = settings
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
-        output = _Output(weight.detach(), None if bias is None else bias.detach(), dtype, smoothing, alpha)
+        output = _Output(weight.detach(), None if bias is None else bias.detach(), dtype, options)
         with_gradient = grad_enabled and any(ctx.needs_input_grad)
         with torch.autocast(kind, enabled=False):
             loss, gradients = _all_slices(states.detach().to(dtype), output, targets, with_gradient=with_gradient)
@@ -134,8 +115,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 class _Output:
     """The projection to logits and what they are compared with, in the precision of the products."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, smoothing: float, alpha: float):
-        self.weight, self.smoothing, self.alpha = weight.to(dtype), smoothing, alpha
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, options: LossOptions):
+        self.weight, self.smoothing, self.alpha = weight.to(dtype), options.smoothing, options.r_drop
         self.bias = None if bias is None else bias.to(dtype)
         self.wide = _at_least_float32(dtype)
         self.mean_weight = weight.mean(0, dtype=self.wide)
@@ -203,32 +184,26 @@ def _slice_loss(states: Tensor, output: _Output, target: Tensor) -> tuple[Tensor
     return loss, spread, norm, pull
 
 
-def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor | float, Tensor, Tensor]:
-    """exp(logits - shift), and 0 at the targets; the shifts; the targets' logits less these; the sums of the rows."""
+def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """In place exp(logits - shift), 0 at the targets; the shifts; the targets' logits less these; sums of the rows."""
     if kernels.can_exponentiate(logits):
         return logits, *kernels.exponentiate(logits, target, far=_FAR).split(1, dim=1)
     wide = _at_least_float32(logits.dtype)
-    shift = _shift(logits)
-    if shift is not None:
-        logits = logits - shift
+    largest = logits.amax(1, keepdim=True)
+    # Only for rows whose exp would leave the range of float32: the others keep all their digits.
+    shift = largest * (largest.abs() > _FAR)
+    logits -= shift
     flat = logits.view(-1)
-    places = torch.arange(len(target), device=target.device) * logits.size(1) + target
-    chosen = flat[places].to(wide)[:, None]
+    indices = torch.arange(len(target), device=target.device) * logits.size(1) + target
+    chosen = flat[indices].to(wide)[:, None]
     spread = logits.exp_()
-    flat[places] = 0.0
-    return spread, 0.0 if shift is None else shift, chosen, _row_sums(spread, wide)
+    flat[indices] = 0.0
+    return spread, shift, chosen, _row_sums(spread, wide)
 
 
 def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
     # A sum of half precision in another one copies all of `x` on a CPU. Parts lose little when they are rounded.
     return torch.stack([part.sum(1) for part in x.chunk(16, dim=1)], dim=1).sum(1, keepdim=True, dtype=dtype)
-
-
-def _shift(logits: Tensor) -> Tensor | None:
-    """What to take from rows whose exp would leave the range of float32; most need nothing, and keep their digits."""
-    largest = logits.amax(1, keepdim=True)
-    far = largest.abs() > _FAR
-    return largest * far if far.any() else None
 
 
 def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,6 @@
-"""Muon: steps whose directions all count alike, which learns much in few steps; and optimizers joined to one."""
+"""Muon, whose steps go equally far in all directions and learn much in few steps; and optimizers joined into one."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,19 +50,11 @@ class CombinedOptimizer(torch.optim.Optimizer):
     def __init__(self, *parts: torch.optim.Optimizer):
         self.parts = parts
         super().__init__([group for part in parts for group in part.param_groups], {})
-        self._share()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for part in self.parts:
-            part.step()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self._share()
-
-    def _share(self) -> None:
-        """Let the parts have the groups and the state of the whole."""
         groups = iter(self.param_groups)
         for part in self.parts:
+            # Shared at each step, because loading a state replaces both.
             part.state, part.param_groups = self.state, [next(groups) for _ in part.param_groups]
+            part.step()

@@ -4,8 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dragoman.config import TrainingConfig
-from dragoman.config.training import ENDING
+from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.errors import UsageError
 from dragoman.metrics import METRICS
@@ -14,7 +13,7 @@ from dragoman.training.advice import LossMonitor
 
 @dataclass
 class Progress:
-    """How far a run has come; together with weights and optimizer all that a resumed run needs."""
+    """Counters of a run. With weights and optimizer they are all that a resumed run needs."""
 
     step: int = 0
     position: Position = field(default_factory=Position)
@@ -27,32 +26,27 @@ class Progress:
     stale: int = 0
     """Validations since the best one."""
     validated_step: int = 0
-    """The last one that was validated, and saved."""
+    """The last step that was validated and saved."""
     averaged_step: int = 0
-    """The last one at which snapshots were averaged."""
+    """The last step at which snapshots were averaged."""
     rate_factor: float = 1.0
-    """What plateaus and roll-backs have made of the learning rate."""
+    """Factor of the learning rate, lowered by plateaus and roll-backs."""
     bad_steps: int = 0
     """Steps in a row whose loss or gradient was not finite."""
     skipped_steps: int = 0
-    """All such steps."""
+    """All such steps of the run."""
     roll_backs: int = 0
-    """Since the best validation."""
+    """Roll-backs since the best validation."""
     too_large: int | None = None
     """Tokens, padding included, of the smallest batch that did not fit in memory."""
     left_out: int = 0
     """Pairs that did not fit in memory even alone, counted each time."""
     loss_monitor: LossMonitor = field(default_factory=LossMonitor)
 
-    @property
-    def validated(self) -> bool:
-        """Whether the present step was."""
-        return self.validated_step == self.step
-
     def is_better(self, scores: dict[str, float], monitor: str) -> bool:
         """Whether a validation is better than the best one; the loss decides between equal scores."""
         best = self.best_scores
-        # Version 0.1.0 did not store the loss: its best validation wins then.
+        # Version 0.1.0 did not store the loss: among equal scores its best validation stays the best.
         best_rank = best.get(monitor, -math.inf), best.get("loss", math.inf)
         return (scores[monitor], scores["loss"]) > best_rank
 
@@ -60,21 +54,16 @@ class Progress:
         return asdict(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to a `state_dict`; what an older version did not know of starts anew."""
-        # Version 0.1.0 called them `learning` and `best_bleu`.
-        monitor = state.get("loss_monitor", state.get("learning", {}))
-        parts: dict[str, Any] = {
-            "position": Position(**state["position"]),
-            "loss_monitor": LossMonitor(**monitor),
-        }
-        if "best_bleu" in state:
-            parts["best_scores"] = {"bleu": state["best_bleu"]}
+        """Go back to a `state_dict`. Fields that an older version did not have get their defaults."""
+        if "best_bleu" in state:  # version 0.1.0
+            state = state | {"best_scores": {"bleu": state["best_bleu"]}}
+        position, monitor = Position(**state["position"]), LossMonitor(**state.get("loss_monitor", {}))
         known = {name: value for name, value in state.items() if name in self.__dict__}
-        self.__dict__.update(Progress().__dict__ | known | parts)
+        self.__dict__.update(Progress().__dict__ | known | {"position": position, "loss_monitor": monitor})
 
 
 def steps_in(epochs: int, config: TrainingConfig, batches: TokenBatches) -> int:
-    """The steps of so many epochs: one has as many batches as the next, their lengths are the same in another order."""
+    """Steps in this many epochs. Every epoch has as many batches, because only the order of the pairs changes."""
     return math.ceil(epochs * len(batches.plan(0)) / config.accumulate)
 
 

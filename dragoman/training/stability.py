@@ -1,4 +1,4 @@
-"""What can go wrong in a step, counted and put into words: no finite loss, too little memory.
+"""Counts and reports what goes wrong in steps: losses that are not finite, batches that do not fit in memory.
 
 A step whose loss or gradient is not finite changes nothing. After three in a row the weights themselves are
 distrusted, and the run goes back to its last validation. The same steps would end there again, to the bit, so it goes
@@ -8,19 +8,19 @@ on with half the learning rate, which is what such losses mostly come from.
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import DragomanError, ResourceError
 from dragoman.training.executors import GradientSum
 from dragoman.training.progress import Progress
 
 BAD_STEPS = 3
-"""In a row, until the run goes back."""
+"""Bad steps in a row after which the run goes back."""
 SLOWER = 0.5
-"""What going back multiplies the learning rate by."""
+"""Factor of the learning rate after going back."""
 MOST_ROLL_BACKS = 3
-"""Without a better validation in between, until the run gives up."""
+"""Roll-backs without a better validation in between after which the run gives up."""
 PATIENCE = 10
-"""Steps until a run in which no pair has fitted in memory gives up."""
+"""Steps after which a run gives up if no pair has fitted in memory."""
 
 
 def count_bad_step(progress: Progress) -> str:
@@ -34,7 +34,7 @@ def count_bad_step(progress: Progress) -> str:
 
 
 def after_roll_back(progress: Progress, config: TrainingConfig) -> dict[str, Any]:
-    """What of a run's progress outlasts going back; raises `DragomanError` when it has gone back too often."""
+    """Fields of `Progress` that going back does not reset. Raises `DragomanError` if the run went back too often."""
     if progress.roll_backs >= MOST_ROLL_BACKS:
         raise DragomanError(
             f"The loss at step {progress.step:,} is not a finite number, although the run went back "
@@ -73,7 +73,7 @@ def count_memory(
 
 
 def account(progress: Progress) -> str | None:
-    """What went wrong in a whole run, in one sentence, or None."""
+    """One sentence on what went wrong in the whole run, or None."""
     steps, pairs = progress.skipped_steps, progress.left_out
     told = [f"{steps:,} step{'s' * (steps > 1)} skipped, whose loss was not finite"] * (steps > 0)
     told += [f"{pairs:,} pair{'s' * (pairs > 1)} left out, for which there was no memory"] * (pairs > 0)

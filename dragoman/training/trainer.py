@@ -1,13 +1,13 @@
 """The training loop: steps, validation, checkpoints, stopping, and resuming with the same bits.
 
-Random numbers follow from (seed, step, micro-batch), the batches from (seed, epoch, place), so that weights,
+Random numbers follow from (seed, step, micro-batch), the batches from (seed, epoch, index), so that weights,
 optimizer and a few counters are all there is to resume.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.errors import DataError, ResourceError
 from dragoman.metrics import VALIDATED
@@ -34,12 +34,12 @@ Metrics = dict[str, Any]
 Tensors = dict[str, dict[str, Tensor]]
 """The tensors of a checkpoint, by file and name."""
 INTERRUPTED = "interrupted"
-"""Why a run ended that somebody stopped, and that was saved."""
+"""The reason why a run ended that was stopped and saved."""
 
 
 @dataclass
 class TrainerCallbacks:
-    """What the trainer is handed by its caller."""
+    """Functions and folders that the caller of a trainer provides."""
 
     evaluate: Callable[[Transformer], Metrics]
     """Scores of the model on the validation set; one must be that of `training.monitor`, unless it is the loss."""
@@ -70,24 +70,26 @@ class Trainer:
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
-        options = LossOptions(batches.pad_id, config.label_smoothing, config.r_drop)
+        options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop)
         precision = choose_precision(config.precision, next(model.parameters()).device)
         self.executor = build_executor(model, precision, options, max_tokens=config.max_tokens, warn=self._warn)
-        fields = ("betas", "eps", "weight_decay", "momentum")
-        self.optimizer = build_optimizer(model, config.optimizer, **{name: getattr(config, name) for name in fields})
+        self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
         self.last_step = last_step(config, batches)
         self.validate_every = config.validate_every or steps_in(1, config, batches)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
-        self._resumed_seconds, self._started = 0.0, time.monotonic()
+        self._started = time.monotonic()
         self._saved_step = 0
 
     def train(self) -> str:
-        """Run until something says stop, and return what it was: `INTERRUPTED` if it can be resumed from there."""
-        self._resumed_seconds, self._started = self.progress.seconds, time.monotonic()
-        progress = self.progress
-        while not (reason := why_finished(progress, self.config, self.batches)) or not progress.validated:
+        """Train until a limit is reached or a stop requested; returns the reason, such as "500 steps".
+
+        After a stop this is `INTERRUPTED` if the last step is saved, else a text that begins with it.
+        """
+        progress, config = self.progress, self.config
+        self._started = time.monotonic() - progress.seconds
+        while not (reason := why_finished(progress, config, self.batches)) or progress.validated_step != progress.step:
             if reason:
                 self._validate_and_save()
                 continue
@@ -102,27 +104,28 @@ class Trainer:
                 if self._saved_step != progress.step and all(bool(w.isfinite().all()) for w in self.model.parameters()):
                     self._save()
                 break
-        if self.config.average > 1 and not self.callbacks.stop_requested():
+        if config.average > 1 and not self.callbacks.stop_requested():
             self._try_average()
         if reason and not self.callbacks.stop_requested():
             return reason
         return INTERRUPTED if self._saved_step == progress.step else f"{INTERRUPTED}, not saved"
 
     def train_step(self) -> Metrics | None:
-        """One optimizer step over `accumulate` batches; None if it changed nothing, its loss being no number."""
+        """One optimizer step over `accumulate` batches. None if it was skipped: its loss or gradient is not finite."""
         config, progress = self.config, self.progress
         progress.step += 1
         self.model.train()
         batches = [self.batches.next(progress.position) for _ in range(config.accumulate)]
-        total_tokens = sum(self.executor.count(batch.labels) for batch in batches)
-        gradient = self.executor.backward(batches, total_tokens, seed=partial(random_seed, self.seed, progress.step))
+        gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
         self._warn(*count_memory(progress, gradient, self.executor.too_large, config))
-        rate = self._set_learning_rate()
+        rate = progress.rate_factor * learning_rate(progress.step, config, self.last_step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf))
         if usable := gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        progress.seconds = self._resumed_seconds + time.monotonic() - self._started
+        progress.seconds = time.monotonic() - self._started
         if not usable:
             if gradient.target_tokens:  # else no pair fitted in memory, which is no sign of bad weights
                 self._warn(count_bad_step(progress))
@@ -168,22 +171,10 @@ class Trainer:
         self.executor.too_large = self.progress.too_large
         self._saved_step = self.progress.step
 
-    def _set_learning_rate(self) -> float:
-        config = self.config
-        rate = self.progress.rate_factor * learning_rate(
-            self.progress.step,
-            schedule=config.schedule,
-            peak=config.learning_rate,
-            warmup=config.warmup,
-            last_step=self.last_step,
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        return rate
-
     def _validate_and_save(self) -> None:
         config, progress = self.config, self.progress
-        with self._averaged():
+        # With an average, its weights are what is validated and kept.
+        with self.ema.applied(self.model) if self.ema else nullcontext():
             metrics = self.validate()
             sound = math.isfinite(metrics["valid_loss"])
             better = sound and self._keep_if_better(metrics)
@@ -199,13 +190,10 @@ class Trainer:
         elif config.schedule == "plateau" and progress.stale % config.plateau_patience == 0:
             progress.rate_factor *= config.plateau_factor
         progress.validated_step = progress.step
-        progress.seconds = self._resumed_seconds + time.monotonic() - self._started
-        self.callbacks.on_event("validation", {"step": progress.step, "better": better, **metrics})
+        progress.seconds = time.monotonic() - self._started
+        self._report("validation", better=better, **metrics)
         self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
-        looked = progress.loss_monitor.update(
-            progress.step, metrics["valid_loss"], config=config, target=self.batches.target
-        )
-        self._warn(*looked)
+        self._warn(*progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target))
         self._save()
 
     def _keep_if_better(self, metrics: Metrics) -> bool:
@@ -218,10 +206,6 @@ class Trainer:
                 self.progress.best_scores, self.progress.best_step = scores, self.progress.step
         return better
 
-    def _averaged(self) -> AbstractContextManager[None]:
-        """Inside the `with` block the model has the weights that are validated and kept."""
-        return self.ema.applied(self.model) if self.ema else nullcontext()
-
     def _roll_back(self) -> None:
         """Go back to the last validation, or to the start, and on with a smaller learning rate."""
         progress, checkpoints, bad_step = self.progress, self.callbacks.checkpoints, self.progress.step
@@ -231,22 +215,23 @@ class Trainer:
         start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
         tensors, state = checkpoints.load_latest() or start
         self.load_state_dict(tensors, state | lasting)
-        self.callbacks.on_event(
-            "roll_back", {"step": progress.step, "bad_step": bad_step, "rate_factor": progress.rate_factor}
-        )
+        self._report("roll_back", bad_step=bad_step, rate_factor=progress.rate_factor)
         where = f"step {progress.step:,}" if progress.step else "the start"
         self._warn(f"Going back to {where}, and on with {progress.rate_factor:g} times the learning rate.")
 
+    def _report(self, event: str, **values: Any) -> None:
+        self.callbacks.on_event(event, {"step": self.progress.step, **values})
+
     def _warn(self, *texts: str) -> None:
         for text in texts:
-            self.callbacks.on_event("warning", {"step": self.progress.step, "text": text})
+            self._report("warning", text=text)
 
     def _save(self) -> None:
         if self._write(self.callbacks.checkpoints, 2, *self.state_dict()):
             self._saved_step = self.progress.step
 
     def _write(self, to: Checkpoints, keep: int, tensors: Tensors, state: Metrics) -> bool:
-        """Whether it was written."""
+        """Write a checkpoint of this step and delete all but the last `keep`; returns whether it was written."""
         present = self.progress.step
         with self._going_on(f"No checkpoint at step {present}"):
             to.save(present, tensors, state)
@@ -267,9 +252,7 @@ class Trainer:
             copy_weights(weights, self.model, origin=snapshots.folder)
             metrics = self.validate()
             better = self._keep_if_better(metrics)
-            self.callbacks.on_event(
-                "average", {"step": self.progress.step, "steps": steps, "better": better, **metrics}
-            )
+            self._report("average", steps=steps, better=better, **metrics)
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step
@@ -285,6 +268,6 @@ class Trainer:
 
 
 def random_seed(seed: int, step: int, micro_batch: int) -> int:
-    """What the random numbers of a micro-batch begin with."""
+    """The seed of the random numbers of a micro-batch."""
     # Below 2**63 for torch; the factors keep neighbouring runs and steps apart.
     return (seed * 1_000_000_007 + step * 10_007 + micro_batch) % 2**63

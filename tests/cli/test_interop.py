@@ -80,7 +80,7 @@ def test_every_other_command_takes_the_model_or_says_why_not(dragoman, folder, t
     assert code == 0
     assert json.loads(out)["source"]["words"][-1]["text"] == "</s>"
     assert dragoman(f"plot attention {model} -o {tmp_path / 'picture.svg'}", SOURCES[0])[0] == 0
-    assert dragoman(f"average {model} -o {tmp_path / 'other'}")[2].count("has no snapshots in run/") == 1
+    assert dragoman(f"average {model} -o {tmp_path / 'other'}")[2].count("run/snapshots has 0 snapshots") == 1
     assert "holds no run to go on with" in dragoman(f"train --resume {model}")[2]
     assert "holds no run to compare" in dragoman(f"compare {model} {model}")[2]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.translator import Translator

@@ -8,7 +8,10 @@ import pytest
 import yaml
 
 import dragoman.recipes
-from dragoman.config import DecodingConfig, RunConfig, TrainingConfig, load_config, read_recipe, recipe_names
+from dragoman.config.decoding import DecodingConfig
+from dragoman.config.recipes import read_recipe, recipe_names
+from dragoman.config.run import RunConfig, load_config
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 RECIPES = Path(dragoman.recipes.__file__).parent

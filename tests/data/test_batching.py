@@ -10,19 +10,19 @@ import torch
 
 from dragoman.data.batching import Batch, Position, TokenBatches, TokenStore
 
-PAD, BOS, EOS = 0, 2, 3
+EOS = 3
 Pair = tuple[list[int], list[int]]
 
 
 def store(folder: Path, pairs: Iterable[Pair]) -> tuple[TokenStore, TokenStore]:
     paths = folder / "source", folder / "target"
-    TokenStore.write_pair(*paths, pairs)
+    TokenStore.write(paths, pairs)
     return TokenStore(paths[0]), TokenStore(paths[1])
 
 
 def batches_of(folder: Path, pairs: list[Pair], *, max_tokens: int, seed: int = 1) -> TokenBatches:
     stores = store(folder, pairs)
-    return TokenBatches(*stores, max_tokens=max_tokens, seed=seed, special_ids=(PAD, BOS, EOS))
+    return TokenBatches(*stores, max_tokens=max_tokens, seed=seed)
 
 
 def numbered_pairs(count: int, *, longest: int = 31, seed: int = 67) -> list[Pair]:

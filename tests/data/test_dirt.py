@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import DataConfig
+from dragoman.config.data import DataConfig
 from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError
 from tests.data.readers.files import write

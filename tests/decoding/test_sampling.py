@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.sampling import Sampler, random_numbers
 from dragoman.decoding.search import SearchOptions, greedy_search
 from tests.decoding.chains import BOS, Chain, all_hypotheses, chains

@@ -435,6 +435,7 @@ MODES = [
 ]
 
 
+@pytest.mark.usefixtures("annotations_unchecked")
 def test_threads_that_share_a_translator_get_what_each_gets_alone(taught: Translator) -> None:
     """Each mode in a thread of its own, five times, all of them at once."""
     texts = [source for source, _ in PAIRS[:5]]

@@ -12,7 +12,7 @@ import pytest
 from pydantic import Field
 
 from dragoman.cli import app
-from dragoman.config import recipe_names
+from dragoman.config.recipes import recipe_names
 from dragoman.config.section import Section
 from dragoman.data.bitext import Bitext
 from tools import make_docs

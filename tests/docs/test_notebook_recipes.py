@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import RunConfig, load_config, read_recipe
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.text import folded
 from dragoman.interop.styles import STYLES

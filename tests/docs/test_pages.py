@@ -28,10 +28,17 @@ PAGES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def run():
+    """Runs a page in a kernel that has loaded torch for all of them."""
+    with make_walk.kernel() as run:
+        yield run
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_prints_and_shows_what_it_says(page):
+def test_a_page_prints_and_shows_what_it_says(run, page):
     text = page.read_text(encoding="utf-8")
-    found = make_walk.run(text, page.parent)
+    found = run(text, page.parent)
     for shown, output in zip(pages.shown_outputs(text, page.parent), found, strict=True):
         assert shown.agrees(output), f"{page.name} says\n{shown.printed}\nbut now prints\n{output.printed}"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.model import TransformerConfig
 from dragoman.report import RunSummary, WordAttention
 

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import WordAttention, most_reordered, word_attention
 from dragoman.report.attention import Axis
+from dragoman.storage.model_directory import ModelDirectory
 from tests.report.runs import attention_of, words
 
 
@@ -27,6 +28,10 @@ def model(tokenizer) -> Transformer:
     return Transformer(TransformerConfig(**sizes, **layers, dropout=0.5))
 
 
+def attention(model: Transformer, tokenizer: Tokenizer, source: str, target: str) -> WordAttention:
+    return word_attention(ModelDirectory(model, tokenizer, tokenizer), source, target)
+
+
 def test_word_attention_sums_source_pieces_and_averages_target_pieces(model, tokenizer):
     source, target = "the unbelievably black cat", "le chat incroyablement noir"
     source_ids = [*tokenizer.encode(source), EOS_ID]
@@ -39,12 +44,12 @@ def test_word_attention_sums_source_pieces_and_averages_target_pieces(model, tok
         module.register_forward_hook(lambda _, given, out, name=name: kept.update({name: out}))
         for name, module in (("query", layer.query), ("key", layer.key))
     ]
-    result = word_attention(model, tokenizer, tokenizer, source, target)
+    result = attention(model, tokenizer, source, target)
     for hook in hooks:
         hook.remove()
     queries, keys = (kept[name][0].unflatten(-1, (2, 13)).transpose(0, 1) for name in kept)
     pieces = (queries @ keys.mT / 13**0.5).softmax(-1).mean(0)
-    source_words, target_words = tokenizer.words(source_ids), tokenizer.words(target_ids)
+    source_words, target_words = (Axis.of(tokenizer, ids).words for ids in (source_ids, target_ids))
     expected = [[sum(pieces[i, j].item() for j in a for i in b) / len(b) for a in source_words] for b in target_words]
     np.testing.assert_allclose(result.layers[1], expected, atol=1e-6)
     assert result.source_words == ["the", "unbelievably", "black", "cat", "</s>"]
@@ -53,8 +58,8 @@ def test_word_attention_sums_source_pieces_and_averages_target_pieces(model, tok
 
 
 def test_a_row_is_of_the_position_that_predicts_its_word(model, tokenizer):
-    first = word_attention(model, tokenizer, tokenizer, "the cat", "le chat noir")
-    second = word_attention(model, tokenizer, tokenizer, "the cat", "le chat ici")
+    first = attention(model, tokenizer, "the cat", "le chat noir")
+    second = attention(model, tokenizer, "the cat", "le chat ici")
     # What comes last is seen only by the position that predicts the end of sentence.
     for one, other in zip(first.layers, second.layers, strict=True):
         np.testing.assert_allclose(one[:-1], other[:-1], atol=1e-6)
@@ -63,8 +68,8 @@ def test_a_row_is_of_the_position_that_predicts_its_word(model, tokenizer):
 
 def test_recording_leaves_the_model_as_it_was(model, tokenizer):
     model.train()
-    first = word_attention(model, tokenizer, tokenizer, "the cat", "le chat")
-    second = word_attention(model, tokenizer, tokenizer, "the cat", "le chat")
+    first = attention(model, tokenizer, "the cat", "le chat")
+    second = attention(model, tokenizer, "the cat", "le chat")
     assert model.training
     np.testing.assert_array_equal(first.layers[0], second.layers[0])
 
@@ -72,14 +77,14 @@ def test_recording_leaves_the_model_as_it_was(model, tokenizer):
 def test_a_script_without_spaces_is_shown_character_by_character(model, tokenizer):
     source = "the cat 我们喜欢猫。"
     assert len(tokenizer.encode(source)) > 3 * 6  # a piece is a byte here
-    result = word_attention(model, tokenizer, tokenizer, source, "the black cat sleeps")
+    result = attention(model, tokenizer, source, "the black cat sleeps")
     assert result.source_words == ["the", "cat", *"我们喜欢猫。", "</s>"]
     assert result.target_words == ["the", "black", "cat", "sleeps", "</s>"]
 
 
 def test_a_long_word_stays_one_word(model, tokenizer):
     assert len(tokenizer.encode("Donaudampfschiff")) > 8
-    assert word_attention(model, tokenizer, tokenizer, "Donaudampfschiff", "le chat").source_words == [
+    assert attention(model, tokenizer, "Donaudampfschiff", "le chat").source_words == [
         "Donaudampfschiff",
         "</s>",
     ]
@@ -92,16 +97,23 @@ def test_bytes_that_form_no_character_keep_their_pieces(model, tokenizer):
 
 
 def test_a_control_character_has_a_legible_label(model, tokenizer):
-    result = word_attention(model, tokenizer, tokenizer, "the black \x07 cat", "le chat")
+    result = attention(model, tokenizer, "the black \x07 cat", "le chat")
     assert result.source_words == ["the", "black", "▁<U+0007>", "cat", "</s>"]
 
 
 def test_a_placeholder_is_one_column(model):
     slotted = Tokenizer.train(["a"], vocab_size=269, symbols=SLOTS)
     assert slotted.vocab_size <= model.config.source_vocab_size
-    found = word_attention(model, slotted, slotted, "a {name} a", "{name} a")
-    assert found.source_words[:5] == ["a", "▁", "<ph1>", "▁", "a"]
-    assert found.target_words[0] == "<ph1>"
+    found = attention(model, slotted, "a {name} a", "{name} a")
+    assert found.source_words == ["a", "▁<ph1>", "a", "</s>"]
+    assert found.target_words == ["<ph1>", "a", "</s>"]
+
+
+def test_every_token_is_of_one_word(tokenizer):
+    ids = [BOS_ID, *tokenizer.encode(" the  black\n cat "), EOS_ID, PAD_ID]
+    axis = Axis.of(tokenizer, ids)
+    assert [index for word in axis.words for index in word] == list(range(len(ids)))
+    assert axis.labels == ["<s>", "the", "black", "cat", "▁", "</s>", "<pad>"]
 
 
 def test_a_layer_that_always_looks_at_the_end_is_not_the_clearest():
@@ -128,6 +140,6 @@ def test_a_translation_that_fills_all_positions_is_read_as_far_as_they_go(tokeni
         source_vocab_size=size, target_vocab_size=size, d_model=26, d_ff=17, num_heads=2, num_encoder_layers=1,
         num_decoder_layers=1, positions="learned", max_positions=5,
     )  # fmt: skip
-    result = word_attention(Transformer(config), tokenizer, tokenizer, "the cat " * 9, "le chat " * 9)
+    result = attention(Transformer(config), tokenizer, "the cat " * 9, "le chat " * 9)
     assert result.source_words[-1] == result.target_words[-1] == "</s>"
     assert len(result.target_words) <= 5

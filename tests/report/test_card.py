@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.report import model_card
 from tests.report.runs import EVALUATION, full_run, summary
 

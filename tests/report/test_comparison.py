@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.errors import DataError
 from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
 from dragoman.report.comparison_page import write_comparison

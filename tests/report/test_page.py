@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import load_config
-from dragoman.report import RunSummary, WordAttention, model_card, write_report
-from dragoman.report.page import SHOWN_VALIDATIONS
+from dragoman.config.run import load_config
+from dragoman.report import RunSummary, WordAttention, model_card
+from dragoman.report.page import SHOWN_VALIDATIONS, write_report
 from tests.report.runs import EVALUATION, attention_of, full_run, steps, summary, validation
 
 EVIL = "\"></td></svg><script>alert(1)</script><img src=x onerror=alert(2)>'&"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.config import load_config, read_recipe
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError
 from dragoman.runs.plan import choose_size, plan_resume, plan_run
@@ -41,13 +42,13 @@ def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it
     recipe.write_text(f"data:\n  corpora:\n  - {{source: {first}, weight: 2}}\n  - source: {second}\n")
     config, bitext = plan_run([], recipe=str(recipe), settings=[])
     assert [corpus.source for corpus in config.data.corpora] == [first, second]
-    assert (bitext.name, bitext.report.kept, config.data.held_out) == ("a+b", 140, (7, 7))
+    assert (bitext.name, bitext.report.read, config.data.held_out) == ("a+b", 140, (7, 7))
     assert [corpus.weight for corpus in bitext.corpora] == [2, 1]
     assert load_config(read_recipe_text(config.to_yaml(), tmp_path), []) == config
     config, bitext = plan_run([second], recipe=str(recipe), settings=[])
     assert (config.data.source, config.data.corpora, bitext.name) == (second, [], "b")
     config, bitext = plan_run([], recipe=None, settings=[f"data.source={second}"])
-    assert (config.data.source, bitext.report.kept) == (second, 40)
+    assert (config.data.source, bitext.report.weighted) == (second, 40)
 
 
 def read_recipe_text(text, folder):
@@ -75,7 +76,7 @@ def test_rules_of_cleaning_are_settings(tmp_path):
     pairs = [(f"{number}", f"{number} x") for number in range(29)]
     path.write_text("".join(f"{s}\t{t}\n" for s, t in [*pairs, *pairs[:5], ("y" * 53, "z" * 53)]), encoding="utf-8")
     for settings, kept in (([], 30), (["data.cleaning.drop_repeated=false", "data.cleaning.max_characters=52"], 34)):
-        assert plan_run([str(path)], recipe=None, settings=settings)[1].report.kept == kept
+        assert plan_run([str(path)], recipe=None, settings=settings)[1].report.weighted == kept
 
 
 @pytest.mark.parametrize(("by", "sizes"), [("sentence", (8, 4)), ("line", (16, 8))])

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dragoman.config import RunConfig
+from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.errors import Interrupted, UsageError
 from dragoman.runs import train as run

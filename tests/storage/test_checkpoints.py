@@ -264,7 +264,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "tokenizer is a number": (set_config(source_tokenizer=7), "same folder"),
     "tokenizer has a NUL": (set_config(source_tokenizer="a\0b"), ""),
     "tokenizer has a long name": (set_config(source_tokenizer="a" * 307), ""),
-    "tokenizer absent": (remove("source_tokenizer.json"), "source_tokenizer.json cannot be read"),
+    "tokenizer absent": (remove("source_tokenizer.json"), "source_tokenizer.json is missing"),
     "tokenizer garbage": (rewrite("target_tokenizer.json", b"garbage"), "target_tokenizer.json"),
     "tokenizer of another size": (
         set_config(source_tokenizer="target_tokenizer.json"),

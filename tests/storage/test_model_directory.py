@@ -8,7 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig
@@ -90,4 +90,4 @@ def test_a_model_without_checksums_is_loaded(models):
 
 def test_the_search_that_a_model_was_scored_with_is_kept(models):
     assert ModelDirectory.load(models[0]).decoding == DecodingConfig(beam_size=7, length_penalty=0.3)
-    assert decoding_defaults(models[0])["beam_size"] == 7
+    assert decoding_defaults(models[0]).beam_size == 7

@@ -1,11 +1,12 @@
 """What the doctor finds and what it says to type."""
 
-import importlib.metadata
 import json
 import socket
 import sys
 import tomllib
+from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,8 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("check", "fix"),
     [
-        (diagnostics.check_python((3, 11)), None),
-        (diagnostics.check_python((3, 10)), "3.11"),
         (diagnostics.check_build("2.13.0+cpu", cuda=None, gpu=None, driver=False), None),
         (diagnostics.check_build("2.13.0+cpu", cuda=None, gpu=None, driver=True), "TORCH=cuda make install"),
         (diagnostics.check_build("2.13.0", cuda="13.0", gpu="NVIDIA H200", driver=True), None),
@@ -65,44 +64,48 @@ def test_outside_of_a_checkout_pip_is_what_is_typed(monkeypatch):
     assert diagnostics.install_extra("keras").endswith("-m pip install 'dragoman[keras]'")
 
 
-def test_requirements_are_those_of_pyproject(monkeypatch):
+@pytest.fixture
+def packages(monkeypatch) -> dict[str, SimpleNamespace]:
+    """All that is installed, by name, for tests to fill."""
+    packages: dict[str, SimpleNamespace] = {}
+    monkeypatch.setattr(diagnostics, "_distribution", packages.get)
+    return packages
+
+
+def test_requirements_are_those_of_pyproject(packages):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     odd = ["torch[opt]>=2.8; python_version >= '3' and extra == \"odd-1\"", "old>=1; python_version < '3'"]
-    monkeypatch.setattr(diagnostics, "_metadata", lambda _: [*project["dependencies"], *odd])
-    assert list(map(str, diagnostics.requirements())) == project["dependencies"]
-    (extra,) = diagnostics.requirements("odd-1")
-    assert (extra.name, str(extra.specifier)) == ("torch", ">=2.8")
+    assert [str(each) for each, _ in diagnostics.unmet([*project["dependencies"], *odd])] == project["dependencies"]
+    *_, (extra, version) = diagnostics.unmet([*project["dependencies"], *odd], "odd-1")
+    assert (extra.name, str(extra.specifier), version) == ("torch", ">=2.8", None)
 
 
-def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(monkeypatch):
-    versions = {"torch": "2.13.0+cpu", "numpy": "1.26.4", "typer": "0.9.0"}
-
-    def version(name: str) -> str:
-        if name not in versions:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return versions[name]
+def test_old_and_missing_packages_are_named_with_the_version_that_is_wanted(packages):
+    def install(**versions: str) -> None:
+        packages.update({name: SimpleNamespace(version=version) for name, version in versions.items()})
 
     lines = ["torch>=2.8", "numpy>=2.0", "typer>=0.16", "rich>=13.8", 'h5py>=3; extra == "keras"']
-    described = {"Requires-Dist": lines, "Provides-Extra": ["keras"]}
-    monkeypatch.setattr(diagnostics, "_metadata", described.get)
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    check = diagnostics.check_packages()
+    metadata = Message()
+    metadata["Provides-Extra"] = "keras"
+    packages["dragoman"] = SimpleNamespace(requires=lines, metadata=metadata)
+    install(torch="2.13.0+cpu", numpy="1.26.4", typer="0.9.0")
+    check, extra = diagnostics.check_packages()
     assert check.found == "numpy 1.26.4, typer 0.9.0, rich is missing"
     assert check.fix.endswith("-m pip install 'numpy>=2.0' 'typer>=0.16' 'rich>=13.8'")
-    (extra,) = diagnostics.check_extras()
     assert extra.fix is None
-    assert extra.found == "not installed (h5py); if you want it: make install ARGS=keras"
-    versions["rich"], versions["numpy"], versions["typer"], versions["h5py"] = "15.0.0", "2.10.1", "0.16", "3.1"
-    assert [check.found for check in (diagnostics.check_packages(), *diagnostics.check_extras())] == [
-        "all there",
-        "installed",
-    ]
+    assert extra.found == "not installed (numpy, typer, rich, h5py); if you want it: make install ARGS=keras"
+    install(rich="15.0.0", numpy="2.10.1", typer="0.16", h5py="3.1")
+    assert [check.found for check in diagnostics.check_packages()] == ["all there", "installed"]
 
 
 def test_without_packaging_it_is_what_is_missing(monkeypatch):
     monkeypatch.setattr(diagnostics, "find_spec", lambda _: None)
-    assert diagnostics.check_packages().fix.endswith("-m pip install packaging")
-    assert list(diagnostics.check_extras()) == []
+    (check,) = diagnostics.check_packages()
+    assert check.fix.endswith("-m pip install packaging")
+
+
+def test_a_source_tree_that_is_not_installed_has_no_requirements(packages):
+    assert list(diagnostics.check_packages()) == []
 
 
 def test_the_command_prints_a_line_a_check_and_exits_with_4_if_one_is_wrong(dragoman, monkeypatch):

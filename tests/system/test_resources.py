@@ -90,29 +90,33 @@ def test_available_memory_is_the_least_that_machine_and_container_have(files, av
     assert resources.memory_available() == available
 
 
-FAMILY = """
-import os
+WORKER = """
+import multiprocessing
 from dragoman.system.resources import memory_in_use
+
+def work():
+    more = bytearray(30_000_000)
+    more[::4096] = b"x" * len(more[::4096])
+    ready.set()
+    measured.wait()
 
 ballast = bytearray(80_000_000)
 ballast[::4096] = b"x" * len(ballast[::4096])  # touched, so that it is there
 alone = memory_in_use()
-(reader, writer), (is_ready, ready) = os.pipe(), os.pipe()
-if os.fork() == 0:
-    os.close(writer)
-    more = bytearray(30_000_000)
-    more[::4096] = b"x" * len(more[::4096])
-    os.write(ready, b"x")
-    os.read(reader, 1)  # until the parent has measured, and ends
-    os._exit(0)
-os.read(is_ready, 1)
+fork = multiprocessing.get_context("fork")
+ready, measured = fork.Event(), fork.Event()
+worker = fork.Process(target=work)
+worker.start()
+ready.wait()
 print(alone, memory_in_use())
+measured.set()
+worker.join()
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_in_use_is_that_of_all_processes_and_counts_shared_pages_once():
-    out = subprocess.run([sys.executable, "-c", FAMILY], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, check=True).stdout
     alone, together = map(int, out.split())
     assert 80e6 < alone < 200e6
     # The child shares the first 80 MB and has 30 MB of its own.

@@ -8,8 +8,8 @@ import re
 import pytest
 from rich.console import Console
 
+from dragoman.config.training import TrainingConfig
 from dragoman.terminal import Display, console, results_table, scores_table
-from dragoman.terminal.remaining import Limits
 
 FIGURES = {
     "bleu": 41.126, "chrf": 60.0, "ter": 40.0, "signatures": dict.fromkeys(("bleu", "chrf", "ter"), "nrefs:1|" * 20),
@@ -28,7 +28,11 @@ def test_quiet_leaves_warnings_only():
     shown = display(quiet=True)
     shown.note("a note")
     shown.show(scores_table("title", FIGURES))
-    with shown.status("working"), shown.progress("working") as advance, shown.training(Limits()) as view:
+    with (
+        shown.status("working"),
+        shown.progress("working") as advance,
+        shown.training(TrainingConfig(), memory=dict) as view,
+    ):
         advance(1)
         view.report("step", STEP)
     shown.warn("careful [b]x[/b]")
@@ -69,7 +73,7 @@ def test_the_cursor_comes_back_whatever_ends_a_training():
     shown = display(tty=True)
 
     def interrupted() -> None:
-        with shown.training(Limits()) as view:
+        with shown.training(TrainingConfig(), memory=dict) as view:
             view.report("step", STEP)
             raise KeyboardInterrupt
 

@@ -28,7 +28,6 @@ def test_a_sparkline_has_a_block_for_each_value_between_the_extremes():
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7], 40) == BLOCKS
     assert sparkline([7.0, 0.0, 3.4], 40) == "█▁▄"
     assert sparkline([5, 5, 5], 40) == "▁▁▁"
-    assert sparkline([], 40) == ""
 
 
 def test_more_values_than_columns_keep_the_last_of_each_part():

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
+from dragoman.config.training import TrainingConfig
 from dragoman.terminal import training
-from dragoman.terminal.remaining import Limits
 from dragoman.terminal.training import TrainingView
 
 STEP = {"step": 1, "epoch": 0, "loss": 5.0, "learning_rate": 1e-3, "tokens": 700, "seconds": 1.0}
@@ -14,10 +14,10 @@ SAMPLE = {"source": "A [b]cat[/b].", "translation": "Un chat.", "reference": "Un
 VALIDATION = {"step": 2, "better": True, "valid_loss": 3.217, "bleu": 12.34, "chrf": 30.0, "samples": [SAMPLE] * 3}
 
 
-def view(*, width: int = 80, height: int = 24, live: bool = False, limits: Limits | None = None) -> TrainingView:
+def view(*, width: int = 80, height: int = 24, live: bool = False, **limits: float) -> TrainingView:
     console = Console(file=io.StringIO(), force_terminal=live, width=width, height=height, color_system=None)
-    used = {"memory": 812_000_000, "GPU": 3_100_000_000}
-    return TrainingView(console, limits or Limits(), memory=lambda: used, live=live)
+    used = {"memory": 812_000_000, "GPU": 3_100_000_000, "unknown": 0}
+    return TrainingView(console, TrainingConfig(**limits), memory=lambda: used, live=live)
 
 
 def feed(shown: TrainingView, validations: int = 1) -> str:
@@ -39,8 +39,8 @@ def screen(shown: TrainingView) -> list[str]:
 
 
 def test_a_pipe_gets_lines_without_control_characters():
-    shown = view(limits=Limits(max_seconds=100))
-    shown.recall([])  # a run that is no resumed one
+    shown = view(max_minutes=100 / 60)
+    shown.begin([], last_step=None)  # a run that is no resumed one
     text = feed(shown)
     shown.report("average", {"steps": [1, 2], "better": False, "bleu": 12.0})
     assert "\x1b" not in text
@@ -56,7 +56,7 @@ def test_a_pipe_gets_lines_without_control_characters():
 def test_a_pipe_gets_a_line_every_ten_seconds(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
-    shown = view(limits=Limits(max_steps=1000))
+    shown = view()
     for step in range(1, 32):
         shown.report("step", STEP | {"step": step, "seconds": float(step)})
         now[0] += 1
@@ -71,7 +71,7 @@ def test_quiet_prints_nothing():
 
 
 def test_the_table_shows_all_that_is_asked_of_a_training():
-    shown = view(live=True, limits=Limits(max_seconds=100))
+    shown = view(live=True, max_minutes=100 / 60)
     feed(shown, validations=5)
     text = "\n".join(screen(shown))
     for words in ("valid loss", "14.3 *", "Un chat !", "A [b]cat[/b].", "400 tokens/s", "0:19  1:21 left"):
@@ -85,7 +85,7 @@ def test_the_table_shows_all_that_is_asked_of_a_training():
 def test_the_table_fits_every_screen(width, height):
     shown = view(width=width, height=height, live=True)
     feed(shown, validations=23)
-    shown.samples = [{name: f"{name} " * 30 for name in SAMPLE}] * 2
+    shown.validations[-1]["samples"] = [{name: f"{name} " * 30 for name in SAMPLE}] * 2
     lines = screen(shown)
     assert len(lines) < height
     assert max(map(len, lines)) <= width
@@ -105,9 +105,12 @@ def test_without_unicode_there_is_no_sparkline():
 
 def test_a_resumed_run_shows_its_past_and_prints_none_of_it():
     shown = view(live=True)
-    shown.recall([{"event": "step", **STEP}, {"event": "validation", **VALIDATION}, {"event": "average"}])
+    events = [{"event": "step", **STEP}, {"event": "validation", **VALIDATION}, {"event": "average"}]
+    shown.begin(events, last_step=3)
     assert shown.console.file.getvalue() == ""
-    assert "best 12.3 at step 2" in "\n".join(screen(shown))
+    text = "\n".join(screen(shown))
+    assert "best 12.3 at step 2" in text
+    assert "0:02 left" in text  # 2 more steps of a second
 
 
 def test_the_shown_loss_is_the_same_whether_all_steps_were_seen_or_some():
@@ -127,14 +130,3 @@ def test_ctrl_c_is_answered_inside_the_live_table_and_on_a_line_of_a_pipe():
     assert live.console.file.getvalue() == ""
     assert screen(live)[-1].startswith("Stopping after this step")
     assert piped.console.file.getvalue().startswith("Stopping after this step")
-
-
-def test_memory_is_measured_every_two_seconds_only(monkeypatch):
-    now, measured = [100.0], []
-    monkeypatch.setattr(training.time, "monotonic", lambda: now[0])
-    shown = view(live=True)
-    shown._memory = lambda: measured.append(now[0]) or {}
-    for _ in range(9):
-        screen(shown)
-        now[0] += 0.5
-    assert measured == [100.0, 102.0, 104.0]

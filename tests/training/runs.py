@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.training.trainer import Trainer, TrainerCallbacks
 
-VOCAB, SPECIAL_IDS = 23, (0, 2, 3)
+VOCAB = 23
 Weights = dict[str, Tensor]
 Pair = tuple[list[int], list[int]]
 
@@ -78,9 +78,9 @@ def random_pairs(count: int, *, seed: int) -> list[Pair]:
 def batches_of(folder: Path, pairs: list[Pair], *, max_tokens: int = 31) -> TokenBatches:
     folder.mkdir(exist_ok=True)
     paths = folder / "source", folder / "target"
-    TokenStore.write_pair(*paths, pairs)
+    TokenStore.write(paths, pairs)
     stores = map(TokenStore, paths)
-    return TokenBatches(*stores, max_tokens=max_tokens, seed=3, special_ids=SPECIAL_IDS)
+    return TokenBatches(*stores, max_tokens=max_tokens, seed=3)
 
 
 def small_model(*, seed: int = 79, **choices: Any) -> Transformer:

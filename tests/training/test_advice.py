@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import TrainingConfig, load_config
+from dragoman.config.run import load_config
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Sentences, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
@@ -21,7 +22,7 @@ CONFIG = TrainingConfig(warmup=10, learning_rate=0.004)
 @pytest.fixture
 def target(tmp_path: Path) -> TokenStore:
     """Tokens 4 and 5 and the end of sentence, four times each: log 3 nats each."""
-    TokenStore.write_pair(tmp_path / "s", tmp_path / "t", [([7], [4, 5])] * 4)
+    TokenStore.write([tmp_path / "s", tmp_path / "t"], [([7], [4, 5])] * 4)
     return TokenStore(tmp_path / "t")
 
 
@@ -33,7 +34,7 @@ def test_the_entropy_of_frequencies_by_hand(target: TokenStore):
 def test_the_entropy_is_that_of_the_sentences_that_so_many_tokens_suffice_for(
     tmp_path: Path, most: int, sentences: int
 ):
-    TokenStore.write(tmp_path / "t", [[4, 5, 6], [4, 4, 4], [5, 7, 7]])
+    TokenStore.write([tmp_path / "t"], [([4, 5, 6],), ([4, 4, 4],), ([5, 7, 7],)])
     counts = {1: [1, 1, 1, 1], 2: [4, 1, 1, 2], 3: [4, 2, 1, 2, 3]}[sentences]  # of 4, 5, 6, (7,) and the end
     expected = -sum(n / sum(counts) * math.log(n / sum(counts)) for n in counts)
     assert frequency_entropy(TokenStore(tmp_path / "t"), most=most) == pytest.approx(expected)

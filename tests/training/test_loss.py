@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.training import loss as module
-from dragoman.training.loss import cross_entropy
+from dragoman.training.loss import LossOptions, cross_entropy
 
 VOCAB, WIDTH, PAD = 29, 7, 0
 SLICE = 16  # the smallest number of tokens that are computed at once
@@ -41,7 +41,7 @@ def problem(*shape: int, bias: bool = True) -> tuple[list[Tensor], Tensor]:
 def ours(tensors: list[Tensor], targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     states, weight, *bias = tensors
     bias = bias[0] if bias else None
-    return cross_entropy(states, targets, weight=weight, bias=bias, pad_id=PAD, smoothing=smoothing)
+    return cross_entropy(states, targets, LossOptions(PAD, smoothing), weight=weight, bias=bias)
 
 
 def torchs(tensors: list[Tensor], targets: Tensor, smoothing: float) -> Tensor:

@@ -1,17 +1,18 @@
 """Schedules against numbers worked out by hand and torch's own, optimizers against their formulas."""
 
 import math
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import nn
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.training.muon import Muon, orthogonal
-from dragoman.training.optimizer import DECAYS, MOMENTS, build_optimizer, learning_rate
+from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
 from tests.model.variants import build
 
-DEFAULTS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0}
+SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ DEFAULTS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0}
     [(1, 1 / 4), (2, 1 / 2), (3, 3 / 4), (4, 1), (16, 1 / 2), (64, 1 / 4), (400, 0.1)],
 )
 def test_inverse_sqrt_rises_linearly_for_four_steps_and_then_falls(step: int, factor: float):
-    rate = learning_rate(step, schedule="inverse_sqrt", peak=0.002, warmup=4)
+    rate = learning_rate(step, TrainingConfig(learning_rate=0.002, warmup=4))
     assert rate == pytest.approx(0.002 * factor, rel=1e-12)
 
 
@@ -27,7 +28,7 @@ def test_inverse_sqrt_rises_linearly_for_four_steps_and_then_falls(step: int, fa
 def test_inverse_sqrt_is_equation_3_up_to_its_constant(step: int):
     equation = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
     peak = (512 * 4000) ** -0.5
-    rate = learning_rate(step, schedule="inverse_sqrt", peak=peak, warmup=4000)
+    rate = learning_rate(step, TrainingConfig(learning_rate=peak, warmup=4000))
     assert rate == pytest.approx(equation, rel=1e-12)
 
 
@@ -37,11 +38,12 @@ def test_the_packaged_learning_rates_are_the_peaks_of_equation_3():
     assert math.isclose((1024 * 4000) ** -0.5, 5e-4, rel_tol=0.02)
 
 
-def rates(schedule: str, steps: range, **options: int) -> list[float]:
-    return [learning_rate(step, schedule=schedule, peak=0.003, **options) for step in steps]
+def rates(schedule: str, steps: range, *, warmup: int, last_step: int | None = None) -> list[float]:
+    config = TrainingConfig(schedule=schedule, learning_rate=0.003, warmup=warmup, max_steps=last_step)
+    return [learning_rate(step, config, last_step) for step in steps]
 
 
-@pytest.mark.parametrize("schedule", DECAYS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_schedule_warms_up_linearly(schedule: str):
     expected = [0.003 * step / 7 for step in range(1, 8)]
     assert rates(schedule, range(1, 8), warmup=7, last_step=29) == pytest.approx(expected, rel=1e-12)
@@ -73,10 +75,12 @@ def test_a_run_may_end_with_its_warm_up():
     assert rates("cosine", range(3, 5), warmup=3, last_step=3) == [0.003, 0]
 
 
-def test_every_setting_has_its_implementation():
-    fields = TrainingConfig.model_fields
-    assert set(fields["schedule"].annotation.__args__) == set(DECAYS)
-    assert set(fields["optimizer"].annotation.__args__) == set(MOMENTS)
+def test_every_optimizer_can_be_told_from_others():
+    assert set(get_args(TrainingConfig.model_fields["optimizer"].annotation)) == set(MOMENTS)
+
+
+def optimizer_of(model: nn.Module, name: str, **options: Any) -> torch.optim.Optimizer:
+    return build_optimizer(model, TrainingConfig(optimizer=name, **options))
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])
@@ -84,7 +88,7 @@ def test_the_first_step_moves_every_weight_by_the_learning_rate(name: str):
     torch.manual_seed(61)
     layer = nn.Linear(7, 11)
     before = [p.detach().clone() for p in layer.parameters()]
-    optimizer = build_optimizer(layer, name, **DEFAULTS)
+    optimizer = optimizer_of(layer, name)
     for group in optimizer.param_groups:
         group["lr"] = 0.003
     for parameter in layer.parameters():
@@ -103,7 +107,7 @@ def test_steps_follow_algorithm_1_of_adam(name: str, decay: float):
     layer = nn.Linear(1, 1, bias=False).double()
     with torch.no_grad():
         layer.weight.fill_(2.0)
-    optimizer = build_optimizer(layer, name, betas=(beta1, beta2), eps=eps, weight_decay=decay)
+    optimizer = optimizer_of(layer, name, betas=(beta1, beta2), eps=eps, weight_decay=decay)
     weight, mean, square = 2.0, 0.0, 0.0
     for step, gradient in enumerate((0.5, -3.0, 0.25), start=1):
         for group in optimizer.param_groups:
@@ -121,12 +125,12 @@ def test_steps_follow_algorithm_1_of_adam(name: str, decay: float):
         assert layer.weight.item() == pytest.approx(weight, rel=1e-9)
 
 
-def weights_after(name: str, gradients: list[float], **options: float) -> list[float]:
+def weights_after(name: str, gradients: list[float], **options: Any) -> list[float]:
     """A weight that begins at 2, after each of some steps at a rate of 0.05."""
     layer = nn.Linear(1, 1, bias=False).double()
     with torch.no_grad():
         layer.weight.fill_(2.0)
-    optimizer = build_optimizer(layer, name, **(DEFAULTS | options))
+    optimizer = optimizer_of(layer, name, **options)
     weights = []
     for gradient in gradients:
         for group in optimizer.param_groups:
@@ -166,7 +170,7 @@ def test_rmsprop_divides_by_the_root_of_the_mean_square(decay: float):
 def test_weight_decay_shrinks_matrices_and_spares_norms_and_biases(gain: str):
     model = build(norm_gain=gain, projection_bias=True)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = build_optimizer(model, "adamw", betas=(0.9, 0.98), eps=1e-9, weight_decay=0.25)
+    optimizer = optimizer_of(model, "adamw", weight_decay=0.25)
     for group in optimizer.param_groups:
         group["lr"] = 0.5
     for parameter in model.parameters():
@@ -180,7 +184,7 @@ def test_weight_decay_shrinks_matrices_and_spares_norms_and_biases(gain: str):
 
 def test_every_parameter_is_optimized_once_though_tables_are_shared():
     model = build(share_embeddings=True, target_vocab_size=53)
-    optimizer = build_optimizer(model, "adam", **DEFAULTS)
+    optimizer = optimizer_of(model, "adam")
     optimized = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert sorted(optimized) == sorted(id(p) for p in model.parameters())
 
@@ -221,9 +225,7 @@ def test_an_orthogonal_step_goes_as_far_in_every_direction(shape: tuple[int, ...
 def test_muon_is_for_matrices_of_the_layers_and_adamw_for_the_rest():
     torch.manual_seed(73)
     models = [build(), build()]
-    optimizers = [
-        build_optimizer(model, name, **DEFAULTS) for model, name in zip(models, ("muon", "adamw"), strict=True)
-    ]
+    optimizers = [optimizer_of(model, name) for model, name in zip(models, ("muon", "adamw"), strict=True)]
     for weights in zip(*(model.parameters() for model in models), strict=True):
         weights[0].grad = torch.randn_like(weights[0])
         weights[1].grad = weights[0].grad.clone()

@@ -10,11 +10,13 @@ from torch import Tensor
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.training import loss as module
-from dragoman.training.loss import LossOptions, batch_loss, r_drop
+from dragoman.training.loss import LossOptions, batch_loss, cross_entropy
 from dragoman.training.trainer import random_seed
 from tests.training.runs import small_model
 
 VOCAB, WIDTH, TOKENS = 29, 7, 67
+NO_PAD = -1
+"""No target is padding."""
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def test_the_divergence_by_hand():
     one = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
     other = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
     states = torch.stack([p, q]).log().unsqueeze(0)
-    found = r_drop(states, torch.tensor([1]), alpha=3.0, weight=torch.eye(2))
+    found, _ = cross_entropy(states, torch.tensor([1]), LossOptions(NO_PAD, r_drop=3.0), weight=torch.eye(2))
     assert found.item() == pytest.approx(3 * (one + other) / 2 - math.log(0.5) - math.log(0.25), rel=1e-6)
 
 
@@ -53,8 +55,9 @@ def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, s
     tensors = [torch.randn(TOKENS, 2, WIDTH), torch.randn(VOCAB, WIDTH)] + [torch.randn(VOCAB)] * bias
     states, weight, *rest = [t.requires_grad_() for t in tensors]
     targets = torch.randint(0, VOCAB, (TOKENS,))
-    options = {"weight": weight, "bias": rest[0] if bias else None, "smoothing": smoothing, "alpha": 3.0}
-    found = r_drop(states, targets, **options)
+    options, output = LossOptions(NO_PAD, smoothing, 3.0), {"weight": weight, "bias": rest[0] if bias else None}
+    found, count = cross_entropy(states, targets, options, **output)
+    assert int(count) == TOKENS
     logits = F.linear(states, weight, *rest)
     labels = targets.repeat_interleave(2)
     expected = F.cross_entropy(logits.flatten(0, 1), labels, label_smoothing=smoothing, reduction="sum")
@@ -64,12 +67,13 @@ def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, s
     for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
     with torch.no_grad():
-        torch.testing.assert_close(r_drop(states, targets, **options), found.detach())
+        torch.testing.assert_close(cross_entropy(states, targets, options, **output)[0], found.detach())
 
 
 def test_an_odd_number_of_rows_does_not_part_a_pair(slices: list[int], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 17 * VOCAB})
-    r_drop(torch.randn(23, 2, WIDTH), torch.full((23,), 5), alpha=1.0, weight=torch.randn(VOCAB, WIDTH))
+    weight = torch.randn(VOCAB, WIDTH)
+    cross_entropy(torch.randn(23, 2, WIDTH), torch.full((23,), 5), LossOptions(NO_PAD, r_drop=1.0), weight=weight)
     assert slices == [16, 16, 14]
 
 

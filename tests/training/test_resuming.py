@@ -15,7 +15,6 @@ from dragoman.training import trainer as module
 from dragoman.training.executors import TOKENS_PER_COPY
 from dragoman.training.trainer import Trainer
 from tests.training.runs import (
-    SPECIAL_IDS,
     Runs,
     Watcher,
     equal,
@@ -178,7 +177,7 @@ def test_a_sampled_run_that_only_has_to_be_finished_is_finished(runs: Runs, tmp_
 
     def sampled() -> TokenBatches:
         stores = (Sampled(TokenStore(tmp_path / "train" / side)) for side in ("source", "target"))
-        return TokenBatches(*stores, max_tokens=31, seed=3, special_ids=SPECIAL_IDS)
+        return TokenBatches(*stores, max_tokens=31, seed=3)
 
     first, watcher = runs.trainer(batches=sampled(), max_steps=50, validate_every=40)
     watcher.stop_after = 7

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int64, UInt64
@@ -17,9 +17,9 @@ from dragoman.data.check.locations import Block, Tally
 from dragoman.data.check.result import Check, Finding, PartResult
 
 MAX_DISTANCE = 5
-"""Lines out of step that are looked for, in both directions."""
+"""The sides are compared at distances up to this many lines, in both directions."""
 VARIANCE = 6.8
-"""Of the target length, for each source character: Gale and Church (1993), "A Program for Aligning Sentences"."""
+"""Variance of the target length per source character: Gale and Church (1993), "A Program for Aligning Sentences"."""
 MAX_LENGTH_COST = 4.0
 """No difference in length costs more: translations can be free."""
 SHARED_NAME, OTHER_PUNCTUATION = 1.5, 0.7
@@ -29,7 +29,7 @@ ALLOWANCE = 0.02
 CERTAIN = 30.0
 """A sum of gains that chance does not reach: in 817 corpora that are aligned, the highest was 13."""
 STANDARD_ERRORS = 6.0
-"""By which the sum must also exceed that of a random walk of as many steps, for text where no distance fits."""
+"""The sum must also exceed so many of a random walk with as many steps, for text where no distance fits."""
 BLURRED = 20
 """Lines by which the ends of a stretch may be off: single pairs are uncertain, and the first and last not compared."""
 FEWEST = 500
@@ -53,30 +53,18 @@ def signature(text: str) -> int:
     return bits
 
 
-class Features(NamedTuple):
+class Features:
     """Lengths and signatures of consecutive pairs; row 0 is of the sources, row 1 of the targets."""
 
-    lengths: Float[np.ndarray, "2 lines"]
-    signatures: UInt64[np.ndarray, "2 lines"]
-
-    @classmethod
-    def of(cls, sources: list[str], targets: list[str]) -> Self:
-        """The features of these pairs."""
-        lengths, signatures = ([list(map(each, side)) for side in (sources, targets)] for each in (len, signature))
-        return cls(np.array(lengths, np.float64), np.array(signatures, np.uint64))
-
-    def last(self, count: int) -> Self:
-        """The features of the last pairs."""
-        return type(self)(*(rows[:, -count:] for rows in self))
-
-    def followed_by(self, other: Self) -> Self:
-        """Both, one after the other."""
-        return type(self)(*(np.concatenate(rows, axis=1) for rows in zip(self, other, strict=True)))
+    def __init__(self, pairs: Block) -> None:
+        _, *sides = zip(*pairs, strict=True)
+        self.lengths: Float[np.ndarray, "2 lines"] = np.array([list(map(len, side)) for side in sides], np.float64)
+        self.signatures: UInt64[np.ndarray, "2 lines"] = np.array([list(map(signature, s)) for s in sides], np.uint64)
 
     def fit(
         self, sources: Int64[np.ndarray, " n"], targets: Int64[np.ndarray, " n"], *, ratio: float
     ) -> Float[np.ndarray, " n"]:
-        """How well those sources and targets fit; `ratio` is that of target to source lengths."""
+        """Scores of how well these sources and targets fit; `ratio` is that of target to source lengths."""
         own, others = self.lengths[0, sources], self.lengths[1, targets] / ratio
         costs = (own - others) ** 2 / (VARIANCE * (own + others + 1))  # half of delta squared, with the mean length
         own_bits, other_bits = self.signatures[0, sources], self.signatures[1, targets]
@@ -88,7 +76,7 @@ class Features(NamedTuple):
 
 @dataclass
 class Stretch:
-    """Where targets fit better at a distance: the cumulative sum of gains, and its highest point so far."""
+    """Lines whose targets fit better at a distance: the cumulative sum of gains, and its highest point so far."""
 
     distance: int
     gain: float = 0.0
@@ -103,18 +91,12 @@ class Stretch:
         """Add the gains of consecutive pairs, the first of which is `number`. The sum never falls below 0 (CUSUM)."""
         self.steps += len(gains)
         self.squares += float(gains @ gains)
-        sums = np.cumsum(gains)
-        lowest = np.minimum.accumulate(np.minimum(sums, 0.0))
-        heights = sums + np.maximum(self.gain, -lowest)
-
-        def start_of(index: int) -> int:
-            low = int(np.argmin(sums[: index + 1]))
-            return number + low + 1 if -sums[low] > self.gain else self.start
-
-        top = int(np.argmax(heights))
-        if heights[top] > self.best_gain:
-            self.best_gain, self.first, self.last = float(heights[top]), start_of(top), number + top
-        self.gain, self.start = float(heights[-1]), start_of(len(gains) - 1)
+        for last, gain in enumerate(gains.tolist(), number):
+            self.gain += gain
+            if self.gain < 0:
+                self.gain, self.start = 0.0, last + 1
+            elif self.gain > self.best_gain:
+                self.best_gain, self.first, self.last = self.gain, self.start, last
 
     @property
     def certain(self) -> bool:
@@ -133,17 +115,17 @@ class AlignmentCheck(Check):
     def __init__(self, result: PartResult):
         super().__init__(result)
         self.stretches = [Stretch(distance) for distance in range(-MAX_DISTANCE, MAX_DISTANCE + 1) if distance]
-        self._carried = Features.of([], [])
+        self._carried: Block = []
         self._lengths = np.ones(2)
         # Gains of a pair over a pair of lines at random: their number, sum and sum of squares.
         self._gains = np.zeros(3)
 
     def add(self, block: Block) -> None:
-        new = Features.of(block.sources, block.targets)
-        self._lengths += new.lengths.sum(axis=1)
-        features, start = self._carried.followed_by(new), block.start - self._carried.lengths.shape[1]
-        self._carried = features.last(2 * MAX_DISTANCE)
-        lines = np.arange(MAX_DISTANCE, features.lengths.shape[1] - MAX_DISTANCE)
+        pairs = self._carried + block
+        self._carried = pairs[-2 * MAX_DISTANCE :]
+        features, start = Features(pairs), pairs[0].number
+        self._lengths += features.lengths[:, -len(block) :].sum(axis=1)
+        lines = np.arange(MAX_DISTANCE, len(pairs) - MAX_DISTANCE)
         if not len(lines):
             return
         ratio = float(self._lengths[1] / self._lengths[0])
@@ -169,8 +151,7 @@ class AlignmentCheck(Check):
     def certainty(self) -> float:
         """Standard errors by which pairs fit better than lines at random."""
         count, total, squares = self._gains.tolist()
-        mean, mean_square = total / max(1, count), squares / max(1, count)
-        return mean / max(1e-9, ((mean_square - mean**2) / max(1, count)) ** 0.5)
+        return total / max(1e-9, squares - total**2 / count) ** 0.5
 
     def _out_of_step(self, stretch: Stretch) -> Finding:
         pairs, locations = self.result.pairs, self.result.locations
@@ -179,12 +160,9 @@ class AlignmentCheck(Check):
         begin, end = locations[first], locations[last]
         end_name = end.name if end.files == begin.files else f"{end.name} of {' and '.join(end.files)}"
         count, later = abs(stretch.distance), stretch.distance > 0
-        words = {
-            "begin": begin.name,
-            "end": "the end" if last == pairs else end_name,
-            "distance": f"{count} pair{'s' * (count > 1)} {'later' if later else 'earlier'}",
-            # A target that comes later than its source: there is a target too many, or a source is missing.
-            "extra": "target" if later else "source",
-            "missing": "source" if later else "target",
-        }
+        distance = f"{count} pair{'s' * (count > 1)} {'later' if later else 'earlier'}"
+        # A target that comes later than its source: there is a target too many, or a source is missing.
+        extra, missing = ("target", "source") if later else ("source", "target")
+        words = {"begin": begin.name, "end": "the end" if last == pairs else end_name, "distance": distance}
+        words |= {"extra": extra, "missing": missing}
         return self.result.finding("misaligned", Tally(last - first + 1, [first]), pairs, words)

@@ -39,7 +39,7 @@ class DamageCheck(Check):
     """Counts pairs with damaged text."""
 
     def add(self, block: Block) -> None:
-        for number, source, target in block.numbered():
+        for number, source, target in block:
             # A line feed belongs to neither side: no pattern matches across it.
             text = f"{source}\n{target}"
             if SUSPECT.search(text):

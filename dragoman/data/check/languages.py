@@ -7,15 +7,15 @@ typical of a side in this very corpus, and so for any two languages.
 import math
 import random
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from dragoman.data.check.locations import NUM_EXAMPLES, Block, Tally
+from dragoman.data.check.locations import Block, NumberedPair, Tally
 from dragoman.data.check.result import Check, Finding, PartResult, Side
 from dragoman.data.readers.language_codes import close, known_code
+from dragoman.data.scripts import script
 
 SAMPLE = 10_000
 LINES_AT_ONCE = 20
@@ -40,25 +40,17 @@ Labels = dict[int, str | None]
 """The language or script of each line that is long enough, by pair number."""
 
 
-class Sampled(NamedTuple):
-    """A pair and its number."""
-
-    number: int
-    source: str
-    target: str
-
-
 class LanguageCheck(Check):
     """Samples the pairs, and identifies their languages at the end."""
 
     def __init__(self, result: PartResult):
         super().__init__(result)
-        self.sample: list[Sampled] = []
+        self.sample: list[NumberedPair] = []
         self._random = random.Random(0)
 
     def add(self, block: Block) -> None:
         # A later pair replaces another with falling probability, so that all are equally likely.
-        for pair in map(Sampled._make, block.numbered()):
+        for pair in block:
             if len(self.sample) < SAMPLE:
                 self.sample.append(pair)
             elif (index := int(self._random.random() * pair.number)) < SAMPLE:
@@ -70,17 +62,16 @@ class LanguageCheck(Check):
         sides = self.result.source, self.result.target
         labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
         yield from self._wrong_languages([pair.number for pair in pairs])
-        exchanged = set()
-        if sides[0].detected is None or sides[0].detected != sides[1].detected:
-            exchanged = set(exchanged_pairs(pairs))
+        one_language = sides[0].detected is not None and sides[0].detected == sides[1].detected
+        exchanged = set() if one_language else set(exchanged_pairs(pairs))
         if exchanged:
-            yield self._finding("exchanged", sorted(exchanged), len(pairs))
+            yield self.result.finding("exchanged", Tally.of(sorted(exchanged)), len(pairs))
         for name, side, lines in zip(("source", "target"), sides, labels, strict=True):
             own = {number: label for number, label in lines.items() if number not in exchanged}
             yield from self._foreign_lines(name, side, own)
 
     @staticmethod
-    def _label(side: Side, pairs: list[Sampled], index: int) -> Labels:
+    def _label(side: Side, pairs: list[NumberedPair], index: int) -> Labels:
         """Sets the detected language of a side. Returns those of its lines, or their scripts if it is unclear."""
         long = [pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES]
         # A language that it does not know is identified now as this one, now as that.
@@ -88,7 +79,7 @@ class LanguageCheck(Check):
             labels = [sure_language(pair[index]) for pair in long]
             side.detected = main_language([pair[index] for pair in pairs], labels, expected=side.declared)
         if side.detected is None:
-            labels = [script(pair[index]) for pair in long]
+            labels = [main_script(pair[index]) for pair in long]
         return dict(zip([pair.number for pair in long], labels, strict=True))
 
     def _wrong_languages(self, numbers: list[int]) -> Iterator[Finding]:
@@ -107,23 +98,19 @@ class LanguageCheck(Check):
             name = "one language"
         if name:
             words = {"detected": detected, "declared": declared, "sides": " and ".join(phrases)}
-            yield self._finding(name, numbers, len(numbers), words)
+            yield self.result.finding(name, Tally.of(numbers), len(numbers), words)
 
     def _foreign_lines(self, name: str, side: Side, labels: Labels) -> Iterator[Finding]:
         """Lines in another language than most of their side; where that is not known, in another script."""
-        counts = Counter(label for label in labels.values() if label)
-        main = side.detected or max(counts, key=counts.__getitem__, default=None)
-        for other, count in counts.items():
-            if not close(other, main) and count >= max(NOT_BY_CHANCE, SHARE * len(labels)):
-                numbers = [number for number, label in labels.items() if label == other]
+        main = side.detected or _most_common(labels.values())[0]
+        for other in dict.fromkeys(filter(None, labels.values())):
+            numbers = [number for number, label in labels.items() if label == other]
+            if not close(other, main) and len(numbers) >= max(NOT_BY_CHANCE, SHARE * len(labels)):
                 words = {"side": name, "language": other, "expected": main}
-                yield self._finding("foreign", numbers, len(labels), words)
-
-    def _finding(self, name: str, numbers: list[int], total: int, words: dict[str, Any] | None = None) -> Finding:
-        return self.result.finding(name, Tally(len(numbers), numbers[:NUM_EXAMPLES]), total, words)
+                yield self.result.finding("foreign", Tally.of(numbers), len(labels), words)
 
 
-def exchanged_pairs(pairs: list[Sampled]) -> list[int]:
+def exchanged_pairs(pairs: list[NumberedPair]) -> list[int]:
     """Numbers of the pairs whose source has words that are typical of targets, and the reverse."""
     words = [[frozenset(WORD.findall(text.casefold())) for text in pair[1:]] for pair in pairs]
     seen = [Counter(word for pair in words for word in pair[side]) for side in (0, 1)]
@@ -174,11 +161,11 @@ def main_language(texts: list[str], votes: list[str | None], *, expected: str | 
     return language if share > MIXED else None
 
 
-def _most_common(votes: list[str | None]) -> tuple[str | None, float]:
-    """The language with the most votes, and the share of the votes for it or for one close to it."""
-    counts = Counter(vote for vote in votes if vote)
+def _most_common(votes: Collection[str | None]) -> tuple[str | None, float]:
+    """The language or script with the most votes, and the share of the votes for it or for one close to it."""
+    counts = Counter(filter(None, votes))
     language = max(counts, key=counts.__getitem__, default=None)
-    agreeing = sum(count for other, count in counts.items() if language and close(other, language))
+    agreeing = sum(count for other, count in counts.items() if close(other, language))
     return language, agreeing / max(1, len(votes))
 
 
@@ -190,8 +177,7 @@ def _most_likely(text: str) -> str | None:
     return language if certainty > SURE and language != NO_LANGUAGE else None
 
 
-def script(text: str) -> str | None:
+def main_script(text: str) -> str | None:
     """The writing system of most letters, as Unicode calls it: LATIN, CYRILLIC, CJK; None if there are no letters."""
-    names = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha())
-    name = max(names, key=names.__getitem__, default=None)
+    name, _ = _most_common([script(letter) for letter in text if letter.isalpha()])
     return ONE_SCRIPT.get(name, name)

@@ -4,7 +4,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, Self
 
 from dragoman.data.bitext import Bitext
 from dragoman.data.readers.types import Skipped
@@ -21,6 +22,11 @@ class Tally:
     count: int = 0
     examples: list[Any] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, examples: list[Any]) -> Self:
+        """A tally of all these."""
+        return cls(len(examples), examples[:NUM_EXAMPLES])
+
     def add(self, example: Any) -> None:
         """Count one more."""
         self.count += 1
@@ -29,10 +35,10 @@ class Tally:
 
 
 class Location(NamedTuple):
-    """Where an entry of a corpus is."""
+    """File and line of an entry of a corpus."""
 
     files: tuple[str, ...]
-    """One, or two of which it is the same line."""
+    """One file, or two that have the entry on the same line."""
     unit: str
     """What the number counts: lines, rows or pairs."""
     number: int
@@ -43,60 +49,47 @@ class Location(NamedTuple):
         return f"{self.unit} {self.number:,}"
 
 
-@dataclass(frozen=True)
-class Block:
-    """Consecutive pairs of one corpus, normalised as in training: NFC, stripped."""
+class NumberedPair(NamedTuple):
+    """A pair, normalised as in training: NFC, stripped."""
 
-    start: int
-    """Number of the first pair, counted from 1 through all corpora of a part."""
-    sources: list[str]
-    targets: list[str]
-    corpus: int = 0
-    """Index of the corpus."""
+    number: int
+    """From 1, through all corpora of a part."""
+    source: str
+    target: str
 
-    def numbered(self) -> Iterator[tuple[int, str, str]]:
-        """(pair number, source, target) triples."""
-        return zip(range(self.start, self.start + len(self.sources)), self.sources, self.targets, strict=True)
+
+Block = list[NumberedPair]
+"""Consecutive pairs of one corpus."""
 
 
 class Locations:
-    """Maps pair numbers to locations. Stores only where line numbers do not rise one by one."""
+    """Maps pair numbers to locations, in 8 bytes a pair."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, Tally] = {}
         """Entries that are no pairs, by reason."""
-        self._corpora: list[Bitext] = []
-        self._starts: list[int] = []
+        self.starts: list[int] = []
         """Number of the first pair of each corpus."""
-        # From pair number _changes[i] on, lines are _offsets[i] ahead of pair numbers.
-        self._changes, self._offsets = array("q", [0]), array("q", [0])
+        self._corpora: list[Bitext] = []
+        self._lines = array("q")
 
     def __getitem__(self, number: int) -> Location:
-        line = number + self._offsets[bisect_right(self._changes, number) - 1]
-        return self._location(bisect_right(self._starts, number) - 1, line)
+        corpus = self._corpora[bisect_right(self.starts, number) - 1]
+        return Location(corpus.files, corpus.unit, self._lines[number - 1])
 
     def blocks(self, corpora: Iterable[Bitext]) -> Iterator[Block]:
-        """All pairs in one pass; no block has pairs of two corpora."""
-        number = 1
-        for index, corpus in enumerate(corpora):
+        """All pairs in one pass."""
+        for corpus in corpora:
             self._corpora.append(corpus)
-            self._starts.append(number)
-            block = Block(number, [], [], index)
-            for line, entry in corpus.entries():
-                if isinstance(entry, Skipped):
-                    self.skipped.setdefault(entry.reason, Tally()).add(self._location(index, line))
-                    continue
-                if line - number != self._offsets[-1]:
-                    self._changes.append(number)
-                    self._offsets.append(line - number)
-                block.sources.append(normalised(entry[0]))
-                block.targets.append(normalised(entry[1]))
-                number += 1
-                if len(block.sources) == PAIRS_PER_BLOCK:
-                    yield block
-                    block = Block(number, [], [], index)
-            if block.sources:
+            self.starts.append(len(self._lines) + 1)
+            pairs = self._pairs(corpus)
+            while block := list(islice(pairs, PAIRS_PER_BLOCK)):
                 yield block
 
-    def _location(self, corpus: int, line: int) -> Location:
-        return Location(self._corpora[corpus].files, self._corpora[corpus].unit, line)
+    def _pairs(self, corpus: Bitext) -> Iterator[NumberedPair]:
+        for line, entry in corpus.entries():
+            if isinstance(entry, Skipped):
+                self.skipped.setdefault(entry.reason, Tally()).add(Location(corpus.files, corpus.unit, line))
+            else:
+                self._lines.append(line)
+                yield NumberedPair(len(self._lines), normalised(entry[0]), normalised(entry[1]))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from dragoman.data.check.locations import NUM_EXAMPLES, Block, Tally
+from dragoman.data.check.locations import Block, Tally
 from dragoman.data.check.result import Check, Finding, Part, PartResult
 from dragoman.data.filtering import HELD_OUT, REPEATED, reason_to_drop
 from dragoman.data.text import folded
@@ -23,59 +23,50 @@ class RepeatCheck(Check):
 
     def __init__(self, result: PartResult):
         super().__init__(result)
-        self._numbers, self._sources, self._pairs = array("q"), array("q"), array("q")
-        self._starts: dict[int, int] = {}
-        """Index of the first pair of each corpus."""
+        self._rows = array("q")
 
     def add(self, block: Block) -> None:
-        self._starts.setdefault(block.corpus, len(self._pairs))
-        for number, source, target in block.numbered():
+        for number, source, target in block:
             if reason := reason_to_drop(source, target, self.result.rules):
                 self.result.dropped[reason] += 1
             else:
-                self._numbers.append(number)
-                self._sources.append(hash(folded(source)))
-                self._pairs.append(hash((source, target)))
-        self.result.usable = len(self._pairs)
+                self._rows.extend((number, hash(folded(source)), hash((source, target))))
+                self.result.usable += 1
 
     @property
-    def sources(self) -> Int64[np.ndarray, " pairs"]:
-        """Hashes of the folded source sentences."""
-        return np.frombuffer(self._sources, np.int64)
-
-    @property
-    def pairs(self) -> Int64[np.ndarray, " pairs"]:
-        """Hashes of the pairs."""
-        return np.frombuffer(self._pairs, np.int64)
+    def columns(self) -> Int64[np.ndarray, "3 pairs"]:
+        """Pair numbers, hashes of the folded source sentences, hashes of the pairs."""
+        return np.frombuffer(self._rows, np.int64).reshape(-1, 3).T
 
     @property
     def repeated_in_corpus(self) -> Bool[np.ndarray, " pairs"]:
         """Mask of the pairs that repeat one of the same corpus."""
-        corpora = np.split(self.pairs, list(self._starts.values()))
+        numbers, _, pairs = self.columns
+        corpora = np.split(pairs, np.searchsorted(numbers, self.result.locations.starts))
         return np.concatenate([_seen_before(corpus) for corpus in corpora])
 
     def findings(self) -> Iterator[Finding]:
         """Repeated pairs, and sources with several translations."""
-        result, again = self.result, _seen_before(self.pairs)
+        _, sources, pairs = self.columns
+        result, again = self.result, _seen_before(pairs)
         result.different = int((~again).sum())
         if again.any():
             removed = result.rules and result.rules.drop_repeated
             name = "duplicates held out" if result.part != "train" else "duplicates" if removed else "duplicates kept"
             yield result.finding(name, self._tally(again), result.usable)
-        other = _seen_before(self.sources[~again])
+        other = _seen_before(sources[~again])
         result.different_sources = int((~other).sum())
         if other.any() and result.part == "train":
             several = np.zeros(len(again), bool)
-            several[np.flatnonzero(~again)] = other
+            several[~again] = other
             yield result.finding("translations", self._tally(several), result.usable)
 
     def _tally(self, mask: Bool[np.ndarray, " pairs"]) -> Tally:
-        numbers = np.frombuffer(self._numbers, np.int64)[mask]
-        return Tally(len(numbers), numbers[:NUM_EXAMPLES].tolist())
+        return Tally.of(self.columns[0, mask].tolist())
 
     def shared(self, held_out: "RepeatCheck") -> Tally:
         """The pairs whose source sentence is also in the other part."""
-        return self._tally(np.isin(self.sources, held_out.sources))
+        return self._tally(np.isin(self.columns[1], held_out.columns[1]))
 
 
 def remaining(parts: dict[Part, RepeatCheck]) -> int:
@@ -84,14 +75,15 @@ def remaining(parts: dict[Part, RepeatCheck]) -> int:
     Pairs of both kinds are counted among those that `train` leaves out.
     """
     train, *held_out = parts.values()
-    free = np.ones(len(train.pairs), bool)
+    _, sources, pairs = train.columns
+    free = np.ones(len(pairs), bool)
     for part in held_out:
-        free &= ~np.isin(train.sources, part.sources)
+        free &= ~np.isin(sources, part.columns[1])
     dropped = {HELD_OUT: int((~free).sum())}
     if train.result.rules and train.result.rules.drop_repeated:
         dropped[REPEATED] = int((free & train.repeated_in_corpus).sum())
     train.result.dropped += Counter(dropped)
-    return int((free & ~_seen_before(train.pairs)).sum())
+    return int((free & ~_seen_before(pairs)).sum())
 
 
 def _seen_before(hashes: Int64[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import yaml
 
 from dragoman.config.data import CleaningConfig
@@ -50,7 +51,7 @@ class Finding:
     """A phrase that a number follows: "pairs with an empty target"."""
     count: int
     examples: list[Location]
-    """The first ones."""
+    """Locations of the first ones."""
     total: int
     """Number of pairs that were looked at: all, or a sample."""
     advice: str
@@ -58,46 +59,38 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """Between 0 and 1."""
+        """Share of the pairs that were looked at, between 0 and 1."""
         return self.count / self.total if self.total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        examples = [location._asdict() for location in self.examples]
-        return asdict(self) | {"examples": examples, "share": round(self.share, 6)}
+        return asdict(self) | {"examples": [each._asdict() for each in self.examples], "share": round(self.share, 6)}
 
 
-@dataclass
-class Distribution:
+class Distribution(Counter[int]):
     """Whole numbers, counted: exact mean and percentiles in the memory of the different values."""
-
-    counts: Counter[int] = field(default_factory=Counter)
 
     @property
     def mean(self) -> float:
-        """0 if nothing was counted."""
-        return sum(value * n for value, n in self.counts.items()) / max(1, self.counts.total())
+        """The mean; 0 if nothing was counted."""
+        return sum(value * n for value, n in self.items()) / max(1, self.total())
 
     def percentile(self, percent: float) -> int:
         """The smallest value that at least this share of all do not exceed; 0 if nothing was counted."""
-        left = percent / 100 * self.counts.total()
-        for value in sorted(self.counts):
-            left -= self.counts[value]
-            if left <= 0:
-                return value
-        return 0
+        weights = list(self.values())
+        return int(np.percentile(list(self), percent, weights=weights, method="inverted_cdf")) if weights else 0
 
     def histogram(self, num_bars: int, end: int) -> list[int]:
         """Counts in equal intervals from 0 to `end`; larger values are in the last one."""
         bars = [0] * num_bars
-        for value, n in self.counts.items():
+        for value, n in self.items():
             bars[min(num_bars - 1, value * num_bars // max(1, end))] += n
         return bars
 
     def to_dict(self) -> dict[str, float]:
         """For JSON."""
         quantiles = {f"p{percent}": self.percentile(percent) for percent in (5, 25, 50, 75, 95, 99)}
-        return {"mean": round(self.mean, 2)} | quantiles | {"max": max(self.counts, default=0)}
+        return {"mean": round(self.mean, 2)} | quantiles | {"max": max(self, default=0)}
 
 
 @dataclass
@@ -148,10 +141,9 @@ class PartResult:
     def finding(self, name: str, tally: Tally, total: int, words: Mapping[str, Any] | None = None) -> Finding:
         """A finding in `total` pairs of this part, worded by findings.yaml with `words` filled in."""
         kind = finding_kinds()[name]
-        problem = kind.above is None or tally.count > max(2, kind.above * total)
+        severity = "problem" if kind.above is None or tally.count > max(2, kind.above * total) else "note"
         what, advice = (text.format(**(words or {})) for text in (kind.what, kind.advice))
         examples = [each if isinstance(each, Location) else self.locations[each] for each in tally.examples]
-        severity = "problem" if problem else "note"
         return Finding(kind.kind or name, severity, what, tally.count, examples, total, advice, self.part)
 
     def ratio(self, percent: float) -> float:
@@ -203,9 +195,5 @@ class CheckResult:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "trainable": self.trainable,
-            "verdict": self.verdict,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "parts": [part.to_dict() for part in self.parts],
-        }
+        findings, parts = ([each.to_dict() for each in results] for results in (self.findings, self.parts))
+        return {"trainable": self.trainable, "verdict": self.verdict, "findings": findings, "parts": parts}

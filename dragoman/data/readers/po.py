@@ -21,26 +21,23 @@ class _Message:
     """Line of its first keyword."""
     texts: dict[str, str] = field(default_factory=dict)
     """Texts by keyword: msgid, msgstr, msgstr[0] ..."""
-    fuzzy: bool = False
-    obsolete: bool = False
+    skipped: Skipped | None = None
+    """Why it is not read, if it is not."""
 
     @property
-    def complete(self) -> bool:
-        return any(keyword.startswith("msgstr") for keyword in self.texts)
+    def forms(self) -> list[str]:
+        """The translation in each form of the plural."""
+        # A language has at most six forms, so their numbers can be sorted as text.
+        return [self.texts[keyword] for keyword in sorted(self.texts) if keyword.startswith("msgstr")]
 
     def entries(self) -> Iterator[Entry]:
-        if self.obsolete or self.fuzzy:
-            yield Skipped("obsolete message" if self.obsolete else "fuzzy translation")
+        if self.skipped:
+            yield self.skipped
             return
-        # A language has at most six forms, so their numbers can be sorted as text.
-        forms = [self.texts[keyword] for keyword in sorted(self.texts) if keyword.startswith("msgstr")]
-        source, plural = self.texts.get("msgid", ""), self.texts.get("msgid_plural")
-        if plural is None:
-            pairs = [(source, forms[0])]
-        else:
-            # The first form is for one, unless it is the only form; the last is for many.
-            pairs = [(source, forms[0])] * (len(forms) > 1) + [(plural, forms[-1])]
-        for source, target in pairs:
+        forms, source, plural = self.forms, self.texts.get("msgid", ""), self.texts.get("msgid_plural")
+        # The first form is for one, unless it is the only form; the last is for many.
+        sources = [source] if plural is None else [source, plural][-len(forms) :]
+        for source, target in zip(sources, (forms[0], forms[-1]), strict=False):
             yield (one_line(source), one_line(target)) if target else Skipped("not translated yet")
 
 
@@ -51,15 +48,12 @@ def open_po(path: Path, options: ReaderOptions) -> PairReader:
     header = first.texts.get("msgstr", "") if _is_header(first) else ""
     metadata = dict(re.findall(r"^([\w-]+): *(\S+) *$", header, re.MULTILINE))
     languages: Languages = metadata.get("X-Source-Language"), metadata.get("Language")
-    known = languages[1]
-    swap = wanted is not None and known is not None and same_language(known, wanted[0])
-    swap = swap and not same_language(known, wanted[1])
+    swap = wanted and languages[1] and [same_language(languages[1], each) for each in wanted] == [True, False]
 
     def read() -> Iterator[Numbered]:
         for message in _messages(path, options.replace_bad_bytes):
-            if not _is_header(message):
-                for entry in message.entries():
-                    yield message.line, entry[::-1] if swap and not isinstance(entry, Skipped) else entry
+            for entry in () if _is_header(message) else message.entries():
+                yield message.line, entry[::-1] if swap and not isinstance(entry, Skipped) else entry
 
     return PairReader(read, wanted or languages)
 
@@ -71,23 +65,24 @@ def _is_header(message: _Message) -> bool:
 def _messages(path: Path, replace: bool) -> Iterator[_Message]:
     message, keyword = _Message(), ""
     for number, line in enumerate(map(str.strip, read_file(path, replace=replace)), start=1):
-        if message.complete and line.startswith(("#", "msgctxt", "msgid")):
+        if line.startswith(("#", "msgctxt", "msgid")) and message.forms:
             yield message
             message, keyword = _Message(), ""
         if line.startswith("#"):
-            message.fuzzy |= line.startswith("#,") and "fuzzy" in line
-            if re.match(r"#~ *msgid\s", line):
-                yield _Message(number, obsolete=True)
+            if line.startswith("#,") and "fuzzy" in line:
+                message.skipped = Skipped("fuzzy translation")
+            elif re.match(r"#~ *msgid\s", line):
+                yield _Message(number, skipped=Skipped("obsolete message"))
         elif line:
             match = _LINE.fullmatch(line)
             if match is None or not (match[1] or keyword) or match[1] in message.texts:
                 raise DataError(f"{path}, line {number} does not belong there; repair that message or delete it.")
             keyword, message.line = match[1] or keyword, message.line or number
             message.texts[keyword] = message.texts.get(keyword, "") + _unescaped(match[2])
-    if message.texts and not message.complete:
-        raise DataError(f"{path}, line {number} ends inside a message; check that the file is whole.")
-    if message.complete:
+    if message.forms:
         yield message
+    elif message.texts:
+        raise DataError(f"{path}, line {number} ends inside a message; check that the file is whole.")
 
 
 def _unescaped(text: str) -> str:

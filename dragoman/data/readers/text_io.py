@@ -25,17 +25,11 @@ def open_input(path: Path | None) -> BufferedIOBase:
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
         return sys.stdin.buffer
     try:
-        return _open_unpacked(path)
+        if path.suffix == ".zst":
+            return _zstd().open(path)
+        return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
-
-
-def _open_unpacked(path: Path) -> BufferedIOBase:
-    if path.suffix == ".gz":
-        return gzip.open(path)
-    if path.suffix == ".xz":
-        return lzma.open(path)
-    return _zstd().open(path) if path.suffix == ".zst" else path.open("rb")
 
 
 def unpacked_name(path: Path) -> str:
@@ -89,10 +83,9 @@ def unpacking_errors() -> tuple[type[Exception], ...]:
 
 
 def _zstd() -> ModuleType:
-    if sys.version_info >= (3, 14):
-        return load("compression.zstd", extra="formats", purpose="Reading .zst files")
-    # The same code for older Pythons. The package `zstandard` takes a file that breaks off for a whole one.
-    return load("backports.zstd", extra="formats", purpose="Reading .zst files")
+    # Two names of the same code. The package `zstandard` takes a file that breaks off for a whole one.
+    module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    return load(module, extra="formats", purpose="Reading .zst files")
 
 
 def _refuse_utf16(head: bytes, name: str) -> None:

@@ -18,13 +18,12 @@ def open_tmx(path: Path, options: ReaderOptions) -> PairReader:
 
     The source is then the language that the header calls so, or else the first one.
     """
-    wanted, units = options.languages, parse(path, LAYOUT)
+    wanted = options.languages
+    units = parse(path, LAYOUT) if wanted else list(islice(parse(path, LAYOUT), LANGUAGE_UNITS))
     codes = (code for unit in units for code, _ in _variants(unit))
     if wanted is None:
-        first_units = list(islice(units, LANGUAGE_UNITS))
-        header = first_units[0].context.get("header") if first_units else None
-        codes = [code for unit in first_units for code, _ in _variants(unit)]
-        codes.sort(key=lambda code: not (header and same_language(code, header.get("srclang", ""))))
+        header = units[0].context.get("header", {}) if units else {}
+        codes = sorted(codes, key=lambda code: not same_language(code, header.get("srclang", "*all*")))
     languages = choose_languages(codes, wanted, str(path))
     return PairReader(lambda: _read(path, wanted or languages), wanted or languages)
 

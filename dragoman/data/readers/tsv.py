@@ -1,5 +1,6 @@
 """Lines of text as pairs: a tab-separated file, or two files of which line N is the same sentence."""
 
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -7,11 +8,34 @@ from pathlib import Path
 from dragoman.config.data import CleaningConfig
 from dragoman.data.filtering import reason_to_drop
 from dragoman.data.readers.text_io import read_file
-from dragoman.data.readers.types import Numbered
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
 
+_PAIR = re.compile("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])")
+_CODE = re.compile("(?!src|tgt|trg|ref)[a-z]{2,3}([-_][A-Za-z]{2,4})?")
 
-def read_tsv(path: Path, replace: bool) -> Iterator[Numbered]:
+
+def open_tsv(path: Path, options: ReaderOptions) -> PairReader:
+    """A reader of a tab-separated file, whose name may tell the languages: pairs.en-fr.tsv."""
+    pair = _PAIR.search(path.name)
+    guessed = (pair[1], pair[2]) if pair is not None and len(pair[1]) == len(pair[2]) else (None, None)
+    return PairReader(lambda: _read_tsv(path, options.replace_bad_bytes), options.languages or guessed)
+
+
+def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[str, PairReader]:
+    """The common name and a reader of two files, whose names may tell the languages: train.en, train.fr."""
+    if source.samefile(target):
+        raise DataError(f"Source and target are the same file {source}; give one per language.")
+    parts = list(zip(source.name.split("."), target.name.split("."), strict=False))
+    different = [pair for pair in parts if pair[0] != pair[1]]
+    common = parts[: parts.index(different[0])] if different else parts
+    name = ".".join(part for part, _ in common) or parts[0][0]
+    guessed = different[0] if len(different) == 1 and all(map(_CODE.fullmatch, different[0])) else (None, None)
+    languages = options.languages or guessed
+    return name, PairReader(lambda: _read_two_files(source, target, options.replace_bad_bytes), languages)
+
+
+def _read_tsv(path: Path, replace: bool) -> Iterator[Numbered]:
     """Source, tab, target on each line; further columns are ignored and nothing is quoted."""
     for number, line in enumerate(read_file(path, replace=replace), start=1):
         source, tab, rest = line.partition("\t")
@@ -23,7 +47,7 @@ def read_tsv(path: Path, replace: bool) -> Iterator[Numbered]:
         yield number, (source, rest.partition("\t")[0])
 
 
-def read_two_files(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:
+def _read_two_files(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:
     """Line N of both files; their numbers of lines must be equal."""
     sources, targets = read_file(source, replace=replace), read_file(target, replace=replace)
     for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):

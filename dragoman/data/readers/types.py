@@ -1,4 +1,4 @@
-"""What the readers of all formats give: sentence pairs, and entries of a file that are none; and what they are told."""
+"""Types that all readers share: sentence pairs, entries that are none, and options."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ class Skipped:
 
 Entry = Pair | Skipped
 Numbered = tuple[int, Entry]
-"""An entry after the line on which it begins."""
+"""The line on which an entry begins, or its number where there are no lines, and the entry."""
 
 
 class ReaderOptions(NamedTuple):
-    """What the user wants of a file beside its pairs."""
+    """How the user wants a file to be read."""
 
     languages: tuple[str, str] | None = None
     """Source and target, which choose the sides in formats that name them."""
@@ -35,4 +35,4 @@ class PairReader(NamedTuple):
     read: Callable[[], Iterator[Numbered]]
     languages: Languages = (None, None)
     unit: str = "line"
-    """What the numbers count."""
+    """What the numbers count: lines, rows or pairs."""

@@ -74,8 +74,7 @@ class _Handler(ContentHandler):
         self._size = self._segment_level = self._code_level = 0
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:
-        if ":" in name:
-            name = name.rpartition(":")[2]
+        name = name.rpartition(":")[2]
         if self._text is None:
             units, segments, context = self._layout
             if name in segments and self._open[-1][0] in segments[name]:

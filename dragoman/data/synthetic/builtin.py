@@ -35,8 +35,11 @@ def open_builtin(source: str) -> tuple[str, PairReader]:
             "number of pairs below ten million, or builtin:grammar:500:test for pairs that training never sees."
         )
     name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
-    pairs, languages = (_grammar_pairs, ("en", "fr")) if name == "grammar" else (random_pairs, (None, None))
-    return name, PairReader(lambda: enumerate(pairs(count, part), start=1), languages, unit="pair")
+    if name == "random":
+        return name, PairReader(lambda: enumerate(random_pairs(count, part), start=1), unit="pair")
+    from dragoman.data.synthetic.grammar import generate  # here, since it reads the lexicon
+
+    return name, PairReader(lambda: enumerate(generate(count, split=part), start=1), ("en", "fr"), unit="pair")
 
 
 def settings_for(source: str | None) -> list[str]:
@@ -51,9 +54,3 @@ def random_pairs(count: int, part: str = "train") -> Iterator[Pair]:
     for _ in range(count):
         source, target = (" ".join(rng.choices(WORDS, k=RANDOM_LENGTH)) for _ in range(2))
         yield source, target
-
-
-def _grammar_pairs(count: int, part: str) -> Iterator[Pair]:
-    from dragoman.data.synthetic.grammar import generate  # here, since it reads the lexicon
-
-    return generate(count, split=part)

@@ -38,19 +38,19 @@ def generate(count: int, seed: int = 0, *, split: Split = "train") -> Iterator[t
     adjective and noun that occurs in no other split, see `combination_split`. Raises `DataError` if the grammar has no
     more sentences.
     """
-    rng = random.Random(f"{split} {seed}")
-    sources, failures = set[str](), 0
+    rng, sources = random.Random(f"{split} {seed}"), set[str]()
     while len(sources) < count:
-        sampler = _Sampler(rng, split)
-        source, target = sampler.sentence()
-        if sampler.in_split and source not in sources and source.count(" ") < MAX_WORDS:
-            failures = 0
-            sources.add(source)
-            yield source, target
-        elif (failures := failures + 1) >= MAX_FAILURES:
+        for _ in range(MAX_FAILURES):
+            sampler = _Sampler(rng, split)
+            source, target = sampler.sentence()
+            if sampler.in_split and source not in sources and source.count(" ") < MAX_WORDS:
+                break
+        else:
             raise DataError(
                 f"The built-in grammar has no {count} different sentences for {split}; ask for at most {len(sources)}."
             )
+        sources.add(source)
+        yield source, target
 
 
 YOU = next(person for person in lexicon.PEOPLE if person.text.french == "tu")
@@ -138,7 +138,7 @@ class _Sampler:
         return person
 
     def predicate(self, subject: Phrase, question: bool = False) -> Both:
-        """What the subject does or is, around {} for the subject."""
+        """A phrase for what the subject does or is, with {} for the subject."""
         verbs = lexicon.verbs(subject.kinds)
         if not verbs or self.chance(0.25):
             return self.being(subject, question)

@@ -56,7 +56,7 @@ class Noun(NamedTuple):
     """Singular and plural in both languages; a mass noun (bread) has no plural: "-"."""
 
     names: frozenset[str]
-    """What the tables call it: its kind, or the English word."""
+    """Its kind and its English word, by which the tables name it."""
     english: tuple[str, str]
     french: tuple[str, str]
     feminine: bool
@@ -144,8 +144,8 @@ class Phrase(NamedTuple):
     """None where nobody can tell: I, you, we."""
     nouns: tuple[Noun, ...] = ()
     kinds: frozenset[str] = frozenset({"person"})
-    """What the tables call it."""
+    """Kinds and English words by which the tables name it."""
     positions: str = POSITIONS
-    """Of the adjectives that may describe it."""
+    """Positions of the adjectives that may describe it."""
     as_object: Both | None = None
     """The object form of a pronoun."""

@@ -1,4 +1,4 @@
-"""The kinds of tokenizers: how each cuts text into words, words into tokens, and puts tokens together again.
+"""The kinds of tokenizers: how each splits text into words, words into tokens, and joins tokens again.
 
 All spell their tokens in bytes, and a space belongs to the word that follows it.
 """
@@ -34,7 +34,7 @@ _PUNCTUATION = r"[\p{P}$+<=>^`|~]"
 
 
 def min_vocab_size(kind: str) -> int:
-    """The special tokens and, but for words, the bytes that any text can be spelled in."""
+    """Number of special tokens, and of the bytes that can spell any text; with `word` only one word is needed."""
     return len(SPECIAL_TOKENS) + (1 if kind == "word" else len(BYTES))
 
 
@@ -74,20 +74,19 @@ def train(
 ) -> tokenizers.Tokenizer:
     """A tokenizer with at most `vocab_size` tokens; same texts, same tokens, whatever the number of threads.
 
-    Of the kind `word`, words that occur less than `min_frequency` times have none.
+    With the kind `word`, words that occur less than `min_frequency` times are not in the vocabulary.
     """
+    standardisation = standardisation or STANDARDISATIONS[0]
     backend = blank(kind, standardisation)
     if kind == "unigram":
         return _train_unigram(backend, texts, vocab_size)
     settings = {"vocab_size": vocab_size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
     if kind != "word":
-        settings["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
-    if min_frequency:
-        settings["min_frequency"] = min_frequency
-    trainer = trainers.WordLevelTrainer if kind == "word" else trainers.BpeTrainer
-    backend.train_from_iterator(texts, trainer(**settings))
-    if kind == "word":
-        # Decoding leaves special tokens out, but that a word was unknown shall be seen.
+        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **settings)
+        backend.train_from_iterator(texts, trainer)
+    else:
+        backend.train_from_iterator(texts, trainers.WordLevelTrainer(min_frequency=min_frequency or 0, **settings))
+        # Decoding leaves special tokens out, but unknown words must be visible, so <unk> is no special token here.
         learned, backend = backend.get_vocab(), blank(kind, standardisation)
         backend.model = models.WordLevel(learned, unk_token=SPECIAL_TOKENS[UNK_ID])
         backend.add_special_tokens([token for token in SPECIAL_TOKENS if token != SPECIAL_TOKENS[UNK_ID]])
@@ -95,7 +94,7 @@ def train(
 
 
 def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
-    """With our own trainer: that of the library gives other tokens in each run."""
+    """Uses our own trainer, because the library's gives other tokens in each run."""
     normalise, cut = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
     words = Counter(word for text in texts for word, _ in cut(normalise(text)))
     pieces = train_unigram(words, alphabet=sorted(BYTES), size=vocab_size - len(SPECIAL_TOKENS))
@@ -105,20 +104,18 @@ def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_si
     return backend
 
 
-def identify(backend: tokenizers.Tokenizer) -> tuple[str, str | None] | None:
-    """The kind and the standardisation of a tokenizer that somebody made, None if it is none of ours.
+def identify(backend: tokenizers.Tokenizer) -> str | None:
+    """The kind of a tokenizer that somebody made, None if it is none of ours.
 
-    It has to agree in all but its vocabulary and what it puts around a text: an option more, such as dropout, and it
-    would not do what it promises.
+    It has to agree in everything but its vocabulary and what it puts around a text: with another option, such as
+    dropout, it would not keep the promises of `Tokenizer`.
     """
     form = _form(backend)
-    known = [(kind, None) for kind in KINDS if kind != "word"] + [("word", each) for each in STANDARDISATIONS]
-    return next((each for each in known if _form(blank(*each)) == form), None)
+    known = ((kind, standardisation) for kind in KINDS for standardisation in STANDARDISATIONS)
+    return next((kind for kind, standardisation in known if _form(blank(kind, standardisation)) == form), None)
 
 
-def _form(backend: tokenizers.Tokenizer) -> dict[str, Any]:
+def _form(backend: tokenizers.Tokenizer) -> list[Any]:
     content = json.loads(backend.to_str())
-    model = {key: value for key, value in content.pop("model").items() if key not in ("vocab", "merges", "unk_id")}
-    for key in ("added_tokens", "truncation", "padding", "post_processor"):
-        del content[key]
-    return content | {"model": model}
+    model = {key: value for key, value in content["model"].items() if key not in ("vocab", "merges", "unk_id")}
+    return [content["normalizer"], content["pre_tokenizer"], content["decoder"], model]

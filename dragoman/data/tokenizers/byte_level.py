@@ -1,22 +1,22 @@
-"""How tokens spell bytes: a visible letter for each of the 256, so that any text is a row of letters."""
+"""The spelling of tokens: a visible letter for each of the 256 bytes, so that letters can spell any text."""
 
 
 def _characters_of_bytes() -> dict[str, int]:
     """The byte that each letter stands for.
 
-    As GPT-2 has it: visible Latin-1 characters stand for their own code, the other bytes in order
-    take the code points from 256 on. A space is then "Ġ".
+    This is the alphabet of GPT-2: visible Latin-1 characters stand for their own code, the other bytes in order take
+    the code points from 256 on. A space is then "Ġ".
     """
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in visible]
-    characters = {chr(256 + place): byte for place, byte in enumerate(hidden)}
+    characters = {chr(256 + index): byte for index, byte in enumerate(hidden)}
     return characters | {chr(byte): byte for byte in visible}
 
 
 BYTES = _characters_of_bytes()
 _LETTERS = {byte: letter for letter, byte in BYTES.items()}
 CONTINUATIONS = frozenset(letter for letter, byte in BYTES.items() if 0x80 <= byte < 0xC0)
-"""The letters of the bytes that go on with a character in UTF-8."""
+"""Letters of the bytes that continue a character in UTF-8."""
 
 
 def byte_level_encode(text: str) -> str:
@@ -30,12 +30,12 @@ def byte_level_decode(token: str) -> bytes:
 
 
 def readable(content: bytes) -> str:
-    """What a token says, for pictures: a space is "▁", half a character is "<C3>", one without a picture "<U+000A>"."""
+    """Bytes as text for pictures: a space is "▁", half a character is "<C3>", one without a picture "<U+000A>"."""
     return "".join(map(_shown, content.decode("utf-8", "surrogateescape")))
 
 
 def _shown(character: str) -> str:
-    if "\udc80" <= character <= "\udcff":  # what surrogateescape makes of a stray byte
+    if "\udc80" <= character <= "\udcff":  # a stray byte, after surrogateescape
         return f"<{ord(character) - 0xDC00:02X}>"
     if character == " ":
         return "▁"

@@ -1,7 +1,7 @@
-"""Tokenizers that other programs trained, rebuilt for a model directory: the same tokens, split off the same way.
+"""Tokenizers that other programs trained, rebuilt for a model directory: they split texts into the same tokens.
 
-Whole words are spelled in letters for bytes, with a space before each; pieces of words stay as they are. What the other
-program adds to each source sentence, begin of sentence or padding, is part of the tokenizer.
+Whole words are spelled in letters for bytes, with a space before each; pieces of words stay as they are. The tokenizer
+also adds the begin of sentence or the padding that the other program adds to each source sentence.
 """
 
 import json
@@ -72,7 +72,7 @@ def surroundings_are_known(backend: tokenizers.Tokenizer) -> bool:
 
 
 def unsupported_part(content: Mapping[str, Any]) -> str | None:
-    """The first part of a tokenizer's JSON that is not one of a few plain ones. Of these, none can be made to hang."""
+    """The first part of a tokenizer's JSON that is not one of a few plain ones, none of which can be made to hang."""
     for name, known in (("normalizer", _NORMALIZERS), ("pre_tokenizer", (*_PRE_TOKENIZERS, "ByteLevel"))):
         for step in _steps(content[name]):
             # Replacing a string is safe; a regular expression may take hours.

@@ -11,19 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from tokenizers import Encoding
 
-from dragoman.config import RunConfig, TokenizerConfig
-from dragoman.data.batching import TokenStore
+from dragoman.config.data import TokenizerConfig
+from dragoman.config.run import RunConfig
+from dragoman.data.batching import Sentences, TokenStore, memory_mapped
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.tokenizers.unigram import Lattice, blocks
 
 VARIANTS = 16
 """Segmentations of a word in one epoch, at most; a word that occurs less often has fewer. A power of two."""
-_CHUNK = 1 << 20
-"""Words that are looked up at a time."""
+_CHUNK = 1 << 15
+"""Sentences that are looked up at a time."""
 
 Segmenter = Callable[[list[str], np.ndarray, np.random.Generator], np.ndarray]
 """Segments words, spelled in byte letters, each so many times: [copy, position] is a token id, or -1 for none."""
@@ -96,36 +98,19 @@ def segmenter(tokenizer: Tokenizer, config: TokenizerConfig) -> Segmenter:
     return UnigramSampling(map(tuple, model["vocab"]), config.sampling_alpha)
 
 
-class WordNumbers:
-    """Encodes as a tokenizer does, and numbers the words that it meets."""
-
-    def __init__(self, tokenizer: Tokenizer):
-        self.tokenizer = tokenizer
-        self._numbers: dict[tuple[int, ...], int] = {}
-
-    def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
-        """The tokens of each text and their words; `len` is the number of tokens."""
-        return self.tokenizer.encodings(texts)
-
-    def numbers(self, encoding: Encoding) -> list[int]:
-        """The numbers of the words of a text; a new word gets the next number."""
-        words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
-        tokens = (tuple(id_ for _, id_ in word) for _, word in words)
-        return [self._numbers.setdefault(word, len(self._numbers)) for word in tokens]
-
-    def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """The tokens of each word, by number."""
-        return iter(self._numbers)
+def word_numbers(encoding: Encoding, known: dict[tuple[int, ...], int]) -> list[int]:
+    """The numbers of the words of a text. `known` maps the tokens of a word to its number; new words are added."""
+    words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
+    tokens = (tuple(id_ for _, id_ in word) for _, word in words)
+    return [known.setdefault(word, len(known)) for word in tokens]
 
 
-def write_numbered(
-    paths: list[Path], pairs: Iterable[tuple[Encoding, Encoding]], numberings: tuple[WordNumbers, WordNumbers]
-) -> None:
-    """Write the files of two `SampledStore`s from encoded pairs; each side has its numbering."""
-    source, target = numberings
-    TokenStore.write_pair(*paths, ((source.numbers(left), target.numbers(right)) for left, right in pairs))
-    for path, words in zip(paths, numberings, strict=True):
-        TokenStore.write(_words_path(path), map(list, words))
+def write_numbered(paths: list[Path], pairs: Iterable[tuple[Encoding, Encoding]]) -> None:
+    """Write the files of two `SampledStore`s from encoded pairs; the words of each side are numbered on their own."""
+    known: list[dict[tuple[int, ...], int]] = [{}, {}]
+    TokenStore.write(paths, (list(map(word_numbers, pair, known)) for pair in pairs))
+    for path, words in zip(paths, known, strict=True):
+        TokenStore.write([_words_path(path)], zip(words))
 
 
 def _words_path(path: Path) -> Path:
@@ -133,11 +118,11 @@ def _words_path(path: Path) -> Path:
 
 
 class SampledStore:
-    """Sentences as numbers of words, and the words as token ids; `epoch` gives what a `TokenStore` does."""
+    """Sentences as numbers of words, and the words as token ids; `epoch` draws the tokens of an epoch."""
 
     def __init__(self, path: Path, tokenizer: Tokenizer, segment: Segmenter, *, seed: tuple[int, ...], limit: int):
         """Sentences that become `limit` tokens long in an epoch are not sampled in it."""
-        self.sentences, self.words = TokenStore(path), TokenStore(_words_path(path))
+        self.sentences, self.words, self.folder = TokenStore(path), TokenStore(_words_path(path)), path.parent
         self.segment, self.seed, self.limit = segment, seed, limit
         self._spelled = [tokenizer.spelling(self.words[i].tolist()) for i in range(len(self.words))]
         lengths = np.array([len(word) for word in self._spelled])
@@ -145,79 +130,57 @@ class SampledStore:
         splittable = np.flatnonzero(lengths > 1)
         self._splittable = splittable[np.argsort(lengths[splittable], kind="stable")]
         self._lengths = lengths[self._splittable]
-        variants = 1 << np.log2(np.clip(self._occurrences()[self._splittable], 1, VARIANTS)).astype(np.int64)
+        occurrences = np.zeros(len(self.words), np.int64)
+        for _, words in self._chunks():
+            occurrences += np.bincount(self.sentences.ids[words], minlength=len(self.words))
+        variants = 1 << np.log2(np.clip(occurrences[self._splittable], 1, VARIANTS)).astype(np.int64)
         # Entry w is word w as it is without sampling; the segmentations of an epoch come after all words.
-        self.first_entry = np.arange(len(self.words))
-        self.first_entry[self._splittable] = len(self.words) + np.cumsum(variants) - variants
-        self.num_variants = np.ones(len(self.words), np.uint8)
-        self.num_variants[self._splittable] = variants
+        self._first_entry = np.arange(len(self.words))
+        self._first_entry[self._splittable] = len(self.words) + np.cumsum(variants) - variants
+        self._num_variants = np.ones(len(self.words), np.uint8)
+        self._num_variants[self._splittable] = variants
 
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def epoch(self, number: int) -> "SampledEpoch":
-        """All sentences, segmented for this epoch."""
+    def epoch(self, number: int) -> Sentences:
+        """All sentences, each word in one of its segmentations of this epoch.
+
+        They are in a temporary file, which ends with the `Sentences`.
+        """
         rng = np.random.default_rng((*self.seed, number))
+        ids, sizes = self._entries(rng)
+        ends, lengths = np.cumsum(sizes), []
+        choices = rng.integers(0, VARIANTS, len(self.sentences.ids), np.uint8)
+        with TemporaryFile(dir=self.folder) as file:
+            for num_words, words in self._chunks():
+                plain = self.sentences.ids[words]
+                drawn = self._first_entry[plain] + (choices[words] & (self._num_variants[plain] - 1))
+                sentence = np.repeat(np.arange(len(num_words)), num_words)
+                too_long = np.bincount(sentence, sizes[drawn], len(num_words)) >= self.limit
+                drawn = np.where(too_long[sentence], plain, drawn)
+                num_tokens = sizes[drawn]
+                skipped = ends[drawn] - np.cumsum(num_tokens)
+                file.write(ids[np.repeat(skipped, num_tokens) + np.arange(num_tokens.sum())])
+                lengths.append(np.bincount(sentence, num_tokens, len(num_words)).astype(np.int64))
+            return Sentences(memory_mapped(file), np.cumsum(np.concatenate(lengths)))
+
+    def _entries(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of all words, then of their segmentations in an epoch, end to end; the number of each."""
         ids, sizes = [self.words.ids], [self.words.lengths]
         for block in blocks(self._lengths, VARIANTS):
             words = self._splittable[block]
-            tokens = self.segment([self._spelled[word] for word in words], self.num_variants[words], rng)
+            tokens = self.segment([self._spelled[word] for word in words], self._num_variants[words], rng)
             ids.append(tokens[tokens >= 0].astype(np.uint32))
             sizes.append((tokens >= 0).sum(1))
-        choices = rng.integers(0, VARIANTS, len(self.sentences.ids), np.uint8)
-        return SampledEpoch(self, np.concatenate(ids), np.concatenate(sizes), choices)
+        return np.concatenate(ids), np.concatenate(sizes)
 
-    def _occurrences(self) -> np.ndarray:
-        counts = np.zeros(len(self.words), np.int64)
-        for start in range(0, len(self.sentences.ids), _CHUNK):
-            counts += np.bincount(self.sentences.ids[start : start + _CHUNK], minlength=len(counts))
-        return counts
-
-
-class SampledEpoch:
-    """Sentences as token ids, with each word in one of its segmentations."""
-
-    def __init__(self, store: SampledStore, ids: np.ndarray, sizes: np.ndarray, choices: np.ndarray):
-        """`ids` are the tokens of all entries end to end, `sizes` their numbers, `choices` a number for each word."""
-        self._sentences, self._first, self._mask = store.sentences, store.first_entry, store.num_variants - 1
-        self._ids, self._sizes, self._starts = ids, sizes, np.cumsum(sizes) - sizes
-        self._choices = choices
-        self.lengths = np.empty(len(store), np.int64)
-        self._unsampled = np.empty(len(store), bool)
-        for rows, words in self._chunks():
-            sampled, plain = (self._sum(rows, each) for each in (self._entries(words), self._sentences.ids[words]))
-            self._unsampled[rows] = sampled >= store.limit
-            self.lengths[rows] = np.where(sampled >= store.limit, plain, sampled)
-
-    def __len__(self) -> int:
-        return len(self._sentences)
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        """The token ids of one sentence."""
-        words, end = self._sentences[index], int(self._sentences.ends[index])
-        entries = words if self._unsampled[index] else self._entries(slice(end - len(words), end))
-        sizes = self._sizes[entries]
-        skipped = self._starts[entries] - (np.cumsum(sizes) - sizes)
-        return self._ids[np.repeat(skipped, sizes) + np.arange(sizes.sum())]
-
-    def _entries(self, words: slice) -> np.ndarray:
-        """The entries that these words of the corpus have drawn."""
-        numbers = self._sentences.ids[words]
-        return self._first[numbers] + (self._choices[words] & self._mask[numbers])
-
-    def _chunks(self) -> Iterator[tuple[slice, slice]]:
-        """Slices of sentences with about `_CHUNK` words, and the slices of their words."""
-        ends, stop, last = self._sentences.ends, 0, 0
-        while (start := stop) < len(ends):
-            stop = max(start + 1, int(np.searchsorted(ends, last + _CHUNK)))
-            first, last = last, int(ends[stop - 1])
-            yield slice(start, stop), slice(first, last)
-
-    def _sum(self, rows: slice, entries: np.ndarray) -> np.ndarray:
-        """Number of tokens of each sentence."""
-        ends = self._sentences.ends[rows]
-        tokens = np.concatenate([[0], np.cumsum(self._sizes[entries])])
-        return np.diff(tokens[ends - (ends[-1] - len(entries))], prepend=0)
+    def _chunks(self) -> Iterator[tuple[np.ndarray, slice]]:
+        """Parts of the corpus: the number of words of each sentence, and the slice of these words."""
+        stop = 0
+        for num_words in np.array_split(self.sentences.lengths, len(self) // _CHUNK + 1):
+            start, stop = stop, stop + int(num_words.sum())
+            yield num_words, slice(start, stop)
 
 
 def training_stores(

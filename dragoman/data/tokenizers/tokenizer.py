@@ -15,22 +15,14 @@ from tokenizers import AddedToken, Encoding
 
 from dragoman.data.text import well_formed
 from dragoman.data.tokenizers import algorithms, imported
-from dragoman.data.tokenizers.algorithms import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIAL_TOKENS,
-    STANDARDISATIONS,
-    UNK_ID,
-    min_vocab_size,
-)
+from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.data.tokenizers.byte_level import BYTES, byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.errors import DataError, UsageError
 
 __all__ = ["BOS_ID", "EOS_ID", "MIN_VOCAB_SIZE", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "Tokenizer"]
 
-MIN_VOCAB_SIZE = min_vocab_size("bpe")
+MIN_VOCAB_SIZE = algorithms.min_vocab_size("bpe")
 
 
 class Tokenizer:
@@ -68,7 +60,7 @@ class Tokenizer:
         Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
         `standardisation` says, see `algorithms`, and knows those that occur `min_frequency` times or more.
         """
-        smallest = min_vocab_size(kind) + len(symbols)
+        smallest = algorithms.min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
             raise UsageError(
                 f"A vocabulary of {vocab_size} is too small: the special tokens and "
@@ -80,8 +72,6 @@ class Tokenizer:
             # What stands between symbols is a text of its own, in training as in encoding.
             between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
             texts = (part for text in texts for part in between.split(text))
-        if kind == "word":
-            standardisation = standardisation or STANDARDISATIONS[0]
         size = vocab_size - len(symbols)
         backend = algorithms.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
         for symbol in symbols:
@@ -94,13 +84,9 @@ class Tokenizer:
         return cls(backend)
 
     @cached_property
-    def kind(self) -> str:
-        """One of `dragoman.data.tokenizers.algorithms.KINDS`."""
-        return self._identified()
-
-    def _identified(self) -> str | None:
-        own = algorithms.identify(self._backend)
-        return own[0] if own else imported.identify(self._backend)
+    def kind(self) -> str | None:
+        """One of `dragoman.data.tokenizers.algorithms.KINDS`; None for what `load` refuses."""
+        return algorithms.identify(self._backend) or imported.identify(self._backend)
 
     @property
     def vocab_size(self) -> int:
@@ -127,8 +113,8 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def encodings(self, texts: Iterable[str]) -> list[Encoding]:
-        """Of each text the `ids`, and in `word_ids` which word each token is of; no token is ever of two words."""
-        # The fast way does not tell words apart.
+        """Encodings of texts: `ids`, and in `word_ids` the word that each token belongs to; it never belongs to two."""
+        # `encode_batch_fast` leaves out the words.
         return self._backend.encode_batch([well_formed(text) for text in texts], add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -136,23 +122,17 @@ class Tokenizer:
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids, as `decode` gives it, on all cores."""
+        """The text of each list of ids, as `decode` gives it; on all cores if there are no symbols."""
         if not self._symbols:
             return self._backend.decode_batch(batch, skip_special_tokens=True)
-        # Each run between symbols was encoded as a text of its own.
-        parts = [list(self._parts(ids)) for ids in batch]
-        runs = [part for sentence in parts for part in sentence if not isinstance(part, str)]
-        texts = iter(self._backend.decode_batch(runs, skip_special_tokens=True))
         glue = " " if self.kind == "word" else ""
-        return [
-            glue.join(filter(None, (part if isinstance(part, str) else next(texts) for part in sentence)))
-            for sentence in parts
-        ]
+        return [glue.join(filter(None, self._parts(ids))) for ids in batch]
 
-    def _parts(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
+    def _parts(self, ids: Sequence[int]) -> Iterator[str]:
+        """The symbols, and the texts between them: each was encoded as a text of its own."""
         for symbol, run in groupby(ids, self._symbols.get):
             if symbol is None:
-                yield list(run)
+                yield self._backend.decode(list(run), skip_special_tokens=True)
             else:
                 yield from (symbol for _ in run)
 
@@ -172,15 +152,15 @@ class Tokenizer:
         return [whole.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
 
     def _bytes_of(self, id_: int) -> bytes:
-        """What a token that is neither special nor a symbol adds to a text."""
+        """The bytes that a token, neither special nor a symbol, adds to a text."""
         token = self._backend.id_to_token(id_)
         return byte_level_decode(token) if self._spelled_in_bytes else f" {token}".encode()
 
     def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """What each token adds to the text that `decode` gives."""
+        """The bytes that each token adds to the text that `decode` gives."""
         found: list[bytes] = []
         apart = self.kind == "word" or not self._spelled_in_bytes
-        # Each run between symbols was encoded behind a space that is none of the text; characters alone were not.
+        # Each text between symbols was encoded with a space before it, which is not decoded; not so characters.
         begins = strips = not apart and self.kind != "char"
         for id_ in ids:
             whole = self._symbols.get(id_) or (self.decode([id_]) if id_ <= EOS_ID else None)
@@ -194,22 +174,6 @@ class Tokenizer:
             else:
                 found.append(b"")
         return found
-
-    def words(self, ids: Iterable[int]) -> list[list[int]]:
-        """Groups positions in `ids` into words as white space separates them, marks included.
-
-        A special token or a symbol is a group of its own. Scripts without spaces have one group per sentence.
-        """
-        groups: list[list[int]] = []
-        joins = False
-        for position, id_ in enumerate(ids):
-            alone = id_ <= EOS_ID or id_ in self._symbols
-            if joins and not alone and not self._bytes_of(id_)[:1].isspace():
-                groups[-1].append(position)
-            else:
-                groups.append([position])
-            joins = not alone
-        return groups
 
     def spelling(self, ids: Iterable[int]) -> str:
         """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
@@ -239,10 +203,10 @@ class Tokenizer:
         return tokenizer
 
     def fault(self) -> str | None:
-        """What in a backend that others made breaks the promises of this class; None: nothing."""
+        """The promise of this class that a backend of others breaks, for error messages; None if it keeps all."""
         if not imported.surroundings_are_known(self._backend):
             return "cuts or pads every text, or puts something around it"
-        if (kind := self._identified()) is None:
+        if (kind := self.kind) is None:
             return f"is of no kind that this version knows ({', '.join(algorithms.KINDS)})"
         vocab = self._backend.get_vocab(with_added_tokens=True)
         added = self._backend.get_added_tokens_decoder()

@@ -13,11 +13,11 @@ import numpy as np
 from dragoman.data.tokenizers.byte_level import CONTINUATIONS
 
 MAX_CHARACTERS = 16
-"""Of a piece, as in SentencePiece."""
+"""Longest piece, as in SentencePiece."""
 MAX_WORDS = 100_000
-"""Different words to learn from, the most frequent ones: more would take memory and change little."""
+"""The most frequent words are learned from, at most so many: more would take memory and change little."""
 MAX_WORD_LENGTH = 96
-"""Bytes; longer words, in scripts without spaces, are split up to learn from."""
+"""Longer words, in bytes, are split up for training, as in scripts without spaces."""
 SEEDS_PER_PIECE = 10
 KEPT = 0.75
 """Share of the pieces that is kept in each round."""
@@ -62,7 +62,7 @@ class Lattice:
         return prefixes[np.arange(words), width + self.lengths], edges
 
     def expected_counts(self, log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """How often each piece is used, over all segmentations of the words, each of which occurs `weights` times."""
+        """Expected number of uses of each piece, over all segmentations of words that occur `weights` times."""
         _, last = self.sum(log_probs)
         words, longest, width = last.shape
         borders = np.zeros((words, width + 1 + longest))

@@ -1,31 +1,28 @@
 """Attention as heat maps: one matrix, or one at large beside those of all layers and heads."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
 
 from dragoman.errors import UsageError
-from dragoman.report.attention import Maps, Weights, WordAttention
+from dragoman.report.attention import Maps, Weights
 from dragoman.report.inspection import Inspection
 from dragoman.report.pictures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+from dragoman.report.pictures.picture import Picture
 
 AXES = {
-    "cross": ("target word", "source word"),
-    "encoder": ("source word that looks", "source word"),
-    "decoder": ("target word to be predicted", "target word so far"),
+    "cross": ("Cross-attention", "target word", "source word"),
+    "encoder": ("Encoder self-attention", "source word that looks", "source word"),
+    "decoder": ("Decoder self-attention", "target word to be predicted", "target word so far"),
 }
-"""Rows and columns of the three attentions of the paper (section 3.2.3)."""
-NAMES = {"cross": "Cross-attention", "encoder": "Encoder self-attention", "decoder": "Decoder self-attention"}
+"""Titles of the three attentions of the paper (section 3.2.3), and labels of their rows and columns."""
 COLUMN, ROW = 0.5, 0.36  # inches
 MOST_WORDS = 80
 
 
-def plot_attention(weights: Weights, source_words: Sequence[str], target_words: Sequence[str]) -> "Figure":
+def plot_attention(weights: Weights, source_words: Sequence[str], target_words: Sequence[str]) -> Picture:
     """A heat map with a row for each target word and a column for each source word."""
     figure = style.new_figure(*_size(source_words, target_words))
     _draw(figure.subplots(), weights, rows=target_words, columns=source_words)
@@ -34,7 +31,7 @@ def plot_attention(weights: Weights, source_words: Sequence[str], target_words: 
 
 def plot_heads(
     inspection: Inspection, kind: str = "cross", *, layer: int | None = None, head: int | None = None
-) -> "Figure":
+) -> Picture:
     """One attention of a sentence at large, beside small pictures of all layers and heads.
 
     `kind` is a key of `AXES`. Layer and head count from 1; by default it is the layer that tells words apart best, and
@@ -46,8 +43,7 @@ def plot_heads(
     for name, given, count in (("layer", layer, len(maps)), ("head", head, maps.shape[1])):
         if given is not None and not 1 <= given <= count:
             raise UsageError(f"There is no {name} {given} in this attention; give --{name} from 1 to {count}.")
-    if layer is None:
-        layer = WordAttention(columns, rows, list(maps.mean(1))).clearest_layer() + 1
+    layer = inspection.clearest_layer(kind) + 1 if layer is None else layer
     shown = maps[layer - 1].mean(0) if head is None else maps[layer - 1, head - 1]
     if max(len(rows), len(columns)) > MOST_WORDS:
         raise UsageError(f"The picture has room for {MOST_WORDS} words of a text; give a shorter one.")
@@ -60,30 +56,30 @@ def plot_heads(
     figure = style.new_figure(width + beside, height)
     large, small = figure.subfigures(1, 2, width_ratios=(width, beside))
     heads = "mean of its heads" if head is None else f"head {head} of {maps.shape[1]}"
-    title = f"{NAMES[kind]}, layer {layer} of {len(maps)}, {heads}"
+    title = f"{AXES[kind][0]}, layer {layer} of {len(maps)}, {heads}"
     _draw(large.subplots(), shown, rows=rows, columns=columns, kind=kind, title=title)
-    _draw_small(small, maps, layer - 1, None if head is None else head - 1)
+    _draw_small(small, maps, layer, head)
     return figure
 
 
 def _draw(
-    axes: "Axes", weights: Weights, *, rows: Sequence[str], columns: Sequence[str], kind: str = "cross", title: str = ""
+    axes: Axes, weights: Weights, *, rows: Sequence[str], columns: Sequence[str], kind: str = "cross", title: str = ""
 ) -> None:
     image = axes.imshow(weights, style.WEIGHTS, vmin=0, aspect="auto", interpolation="none")
-    ylabel, xlabel = AXES[kind]
+    _, ylabel, xlabel = AXES[kind]
     style.dress(axes, title=title, xlabel=xlabel, ylabel=ylabel)
     style.frameless(axes)
     style.name_rows_and_columns(axes, rows, columns)
     style.add_colorbar(image, axes, label="share of attention", shrink=min(1, 2 / (ROW * len(rows))))
 
 
-def _draw_small(figure: "SubFigure", maps: Maps, layer: int, head: int | None) -> None:
+def _draw_small(figure: SubFigure, maps: Maps, layer: int, head: int | None) -> None:
     """A matrix for each layer and head, all on one scale; those shown at large have a frame."""
     label = {"color": style.INK, "fontsize": style.LABEL}
     for (i, j), axes in np.ndenumerate(figure.subplots(*maps.shape[:2], squeeze=False)):
         axes.imshow(maps[i, j], style.WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="none")
         axes.set(xticks=[], yticks=[])
-        axes.spines[:].set(color=style.SECOND, linewidth=2, visible=i == layer and head in (None, j))
+        axes.spines[:].set(color=style.SECOND, linewidth=2, visible=i + 1 == layer and head in (None, j + 1))
         axes.set_xlabel(str(j + 1) if i == len(maps) - 1 else "", **label)
         axes.set_ylabel("" if j else str(i + 1), rotation=0, ha="right", va="center", **label)
     figure.suptitle("All heads, from 0 to 1", color=style.INK, fontsize=style.TITLE)

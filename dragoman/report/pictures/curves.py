@@ -1,24 +1,23 @@
 """Curves of runs: what one reported, and several over each other."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from dragoman.metrics import LOSS, MAIN, VALIDATED, VALIDATED_TEXT_METRICS
 from dragoman.report.pictures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from dragoman.report.pictures.picture import Picture
 
 Metrics = Sequence[dict[str, Any]]
 """The events of a run."""
 MAX_POINTS = 150
 
 
-def plot_curves(metrics: Metrics, panels: Sequence[str] = ()) -> "Figure":
+def plot_curves(metrics: Metrics, panels: Sequence[str] = ()) -> Picture:
     """Curves of one run over its steps; `panels` names some of `PANELS`, empty means all.
 
     There may be any number of events, none included.
@@ -36,10 +35,8 @@ def plot_curves(metrics: Metrics, panels: Sequence[str] = ()) -> "Figure":
     return figure
 
 
-def plot_runs(runs: Mapping[str, Metrics], panels: Sequence[str] = ()) -> "Figure":
+def plot_runs(runs: Mapping[str, Metrics], panels: Sequence[str] = ()) -> Picture:
     """Curves of several runs, a line for each name; `panels` names some of `OVERLAYS`, empty means `LEARNING`."""
-    from matplotlib.lines import Line2D
-
     panels = panels or LEARNING
     figure = _panels(len(panels))
     for axes, name in zip(figure.axes, panels, strict=True):
@@ -58,7 +55,7 @@ def plot_runs(runs: Mapping[str, Metrics], panels: Sequence[str] = ()) -> "Figur
     return figure
 
 
-def _panels(count: int) -> "Figure":
+def _panels(count: int) -> Picture:
     """A figure with so many axes, two in a row."""
     columns = min(2, count)
     rows = -(-count // columns)
@@ -68,19 +65,19 @@ def _panels(count: int) -> "Figure":
     return figure
 
 
-def _dress_panel(axes: "Axes", name: str, *, xlabel: str, ylabel: str) -> None:
+def _dress_panel(axes: Axes, name: str, *, xlabel: str, ylabel: str) -> None:
     style.dress_curves(axes, title=name[0].upper() + name[1:], xlabel=xlabel, ylabel=ylabel)
     if not axes.lines:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "none yet", color=style.INK, ha="center", transform=axes.transAxes)
 
 
-def _draw_loss(axes: "Axes", metrics: Metrics) -> None:
+def _draw_loss(axes: Axes, metrics: Metrics) -> None:
     style.draw_line(axes, *_curve(metrics, "step", "loss"), color=style.FIRST, label="training")
     style.draw_line(axes, *_curve(metrics, "validation", LOSS.validation_key), color=style.SECOND, label="validation")
 
 
-def _draw_scores(axes: "Axes", metrics: Metrics) -> None:
+def _draw_scores(axes: Axes, metrics: Metrics) -> None:
     colors = dict(zip([each.name for each in VALIDATED_TEXT_METRICS], style.COLORS, strict=False))
     for each in reversed(VALIDATED_TEXT_METRICS):  # the main one lies above the others
         style.draw_line(
@@ -94,12 +91,12 @@ def _draw_scores(axes: "Axes", metrics: Metrics) -> None:
     style.start_at_zero(axes)
 
 
-def _draw_rate(axes: "Axes", metrics: Metrics) -> None:
+def _draw_rate(axes: Axes, metrics: Metrics) -> None:
     style.draw_line(axes, *_curve(metrics, "step", "learning_rate"), color=style.FIRST)
     style.start_at_zero(axes)
 
 
-def _draw_speed(axes: "Axes", metrics: Metrics) -> None:
+def _draw_speed(axes: Axes, metrics: Metrics) -> None:
     steps = _events(metrics, "step")
     seconds, tokens = np.diff(_column(steps, "seconds")), np.diff(_column(steps, "tokens"))
     speed = np.divide(tokens, seconds, out=np.full(len(seconds), np.nan), where=seconds > 0)
@@ -110,7 +107,7 @@ def _draw_speed(axes: "Axes", metrics: Metrics) -> None:
     style.start_at_zero(axes)
 
 
-PANELS: dict[str, tuple[str, Callable[["Axes", Metrics], None]]] = {
+PANELS: dict[str, tuple[str, Callable[[Axes, Metrics], None]]] = {
     "loss": (LOSS.unit, _draw_loss),
     "validation scores": ("score", _draw_scores),
     "learning rate": ("rate", _draw_rate),

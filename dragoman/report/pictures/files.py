@@ -5,20 +5,19 @@ import io
 import re
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import matplotlib as mpl
 
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
+from dragoman.report.pictures.picture import Picture
 from dragoman.storage.atomic import write_file
-
-if TYPE_CHECKING:
-    from dragoman.report.pictures.picture import Picture
 
 SUFFIXES = (".png", ".svg")
 FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in print
 
 
-def save_picture(figure: "Picture", path: Path) -> None:
+def save_picture(figure: Picture, path: Path) -> None:
     """Write the figure to `path`, in the format of its suffix; raises `UsageError` if that is impossible."""
     check_suffix(path)
     data = figure.to_png(dpi=FILE_DPI) if path.suffix.lower() == ".png" else _svg(figure, salt="dragoman").encode()
@@ -34,7 +33,7 @@ def check_suffix(path: Path) -> None:
         raise UsageError(f"{path} is no name for a picture; give a name that ends in {' or '.join(SUFFIXES)}.")
 
 
-def to_svg(figure: "Picture", label: str) -> str:
+def to_svg(figure: Picture, label: str) -> str:
     """The figure as an element of an HTML page, in the page's font and text colour.
 
     `label` describes it to screen readers, and must be unique on the page. A page with a dark background can lighten
@@ -48,10 +47,8 @@ def to_svg(figure: "Picture", label: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)
 
 
-def _svg(figure: "Picture", *, salt: str, fonttype: str = "path", transparent: bool = False) -> str:
+def _svg(figure: Picture, *, salt: str, fonttype: str = "path", transparent: bool = False) -> str:
     """An SVG file; `fonttype` "none" leaves the letters to the fonts of the reader, "path" draws them."""
-    import matplotlib as mpl
-
     file = io.StringIO()
     # A salt instead of random ids, and no date.
     settings = {"svg.fonttype": fonttype, "svg.hashsalt": salt}

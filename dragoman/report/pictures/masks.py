@@ -1,19 +1,17 @@
 """The masks of the decoder (section 3.2.3 of the paper): which positions may attend to which."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 
 from dragoman.data.tokenizers.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
 from dragoman.errors import UsageError
 from dragoman.model.attention import causal_mask
 from dragoman.report.pictures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from dragoman.report.pictures.picture import Picture
 
 Mask = Bool[np.ndarray, "queries keys"]
 LOOKS, LOOKED_AT = "position that looks", "position that is looked at"
@@ -22,7 +20,7 @@ MOST_WORDS = 40
 MOST_NUMBERED = 24  # positions that all have room for their number
 
 
-def plot_causal_mask(length: int) -> "Figure":
+def plot_causal_mask(length: int) -> Picture:
     """The look-ahead mask of `length` positions, True where row may attend to column."""
     side = min(max(0.26 * length, 2.2), 6.0)
     figure = style.new_figure(side + 0.8, side + 1.1)
@@ -36,7 +34,7 @@ def plot_causal_mask(length: int) -> "Figure":
     return figure
 
 
-def plot_example_mask(words: Sequence[str], *, length: int | None = None) -> "Figure":
+def plot_example_mask(words: Sequence[str], *, length: int | None = None) -> Picture:
     """What the decoder may attend to in a batch: no future, no padding, and neither.
 
     The row has the begin of sentence, `words`, and padding up to `length` positions; by default three of padding.
@@ -62,9 +60,7 @@ def plot_example_mask(words: Sequence[str], *, length: int | None = None) -> "Fi
     return figure
 
 
-def _draw(axes: "Axes", mask: Mask, *, title: str, ylabel: str) -> None:
-    from matplotlib.colors import ListedColormap
-
+def _draw(axes: Axes, mask: Mask, *, title: str, ylabel: str) -> None:
     cells = ListedColormap([style.FAINT, style.FIRST])
     edge = min(1.0, 20 / len(mask))  # points; many cells leave no room between them
     rows, columns = map(np.arange, mask.shape)

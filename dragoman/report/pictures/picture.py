@@ -1,4 +1,4 @@
-"""A figure that shows itself in notebooks. Imports matplotlib; everything else here does so when it draws."""
+"""A figure that shows itself in notebooks."""
 
 import io
 import warnings

@@ -1,16 +1,12 @@
 """Positional encodings (section 3.5 of the paper): the table itself, and the dot products of its rows."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from jaxtyping import Float
 
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import SinusoidalPositions
 from dragoman.report.pictures import style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dragoman.report.pictures.picture import Picture
 
 LAYOUTS = {
     "sinusoidal": "Interleaved: sine, cosine, sine, cosine, …",
@@ -25,7 +21,7 @@ def encoding(layout: str, *, length: int, d_model: int) -> Float[np.ndarray, "le
     return SinusoidalPositions(TransformerConfig(**sizes, positions=layout))(0, length).numpy()
 
 
-def plot_positions(*, length: int = 100, d_model: int = 128) -> "Figure":
+def plot_positions(*, length: int = 100, d_model: int = 128) -> Picture:
     """The encoding of each position as a row, in both orders of its features."""
     figure = style.new_figure(9.6, 4.2)
     grid = figure.subplots(1, len(LAYOUTS), sharey=True)
@@ -38,7 +34,7 @@ def plot_positions(*, length: int = 100, d_model: int = 128) -> "Figure":
     return figure
 
 
-def plot_position_products(*, length: int = 100, d_model: int = 128) -> "Figure":
+def plot_position_products(*, length: int = 100, d_model: int = 128) -> Picture:
     """The dot products of all encodings, and as lines: they depend on the distance of two positions alone."""
     # The order of the features does not matter to a product.
     table = encoding("sinusoidal", length=length, d_model=d_model)
@@ -54,8 +50,8 @@ def plot_position_products(*, length: int = 100, d_model: int = 128) -> "Figure"
     for color, p, width in zip(style.COLORS, (0, length // 2, length - 1), (5.0, 2.5, 1.0), strict=False):
         look = {"color": color, "linewidth": width, "marker": "", "solid_joinstyle": "round"}
         style.draw_line(lines, np.arange(length) - p, products[p], label=f"p = {p}", **look)
-    style.dress(lines, title="PE(p) · PE(p + k): the same for every p", xlabel="distance k", ylabel="dot product")
-    style.add_grid(lines)
-    lines.locator_params("x", integer=True)
+    title = "PE(p) · PE(p + k): the same for every p"
+    style.dress_curves(lines, title=title, xlabel="distance k", ylabel="dot product")
+    lines.locator_params("x", nbins="auto")
     style.add_legend(lines)
     return figure

@@ -1,18 +1,17 @@
 """Learning-rate schedules (section 5.3 of the paper)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.config import TrainingConfig, load_config
+from dragoman.config.run import load_config
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
+from dragoman.report.pictures.picture import Picture
 from dragoman.training.optimizer import learning_rate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Curves = Mapping[str, TrainingConfig]
 """The label of each line, and the settings it follows."""
@@ -27,7 +26,7 @@ def paper_peak(d_model: int, warmup: int) -> float:
     return (d_model * warmup) ** -0.5
 
 
-def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
+def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> Picture:
     """Learning rates over `steps` steps, in a panel for each title.
 
     A schedule that ends does so at its `max_steps`, or else at the last step shown.
@@ -38,9 +37,7 @@ def plot_schedules(panels: Mapping[str, Curves], *, steps: int) -> "Figure":
         axes = part.subplots()
         for number, (label, config) in enumerate(curves.items()):
             shown = _shown_steps(steps, config.warmup)
-            shape = {"schedule": config.schedule, "peak": config.learning_rate, "warmup": config.warmup}
-            last = config.max_steps or steps
-            rates = [learning_rate(int(step), **shape, last_step=last) for step in shown]
+            rates = [learning_rate(int(step), config, last_step=config.max_steps or steps) for step in shown]
             style.draw_line(axes, shown, np.array(rates), label=label, **style.line_style(number))
         style.dress_curves(axes, title=title, xlabel="step", ylabel="rate")
         axes.set_xlim(0, 1.03 * steps)

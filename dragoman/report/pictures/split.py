@@ -3,14 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dragoman.errors import DataError, UsageError
 from dragoman.report.pictures import style
+from dragoman.report.pictures.picture import Picture
 from dragoman.storage.run_directory import RunDirectory
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def read_split(run: Path) -> dict[str, int]:
@@ -23,7 +20,7 @@ def read_split(run: Path) -> dict[str, int]:
         raise DataError(f"{run} holds no run with its data; give a folder that `dragoman train` wrote.") from None
 
 
-def plot_split(counts: Mapping[str, int]) -> "Figure":
+def plot_split(counts: Mapping[str, int]) -> Picture:
     """A bar with a segment for each part, and their sizes and shares below; raises `UsageError` without any pair."""
     total = sum(counts.values())
     if not total:

@@ -4,14 +4,17 @@ A figure is an object of its own, without pyplot: drawing one changes nothing el
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.font_manager import get_font_names
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Patch
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, FigureBase
+from dragoman.report.pictures.picture import Picture
 
 # By Okabe and Ito, for all kinds of colour vision, on white and on black: blue, vermilion, and four more.
 FIRST, SECOND = "#0072b2", "#d55e00"
@@ -28,16 +31,12 @@ SCRIPT_FONTS = (
 )  # fmt: skip
 
 
-def new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> Picture:
     """An empty figure that leaves its labels the room they need."""
-    from dragoman.report.pictures.picture import Picture
-
-    figure = Picture(figsize=(width, height), layout="compressed")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
-    return figure
+    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(compress=True, w_pad=0.08, h_pad=0.08))
 
 
-def dress(axes: "Axes", *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
+def dress(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
     """Write title and labels around the axes, in ink."""
     axes.set_title(title, color=INK, fontsize=TITLE, loc="left")
     axes.set_xlabel(xlabel, color=INK, fontsize=LABEL)
@@ -47,40 +46,33 @@ def dress(axes: "Axes", *, title: str = "", xlabel: str = "", ylabel: str = "") 
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def dress_curves(axes: "Axes", *, title: str, xlabel: str, ylabel: str) -> None:
-    """The same for curves over time: with a grid and few ticks, if possible at whole numbers."""
+def dress_curves(axes: Axes, *, title: str, xlabel: str, ylabel: str) -> None:
+    """The same for curves: with a grid and few ticks, if possible at whole numbers."""
     dress(axes, title=title, xlabel=xlabel, ylabel=ylabel)
-    add_grid(axes)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     axes.xaxis.set_major_formatter("{x:,.12g}")
     axes.locator_params("x", nbins=5, integer=True)
 
 
-def add_grid(axes: "Axes") -> None:
-    """Lines behind curves."""
-    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
-
-
-def add_legend(parent: "Axes | FigureBase", **options: object) -> None:
+def add_legend(parent: Axes | FigureBase, **options: object) -> None:
     """Names of lines or colours, in some axes or for a whole figure."""
     parent.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
 
 
-def add_legend_below(figure: "FigureBase", handles: "Sequence[Artist]", **options: object) -> None:
+def add_legend_below(figure: FigureBase, handles: Sequence[Artist], **options: object) -> None:
     """One legend for all axes of a figure or a part of one, with as many entries side by side as have room."""
     width = 0.066 * max(len(handle.get_label()) for handle in handles) + 0.65  # inches of an entry
     columns = max(1, int(figure.bbox.width / figure.dpi / width))
     add_legend(figure, handles=handles, loc="outside lower left", ncols=columns, **options)
 
 
-def add_colors_below(figure: "Figure", meanings: Mapping[str, str]) -> None:
+def add_colors_below(figure: Picture, meanings: Mapping[str, str]) -> None:
     """A legend of colours: a square for each text."""
-    from matplotlib.patches import Patch
-
     patches = [Patch(color=color, label=text) for text, color in meanings.items()]
     add_legend_below(figure, patches, handlelength=1, handleheight=1)
 
 
-def add_colorbar(image: object, axes: "Axes | Sequence[Axes]", *, label: str, shrink: float = 1.0) -> None:
+def add_colorbar(image: object, axes: Axes | Sequence[Axes], *, label: str, shrink: float = 1.0) -> None:
     """The scale of the colours of `image`."""
     figure = (axes[0] if isinstance(axes, Sequence) else axes).figure
     bar = figure.colorbar(image, ax=axes, aspect=30, shrink=shrink, pad=0.02)
@@ -88,14 +80,14 @@ def add_colorbar(image: object, axes: "Axes | Sequence[Axes]", *, label: str, sh
     dress(bar.ax, ylabel=label)
 
 
-def frameless(axes: "Axes") -> None:
+def frameless(axes: Axes) -> None:
     """Without lines around a matrix and ticks at it; columns are named above it."""
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.xaxis.set_label_position("top")
     axes.spines[:].set_visible(False)
 
 
-def name_rows_and_columns(axes: "Axes", rows: Sequence[str], columns: Sequence[str], *, upright: bool = False) -> None:
+def name_rows_and_columns(axes: Axes, rows: Sequence[str], columns: Sequence[str], *, upright: bool = False) -> None:
     """Words beside each row and above each column: upright over narrow columns, else slanted unless they are short."""
     rows, columns = [short(word) for word in rows], [short(word) for word in columns]
     # "$" in a word is no formula.
@@ -125,14 +117,14 @@ def line_style(number: int) -> dict[str, Any]:
     return {"color": COLORS[number % len(COLORS)], "linestyle": (0, (4, 2)) if dashed else "-", "zorder": 2 + dashed}
 
 
-def draw_line(axes: "Axes", x: np.ndarray, y: np.ndarray, **style: object) -> None:
+def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, **style: object) -> None:
     """Plots a curve, with markers if there are few points, so that a single point is visible."""
     if len(x):
         marker = "o" if len(x) <= 30 else ""
         axes.plot(x, y, **({"marker": marker, "markersize": 3.5, "linewidth": 1.6} | style))
 
 
-def start_at_zero(axes: "Axes") -> None:
+def start_at_zero(axes: Axes) -> None:
     """Let the y-axis begin at 0, so that heights can be compared by eye."""
     top = axes.dataLim.y1  # -inf without data
     axes.set_ylim(0, 1.08 * top if top > 0 else 1)
@@ -140,6 +132,4 @@ def start_at_zero(axes: "Axes") -> None:
 
 def font_families() -> list[str]:
     """Matplotlib's own font, then those of this machine for the scripts that it lacks."""
-    from matplotlib.font_manager import get_font_names
-
     return ["DejaVu Sans", *(name for name in SCRIPT_FONTS if name in get_font_names())]

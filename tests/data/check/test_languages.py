@@ -8,14 +8,13 @@ import pytest
 from dragoman.data.check import languages
 from dragoman.data.check.languages import (
     LanguageCheck,
-    Sampled,
     exchanged_pairs,
     known_languages,
     main_language,
-    script,
+    main_script,
     sure_language,
 )
-from dragoman.data.check.locations import Block
+from dragoman.data.check.locations import NumberedPair
 from dragoman.data.check.result import Finding, PartResult, Side
 from dragoman.data.readers.language_codes import close, known_code
 from tests.data.check.corpora import Pairs, clean, examined, german, lines, only
@@ -99,7 +98,7 @@ def test_exchanged_pairs_are_found_in_any_two_languages(corpus, share, found):
     nobodys = str.maketrans({chr(code): chr(code + 1) for code in (*range(97, 122), *range(233, 240))})
     chosen = set(random.Random(3).sample(range(1, 602), int(share * 601)))
     pairs = [
-        Sampled(number, *(text.translate(nobodys) for text in (pair[::-1] if number in chosen else pair)))
+        NumberedPair(number, *(text.translate(nobodys) for text in (pair[::-1] if number in chosen else pair)))
         for number, pair in enumerate(corpus, start=1)
     ]
     told = set(exchanged_pairs(pairs))
@@ -108,9 +107,9 @@ def test_exchanged_pairs_are_found_in_any_two_languages(corpus, share, found):
 
 
 def test_names_and_loans_are_not_exchanged_pairs():
-    pairs = [Sampled(n, f"the house of {n} is here", f"la maison de {n} est ici") for n in range(97)]
+    pairs = [NumberedPair(n, f"the house of {n} is here", f"la maison de {n} est ici") for n in range(97)]
     same = ["Tom Waits", "la maison", "ave caesar morituri te salutant", "the house of", "a b c d e f"]
-    assert exchanged_pairs(pairs + [Sampled(97 + n, text, text) for n, text in enumerate(same)]) == []
+    assert exchanged_pairs(pairs + [NumberedPair(97 + n, text, text) for n, text in enumerate(same)]) == []
 
 
 def test_words_do_not_tell_sides_of_one_language_apart():
@@ -128,8 +127,8 @@ def test_every_pair_is_equally_likely_to_be_sampled(monkeypatch):
     for seed in range(503):
         check = LanguageCheck(PartResult("train", "list", Side(None), Side(None)))
         check._random.seed(seed)
-        check.add(Block(1, ["x"] * 40, ["y"] * 40))
-        check.add(Block(41, ["x"] * 57, ["y"] * 57))
+        check.add([NumberedPair(number, "x", "y") for number in range(1, 41)])
+        check.add([NumberedPair(number, "x", "y") for number in range(41, 98)])
         numbers = [pair.number for pair in check.sample]
         assert len(set(numbers)) == 13
         drawn.update(numbers)
@@ -145,12 +144,8 @@ def test_identification_needs_letters_and_certainty():
     assert main_language(["1 2"] * 41, ["de", "fr", "de", None, "fr", "de"]) == "de"
     assert main_language(["1 2"] * 41, ["de", "fr", "it"]) is None
     assert main_language([*german(40), RUSSIAN], []) == "de"
-    assert (script("abc где"), script("привет"), script("日本語をカタカナ"), script("1 2")) == (
-        "LATIN",
-        "CYRILLIC",
-        "CJK",
-        None,
-    )
+    scripts = {"abc где": "LATIN", "привет": "CYRILLIC", "日本語をカタカナ": "CJK", "1 2": None}
+    assert {text: main_script(text) for text in scripts} == scripts
 
 
 def test_codes_of_file_names_are_understood():

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import DataConfig
-from dragoman.config.data import CleaningConfig, CorpusConfig
+from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
 from dragoman.data.check import check, locations
 from dragoman.data.check.locations import Locations
 from dragoman.data.readers.types import Skipped
-from tests.data.check.corpora import bitext, clean, only
+from tests.data.check.corpora import clean, only
 from tests.data.readers.files import PACK, write
 
 PAIRS = [("House one.", "Maison un."), ("House two.", "Maison deux."), ("House three.", "Maison trois.")]
@@ -73,8 +72,8 @@ def test_numbers_of_pairs_lead_to_their_lines(tmp_path: Path, monkeypatch, suffi
     opened = [Bitext.open(file) for file in files]
     where = Locations()
     blocks = list(where.blocks(opened))
-    assert [pair[1:] for block in blocks for pair in block.numbered()] == PAIRS * 2
-    numbers = [number for block in blocks for number, _, _ in block.numbered()]
+    assert [pair[1:] for block in blocks for pair in block] == PAIRS * 2
+    numbers = [number for block in blocks for number, _, _ in block]
     assert numbers == list(range(1, 7))
     expected = [
         ((str(file),), "line", line)
@@ -83,13 +82,8 @@ def test_numbers_of_pairs_lead_to_their_lines(tmp_path: Path, monkeypatch, suffi
         if not isinstance(entry, Skipped)
     ]
     assert [tuple(where[number]) for number in numbers] == expected
-    assert {block.corpus for block in blocks if block.start <= 3} == {0}
-
-
-def test_lines_that_follow_one_another_are_not_remembered():
-    where = Locations()
-    list(where.blocks([bitext(clean(97))]))
-    assert len(where._changes) == 1
+    assert where.starts == [1, 4]
+    assert 4 in [block[0].number for block in blocks]
 
 
 def test_findings_name_files_and_lines_and_what_was_no_pair(tmp_path: Path):

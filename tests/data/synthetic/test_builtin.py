@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.synthetic import builtin

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.config import load_config
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs, mask, mask_pair, restored, unmask

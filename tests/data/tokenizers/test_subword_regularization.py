@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.config import RunConfig, TokenizerConfig, load_config
+from dragoman.config.data import TokenizerConfig
+from dragoman.config.run import RunConfig, load_config
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
@@ -18,12 +19,12 @@ from dragoman.data.tokenizers.subword_regularization import (
     VARIANTS,
     BpeDropout,
     SampledStore,
-    WordNumbers,
     segmenter,
     training_stores,
+    word_numbers,
     write_numbered,
 )
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "The small dog sees the black cat <2de> and smaller dogs see the smallest cats.",
@@ -68,10 +69,10 @@ def trained(kind: str) -> Tokenizer:
 
 def words_of(tokenizer: Tokenizer) -> dict[str, tuple[int, ...]]:
     """The words of the texts as the vocabulary spells them, with their tokens, less the symbol."""
-    numbers = WordNumbers(tokenizer)
-    for encoding in numbers.encode_batch(TEXTS):
-        numbers.numbers(encoding)
-    return {tokenizer.spelling(word): word for word in numbers if tokenizer.spelling(word)}
+    words: dict[tuple[int, ...], int] = {}
+    for encoding in tokenizer.encodings(TEXTS):
+        word_numbers(encoding, words)
+    return {tokenizer.spelling(word): word for word in words if tokenizer.spelling(word)}
 
 
 def test_bpe_without_dropout_segments_as_the_tokenizer_does() -> None:
@@ -96,9 +97,8 @@ def test_unigram_with_a_large_alpha_segments_as_the_tokenizer_does() -> None:
 
 
 def stores(folder: Path, tokenizer: Tokenizer, *, limit: int = 256, seed: int = 1, **sampling: float) -> SampledStore:
-    numbers = WordNumbers(tokenizer), WordNumbers(tokenizer)
     paths = [folder / "source", folder / "target"]
-    write_numbered(paths, zip(*(each.encode_batch(TEXTS) for each in numbers), strict=True), numbers)
+    write_numbered(paths, [(each, each) for each in tokenizer.encodings(TEXTS)])
     config = TokenizerConfig(kind=tokenizer.kind, **(sampling or KINDS[tokenizer.kind]))
     return SampledStore(paths[1], tokenizer, segmenter(tokenizer, config), seed=(seed, 1), limit=limit)
 
@@ -149,7 +149,7 @@ def test_lengths_are_those_of_the_sentences_and_none_reaches_the_limit(tmp_path:
 def test_long_corpora_are_measured_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = trained("bpe")
     whole = stores(tmp_path, tokenizer).epoch(2)
-    monkeypatch.setattr("dragoman.data.tokenizers.subword_regularization._CHUNK", 31)
+    monkeypatch.setattr("dragoman.data.tokenizers.subword_regularization._CHUNK", 3)
     parts = stores(tmp_path, tokenizer).epoch(2)
     assert parts.lengths.tolist() == whole.lengths.tolist()
     assert [parts[i].tolist() for i in range(len(parts))] == [whole[i].tolist() for i in range(len(whole))]
@@ -158,10 +158,8 @@ def test_long_corpora_are_measured_in_parts(tmp_path: Path, monkeypatch: pytest.
 def test_occurrences_of_a_word_draw_its_segmentations_evenly(tmp_path: Path) -> None:
     """Each segmentation of a word that occurs 4,001 times is drawn by about a sixteenth of its occurrences."""
     tokenizer = trained("bpe")
-    numbers = WordNumbers(tokenizer), WordNumbers(tokenizer)
-    texts = ["smallest"] * 4001
     paths = [tmp_path / "a", tmp_path / "b"]
-    write_numbered(paths, zip(*(each.encode_batch(texts) for each in numbers), strict=True), numbers)
+    write_numbered(paths, [(each, each) for each in tokenizer.encodings(["smallest"] * 4001)])
     calls = []
 
     def numbered(words: list[str], copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -176,7 +174,7 @@ def test_occurrences_of_a_word_draw_its_segmentations_evenly(tmp_path: Path) -> 
 
 
 def batches(store: SampledStore) -> TokenBatches:
-    return TokenBatches(store, store, max_tokens=97, seed=1, special_ids=(PAD_ID, BOS_ID, EOS_ID))
+    return TokenBatches(store, store, max_tokens=97, seed=1)
 
 
 def test_batches_keep_their_budget_and_resume_with_the_same_bits(tmp_path: Path) -> None:
@@ -195,8 +193,8 @@ def test_batches_keep_their_budget_and_resume_with_the_same_bits(tmp_path: Path)
 
 def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
     tokenizer = trained("bpe")
-    numbers, paths = (WordNumbers(tokenizer),) * 2, [tmp_path / "train-source", tmp_path / "train-target"]
-    write_numbered(paths, ((each, each) for each in numbers[0].encode_batch(TEXTS)), numbers)
+    paths = [tmp_path / "train-source", tmp_path / "train-target"]
+    write_numbered(paths, [(each, each) for each in tokenizer.encodings(TEXTS)])
     config = load_config({}, ["tokenizer.dropout=0.4"])
     source, target = (store.epoch(0) for store in training_stores(tmp_path, (tokenizer, tokenizer), config))
     assert source[0].tolist() != target[0].tolist()

@@ -219,23 +219,6 @@ def test_pieces_put_together_are_the_text(trained: Tokenizer) -> None:
     assert trained.pieces(trained.encode("The dog")) == ["▁The", "▁dog"]
 
 
-def test_words_are_what_spaces_separate(bytewise: Tokenizer) -> None:
-    ids = [BOS_ID, *bytewise.encode("ab c.\nd"), EOS_ID, PAD_ID]
-    #  <s>  ▁ a b  ▁ c .  \n d  </s> <pad>
-    assert bytewise.words(ids) == [[0], [1, 2, 3], [4, 5, 6], [7, 8], [9], [10]]
-    assert bytewise.words(bytewise.encode("ab")[1:]) == [[0, 1]]
-    assert bytewise.words([]) == []
-
-
-@given(words=st.lists(st.text("abdogcatTheé.,'\u202f\u3042", min_size=1)))
-@fast
-def test_each_group_decodes_to_its_word(trained: Tokenizer, words: list[str]) -> None:
-    ids = trained.encode(" ".join(words))
-    groups = trained.words(ids)
-    assert [place for group in groups for place in group] == list(range(len(ids)))
-    assert [trained.decode([ids[place] for place in group]) for group in groups] == words
-
-
 # ---- files -----------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from functools import cache
 
 from matplotlib.figure import Figure
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.report import Inspection, inspect_translation
 from dragoman.report.pictures import (
     example_schedules,

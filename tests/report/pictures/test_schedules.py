@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.config import TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 from dragoman.report.pictures.schedules import SCHEDULES
@@ -19,8 +19,7 @@ def line_of(config: TrainingConfig, steps: int):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_line_is_what_training_does_at_every_step(schedule):
     config = TrainingConfig(schedule=schedule, learning_rate=0.003, warmup=7, max_steps=31)
-    shape = {"schedule": schedule, "peak": 0.003, "warmup": 7, "last_step": 31}
-    expected = [(step, learning_rate(step, **shape)) for step in range(1, 42)]
+    expected = [(step, learning_rate(step, config, last_step=31)) for step in range(1, 42)]
     np.testing.assert_allclose(line_of(config, 41).get_xydata(), expected)
 
 
