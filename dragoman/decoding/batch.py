@@ -1,16 +1,16 @@
 """Search, scores and alignments of one batch of sentences, in this process or in a worker."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.batching import padded
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
 from dragoman.decoding.constrained import ConstrainedBeams, Term
@@ -125,9 +125,9 @@ class BatchWork:
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = padded([s.source for s in sentences], self.config.pad_id, self.config.eos_id)
-        sources = sources.repeat_interleave(times, dim=0).to(self.device)
-        stepper = EnsembleStepper([ModelStepper(model, sources) for model in self.models])
+        sources = self._padded([*s.source, self.config.eos_id] for s in sentences).repeat_interleave(times, dim=0)
+        steppers = [ModelStepper(model, sources) for model in self.models]
+        stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         prefixes = repeated([s.prefix for s in sentences], times)
         bans = [self._forbidden(tuple(config.forbid))] if config.forbid else []
         guard = _guard(sentences, config.max_copies, times) if config.max_copies else None
@@ -138,10 +138,14 @@ class BatchWork:
         return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end)
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        pad, bos, eos = self.config.pad_id, self.config.bos_id, self.config.eos_id
-        sources = padded([source for source, _ in pairs], pad, eos)
-        targets = padded([[bos, *target] for _, target in pairs], pad, eos)
-        return sources.to(self.device), targets.to(self.device)
+        bos, eos = self.config.bos_id, self.config.eos_id
+        sources = self._padded([*source, eos] for source, _ in pairs)
+        targets = self._padded([bos, *target, eos] for _, target in pairs)
+        return sources, targets
+
+    def _padded(self, rows: Iterable[list[int]]) -> Tensor:
+        tensors = list(map(torch.tensor, rows))
+        return pad_sequence(tensors, batch_first=True, padding_value=self.config.pad_id).to(self.device)
 
     def _check(self, length: int) -> None:
         if length >= self.max_length:

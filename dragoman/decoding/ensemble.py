@@ -15,7 +15,7 @@ _SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
 
 class EnsembleStepper:
-    """Takes each step with all `steppers`, one or several; returns the mean of their probabilities."""
+    """Takes each step with all `steppers`; returns the mean of their probabilities."""
 
     def __init__(self, steppers: Sequence[Stepper]):
         self.steppers = steppers
