@@ -184,13 +184,11 @@ class TokenBatches:
         return batches
 
 
-def padded(
-    sentences: Sequence[Sequence[int] | np.ndarray], pad: int = PAD_ID, end: int = EOS_ID
-) -> Int[Tensor, "batch length"]:
+def padded(sentences: Sequence[Sequence[int] | np.ndarray]) -> Int[Tensor, "batch length"]:
     """Sentences as rows: tokens, then the end of sentence, filled up with padding on the right."""
     lengths = np.array([len(ids) for ids in sentences])[:, None]
     columns = np.arange(lengths.max() + 1)
-    rows = np.where(columns == lengths, end, pad)
+    rows = np.where(columns == lengths, EOS_ID, PAD_ID)
     rows[columns < lengths] = np.concatenate(sentences)
     return torch.from_numpy(rows)
 
