@@ -19,6 +19,8 @@ from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]
 

@@ -17,6 +17,8 @@ from dragoman.data.bitext import Bitext
 from dragoman.data.splitting import default_held_out, split, survey
 from dragoman.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 PAIRS = [("Go.", "Va !"), ("Run!", "Cours\u202f!"), ("I see.", "Je vois.")]
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
@@ -104,7 +106,6 @@ def test_arbitrary_bytes_are_one_pair_a_line_or_a_data_error(tmp_path: Path, con
         assert len(pairs) == content.count(b"\n") + (not content.endswith(b"\n"))
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path) -> None:
     lines = (f"sentence number {number}\tphrase numéro {number}" for number in range(20_011))
     file = write(tmp_path / "a.tsv.gz", tsv(*lines))

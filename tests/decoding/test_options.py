@@ -16,6 +16,8 @@ from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 WORDS = ["the", "red", "house", "is", "old", "and", "a", "cat", "sees", "two", "dogs", "in", "garden"]
 TEXTS = ["the red house is old", "a cat", "two dogs", "the garden and the cat and a dog", "is a cat in the garden"]
 
@@ -178,7 +180,6 @@ def test_what_the_source_repeats_may_be_repeated(tokenizer: Tokenizer) -> None:
 # ---- endless pipes ---------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_memory_does_not_grow_with_an_endless_pipe(translator: Translator) -> None:
     def lines() -> Iterator[str]:
         number = 0

@@ -22,6 +22,8 @@ from dragoman.errors import DataError, DragomanError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 PAIRS = [
     ("The dog sleeps.", "Le chien dort."),
     ("The cat sleeps.", "Le chat dort."),
@@ -435,7 +437,6 @@ MODES = [
 ]
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_threads_that_share_a_translator_get_what_each_gets_alone(taught: Translator) -> None:
     """Each mode in a thread of its own, five times, all of them at once."""
     texts = [source for source, _ in PAIRS[:5]]

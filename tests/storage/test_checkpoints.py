@@ -32,7 +32,10 @@ from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 
 # Crashes happen in forked children, which start no threads.
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+    pytest.mark.usefixtures("annotations_unchecked"),
+]
 
 # ---- model directories -----------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ from tests.training.runs import (
     weights_of,
 )
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:

@@ -14,6 +14,8 @@ from dragoman.training.stability import account
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, computing_model, equal, scripted, small_model, weights_of
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:

@@ -18,6 +18,8 @@ from dragoman.training.loss import LossOptions
 from dragoman.training.trainer import Trainer, random_seed
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 UNEVEN = [
     ([5, 6, 7], [8]),
     ([9], [5, 4, 11, 12, 13, 14, 15]),
