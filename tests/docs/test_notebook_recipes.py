@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
+from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.text import folded
 from dragoman.interop.styles import STYLES
@@ -50,8 +51,10 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
-    source = "builtin:random:5" if style == "postnorm" else "builtin:grammar:120"
-    config, bitext = plan_run([source], recipe=RECIPES[style], settings=SMALL)
+    lines = (f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:60"))
+    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    data = "builtin:random:5" if style == "postnorm" else str(tmp_path / "pairs.tsv")
+    config, bitext = plan_run([data], recipe=RECIPES[style], settings=SMALL)
     evaluation = run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     assert math.isfinite(evaluation.tokens.perplexity)
     directory = RunDirectory(tmp_path / "model")

@@ -70,6 +70,7 @@ def test_value_and_gradients_are_those_of_torch(slices, shape, bias: bool, smoot
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.usefixtures("annotations_unchecked")
 def test_double_precision_stays_double(slices, smoothing: float):
     tensors, targets = problem(67)
     tensors = [each.detach().double().requires_grad_() for each in tensors]
