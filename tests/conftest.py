@@ -13,6 +13,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where a test has two threads all the same, one that waits must not keep a core from the other tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# Where there are tensors and arrays, annotations are checked on every call that a test makes, shapes included.
+# An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates itself.
+CHECKED = ("model", "training", "decoding", "evaluation", "report", "data.batching", "data.check")
+BEARTYPE = """beartype.beartype(conf=beartype.BeartypeConf(
+    is_pep484_tower=True, hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})
+))"""
+jaxtyping.install_import_hook([f"dragoman.{name}" for name in CHECKED], BEARTYPE)
+
 
 @pytest.fixture
 def annotations_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ def step_by_step(model: Transformer, source: Tensor, target: Tensor, parts: list
 
 @every_variant
 @torch.no_grad()
+@pytest.mark.usefixtures("annotations_unchecked")
 def test_cached_steps_equal_the_whole_target_at_once(choices: dict[str, Any]):
     model = build(**choices)
     source, target = sentences(model, rows=5, src_len=13, tgt_len=19)
@@ -127,6 +128,7 @@ def test_rows_that_share_a_memory_row_equal_rows_with_one_each(positions: str):
 @every_position_kind
 @pytest.mark.parametrize("turn", [3, 16])
 @torch.no_grad()
+@pytest.mark.usefixtures("annotations_unchecked")
 def test_reordering_in_the_middle_goes_on_with_the_kept_rows(positions: str, turn: int):
     """Three sentences of two rows: the second is finished, the others repeat or swap theirs."""
     model = build(positions=positions)
