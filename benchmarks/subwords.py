@@ -65,9 +65,9 @@ def main() -> None:
     print(*("---" for _ in COLUMNS), sep=" | ")
     for kind in ("bpe", "unigram", "char", "word"):
         figures, tokenizer = row(kind, pairs, options.words if kind == "word" else options.vocab_size)
-        for place, setting in enumerate(("", *SAMPLINGS.get(kind, ()))):
+        for number, setting in enumerate(("", *SAMPLINGS.get(kind, ()))):
             blank = [""] * len(figures)
-            print(*(blank if place else figures), *(sampled(tokenizer, pairs, setting) if setting else []), sep=" | ")
+            print(*(blank if number else figures), *(sampled(tokenizer, pairs, setting) if setting else []), sep=" | ")
 
 
 if __name__ == "__main__":
