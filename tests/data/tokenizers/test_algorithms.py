@@ -219,7 +219,8 @@ def test_settings_that_make_no_sense_are_refused(setting: str, reason: str) -> N
 
 
 def test_symbols_are_normalised_as_texts_are() -> None:
-    assert load_config({}, ["tokenizer.symbols=['<e\u0301>']"]).tokenizer.symbols == ["<\u00e9>"]
+    given = load_config({}, ["tokenizer.symbols=['<e\u0301>', '@e\u0301']"])
+    assert given.tokenizer.symbols == ["<\u00e9>", "@\u00e9"]
 
 
 # ---- files -----------------------------------------------------------------------------------
