@@ -94,7 +94,8 @@ def checksum(content: bytes | memoryview) -> str:
 
 def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
     """Checksums of the files beside the weights, by name; of config.json only the section `model` counts."""
-    sums = {config[key]: _file_checksum(path / config[key]) for key in TOKENIZERS}
+    tokenizers = dict.fromkeys(config[key] for key in TOKENIZERS)  # one, if both sides share it
+    sums = {name: _file_checksum(path / name) for name in tokenizers}
     return sums | {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
 
 
