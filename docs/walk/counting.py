@@ -19,7 +19,8 @@ from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.tokenizers.tokenizer import PAD_ID, Tokenizer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.training.loss import LossOptions, batch_loss
-from dragoman.training.optimizer import build_optimizer, learning_rate
+from dragoman.training.optimizer import build_optimizer
+from dragoman.training.schedule import learning_rate
 
 ENGLISH = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "

@@ -3,6 +3,7 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ from dragoman.cli.checks import check_model, check_output, files_and_settings
 from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 
+STARTED = time.monotonic()
+"""When the command began."""
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -58,7 +61,7 @@ def train(
     size: Annotated[str | None, Option(**SIZE, help="Recipe of this size. Default: by the amount of data.")] = None,
     recipe: options.Recipe = None,
     max_minutes: Annotated[
-        str | None, Option(metavar="X", help="Stop training after this many minutes. Default: when it gets no better.")
+        str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
     ] = None,
     precision: Annotated[str | None, Option(**PRECISIONS, help="Precision of matrix products. Default: auto.")] = None,
     seed: Annotated[
@@ -96,9 +99,9 @@ def train(
 
     display = context.display()
     if resume:
-        evaluation = resume_run(path, config, display=display)
+        evaluation = resume_run(path, config, display=display, started=STARTED)
     else:
-        evaluation = start_run(bitext, config, path, display=display)
+        evaluation = start_run(bitext, config, path, display=display, started=STARTED)
     options.print_scores(context, evaluation, "On the test pairs")
     display.note(f"Try it:  {command_line('translate', path, '...')}")
 

@@ -29,6 +29,8 @@ class RunConfig(Section):
     """Fields of `TransformerConfig` that differ from the size's."""
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
+    chosen: list[str] = Field([])
+    """What `train` has chosen, and why; it writes this itself."""
 
     @field_validator("model")
     @classmethod

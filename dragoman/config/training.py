@@ -9,21 +9,25 @@ from dragoman.metrics import METRICS, Monitor
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
-"""Schedules that reach 0 with the last step."""
+"""Schedules that know their last step from the beginning, and reach 0 after it."""
 
 
 class TrainingConfig(Section):
     """How the weights are found."""
 
-    optimizer: Literal["adam", "adamw", "muon", "rmsprop", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "muon", "rmsprop", "sgd"] = "muon"
     """`adamw` decouples weight decay from the gradient; `muon` makes steps orthogonal, tables and norms have AdamW."""
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(8e-3, gt=0)
     """Highest learning rate, reached at the end of the warm-up."""
-    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant", "plateau"] = "inverse_sqrt"
-    """How the learning rate changes after the warm-up: `inverse_sqrt` is the paper's, `cosine` and `linear` reach 0 at
-    the end of the run, `plateau` is lowered when validations get no better."""
-    warmup: int = Field(1000, ge=1)
+    schedule: Literal["wsd", "inverse_sqrt", "cosine", "linear", "constant", "plateau"] = "wsd"
+    """How the learning rate changes after the warm-up: `wsd` (warmup-stable-decay) is constant until `decay`,
+    `inverse_sqrt` is the paper's, `cosine` and `linear` fall to 0 over the whole run, `plateau` is lowered when
+    validations get no better."""
+    warmup: int = Field(100, ge=1)
     """Steps in which the learning rate rises from 0."""
+    decay: float = Field(0.5, gt=0, lt=1)
+    """With `wsd`: the last share of the steps, in which the learning rate falls to 0. It begins in time for the limit
+    of steps, epochs or minutes, or when `patience` is at its end."""
     plateau_factor: float = Field(0.5, gt=0, lt=1)
     """Factor by which the schedule `plateau` multiplies the learning rate."""
     plateau_patience: int = Field(3, ge=1)
@@ -43,7 +47,7 @@ class TrainingConfig(Section):
     paper, which takes 5); 0: a single pass."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999. The average is what is validated and kept; 0: none."""
-    max_tokens: int = Field(4096, ge=16)
+    max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
     """Batches whose gradients are added up for one step."""
@@ -56,17 +60,18 @@ class TrainingConfig(Section):
     max_epochs: int | None = Field(None, ge=1)
     """Stop after this many passes over the pairs."""
     max_minutes: float | None = Field(None, gt=0)
-    """Stop after this many minutes, those before a resume included."""
-    validate_every: int | None = Field(250, ge=1)
-    """Steps between two validations, each of which writes a checkpoint; empty: as many as an epoch has."""
+    """Length of the run in minutes, from the start of the command to its report; those before a resume included."""
+    validate_every: Annotated[int, Field(ge=1)] | Literal["epoch"] | None = None
+    """Steps between two validations, each of which writes a checkpoint; `epoch`: as many as an epoch has; empty: so
+    many that validations take a twentieth of the time."""
     validate_sentences: int = Field(1000, ge=1)
     """At most this many sentences of the validation set are translated for BLEU; the loss is computed on all."""
     patience: int = Field(12, ge=1)
-    """Stop after this many validations in a row without a better one."""
+    """Stop after this many validations in a row without a better one; with `wsd`, begin the decay then."""
     monitor: Monitor = "bleu"
     """The metric that decides which validation is the best, and so which model is kept: BLEU, chrF++ or the validation
     loss. Between equal scores the loss decides."""
-    average: int = Field(8, ge=1)
+    average: int = Field(1, ge=1)
     """At the end, the weights of this many last validations are averaged; the average is kept if better; 1: none."""
     log_every: int = Field(10, ge=1)
     """Steps between two entries in `run/metrics.jsonl` and in TensorBoard."""

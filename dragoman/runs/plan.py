@@ -11,46 +11,28 @@ from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError, command_line
+from dragoman.runs.choices import Budget, choose
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.optional import load
-
-FEW, MANY = 200_000, 2_000_000
-
-
-def choose_size(num_pairs: int, *, gpu: bool) -> str:
-    """The largest size that this many pairs can fill, and this machine can train in hours."""
-    if num_pairs < FEW:
-        return "tiny"
-    if num_pairs < MANY or not gpu:
-        return "small"
-    return "base"
-
-
-def choose_vocab_size(num_pairs: int, kind: str) -> int:
-    """Fewer pairs show fewer words often enough to learn them; words that a vocabulary of words lacks are lost."""
-    sizes = (20_000, 50_000, 50_000) if kind == "word" else (8_000, 16_000, 32_000)
-    return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
+from dragoman.system.resources import cores
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
     """The section `data` of a run; one or two files in `paths` replace those that recipe and settings name."""
-    return _with_data(_read_config(paths, recipe or "tiny", settings)).data
+    return _with_data(_read_config(paths, recipe, settings)).data
 
 
 def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
-    """The run that a recipe (None: by the amount of data) and `key=value` settings ask for, and its pairs."""
+    """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
-    config = _with_data(_read_config(paths, recipe or "tiny", settings))
+    config = _with_data(_read_config(paths, recipe, settings))
     bitext = open_corpora(config.data)
     open_held_out(config.data, bitext.languages)
     if config.tokenizer.pairs:
         Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
     num_pairs, held_out = survey(bitext, config.data)
-    size = choose_size(num_pairs, gpu=num_pairs >= MANY and _has_gpu())
-    if recipe is None and size != config.size:
-        config = _read_config(paths, size, settings)
-    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(num_pairs, config.tokenizer.kind)
+    choose(config, Budget(num_pairs, config.training.max_minutes, cores(), _has_gpu()))
     if not (config.data.valid and config.data.test):
         config.data.held_out = held_out
     return config, bitext
@@ -79,9 +61,9 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     return config
 
 
-def _read_config(paths: list[str], recipe: str, settings: list[str]) -> RunConfig:
+def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
     """The recipe with the settings, on the files in `paths`; an error in the recipe itself names the recipe."""
-    tree = read_recipe(recipe)
+    tree = read_recipe(recipe) if recipe else {}
     if paths:
         files: dict[str, Any] = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
         settings = [*settings, *(f"data.{key}={json.dumps(value)}" for key, value in files.items())]

@@ -1,6 +1,7 @@
 """A training run: sentence pairs in, a model directory out. Prepares and trains; `finish` comes after it."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -19,7 +20,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.scores import score
 from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
-from dragoman.runs.finish import conclude
+from dragoman.runs.finish import conclude, seconds_to_conclude
 from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
@@ -36,28 +37,37 @@ from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 SAMPLES = 3
 
 
-def start_run(bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display) -> Evaluation:
-    """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped."""
+def start_run(
+    bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display, started: float | None = None
+) -> Evaluation:
+    """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped.
+
+    The minutes of the config count from `started`, a `time.monotonic`; None: now.
+    """
+    started = time.monotonic() if started is None else started
     directory = RunDirectory(path)
     directory.refuse_if_used()
     with directory.locked():
         directory.clear()
         directory.data.mkdir(parents=True)
+        for line in config.chosen:
+            display.note(line)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data)
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
-        return _train(directory, config, display)
+        return _train(directory, config, display, started)
 
 
-def resume_run(path: Path, config: RunConfig, *, display: Display) -> Evaluation:
+def resume_run(path: Path, config: RunConfig, *, display: Display, started: float | None = None) -> Evaluation:
     """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
+    started = time.monotonic() if started is None else started
     directory = RunDirectory(path)
     with directory.locked():
-        return _train(directory, config, display)
+        return _train(directory, config, display, started)
 
 
-def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Evaluation:
+def _train(directory: RunDirectory, config: RunConfig, display: Display, started: float) -> Evaluation:
     limit_kernel_caches(32)
     data = PreparedData.open(directory.data, config)
     torch.manual_seed(config.seed)
@@ -65,7 +75,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
     _announce(display, config, data, model)
     go_on = f"Go on with:  {command_line('train', '--resume', directory.path)}"
     try:
-        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, display)
+        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, display, started)
         if reason.startswith(INTERRUPTED):
             what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
             raise Interrupted(signals[0], f"Stopped {what}. {go_on}")
@@ -81,7 +91,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Eval
 
 
 def _fit(
-    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display
+    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display, started: float
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
     training, languages = config.training, (data.about.source_language, data.about.target_language)
@@ -101,16 +111,17 @@ def _fit(
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=lambda: bool(signals),
+            started=started,
+            seconds_after=partial(seconds_to_conclude, data, training.validate_sentences),
         )
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
         opened.callback(trainer.executor.close)
-        if checkpoint := callbacks.checkpoints.load_latest():
-            trainer.load_state_dict(*checkpoint)
+        trainer.resume()
         # Only now are the settings of a resumed run known to fit it.
         write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
-        view.begin(read_metrics(directory.metrics), last_step=trainer.last_step)
+        view.begin(read_metrics(directory.metrics), last_step=trainer.pacing.end)
         return trainer.progress, trainer.train(), signals
 
 

@@ -7,17 +7,17 @@ from dragoman.terminal.figures import clock
 
 
 def time_left(
-    config: TrainingConfig, last_step: int | None, step: dict[str, Any], validations: list[dict[str, Any]]
+    config: TrainingConfig, steps: float | None, step: dict[str, Any], validations: list[dict[str, Any]]
 ) -> str:
     """'1:03 left', 'at least 6:10 left' if only patience ends the training, or '' if neither is known.
 
-    `last_step` is the number of the step at which steps or epochs end the run, `step` the latest one. `validations`
-    have the `seconds` of training before each.
+    `steps` are the seconds that the remaining ones take, if their number is known, and `step` is the latest one.
+    `validations` have the `seconds` of training before each.
     """
     words = "{} left"
     ends = [60 * config.max_minutes] if config.max_minutes else []
-    if last_step:
-        ends.append(last_step * step["seconds"] / step["step"])
+    if steps is not None:
+        ends.append(step["seconds"] + steps)
     since_best = next((number for number, each in enumerate(reversed(validations)) if each["better"]), None)
     if not ends and since_best is not None and len(validations) > 1:
         before, latest = (each["seconds"] for each in validations[-2:])

@@ -36,9 +36,11 @@ class TrainingView:
         self.last_step: int | None = None
         self.validations: list[dict[str, Any]] = []
         self.last: dict[str, Any] = {}
-        self.loss = self.rate = 0.0
+        self.loss = self.rate = self.step_seconds = 0.0
         self.message = ""
-        self._marks: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=50)  # seconds and tokens after recent steps
+        self._falling = False
+        self._marks: deque[tuple[float, int, int]] = deque(maxlen=50)
+        """Seconds, tokens and number of recent steps."""
         self._printed = 0.0
         self._memory = memory
 
@@ -50,9 +52,8 @@ class TrainingView:
                 self._step(event)
             elif event["event"] == "validation":
                 self._validation(event)
-        if self.last:
-            # The next step is timed alone: those before it were made by another process.
-            self._marks.clear()
+        # The next step is timed alone: those before it were made by another process.
+        self._marks.clear()
 
     def report(self, event: str, metrics: dict[str, Any]) -> None:
         """Take in one event of the trainer."""
@@ -68,6 +69,13 @@ class TrainingView:
                 self._print("  ".join(f"{name} {value}" for name, value in self.validations[-1]["row"].items()))
                 for line in self._sample_lines(1):
                     self._print(line)
+        elif event == "roll_back":
+            self._marks.clear()
+        elif event == "decay":
+            begins, self.last_step = not self._falling, metrics["last_step"]
+            self._falling = True
+            text = "The learning rate falls from now on" if begins else "Steps take longer than they did"
+            self._print(f"{text}; the last step is {self.last_step:,} ({metrics['reason']}).")
         elif event == "average":
             decision = "better than each, kept" if metrics["better"] else "not better than the best, left"
             score = f"{MAIN.label} {MAIN.write(metrics[MAIN.validation_key])}"
@@ -102,10 +110,11 @@ class TrainingView:
         kept = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
         self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
         self.last = metrics
-        self._marks.append((metrics["seconds"], metrics["tokens"]))
-        seconds, tokens = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
+        self._marks.append((metrics["seconds"], metrics["tokens"], metrics["step"]))
+        seconds, tokens, steps = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
         # After a validation `_marks` begins again, so that its time does not lower the rate.
-        self.rate = tokens / seconds if seconds else self.rate
+        if seconds:
+            self.rate, self.step_seconds = tokens / seconds, seconds / steps
 
     def _validation(self, metrics: dict[str, Any]) -> None:
         self._marks.clear()
@@ -152,12 +161,14 @@ class TrainingView:
             f"epoch {self.last['epoch'] + 1}",
             f"loss {LOSS.write(self.loss)}",
             f"learning rate {self.last['learning_rate']:.1e}",
-            f"{self.rate:,.0f} tokens/s",
+            *([f"{self.rate:,.0f} tokens/s"] if self.rate else []),
         ]
 
     def _clocks(self) -> list[str]:
         last = self.last
-        times = [clock(last["seconds"]), time_left(self.config, self.last_step, last, self.validations)] if last else []
+        steps_left = self.last_step - last["step"] if self.last_step and last else None
+        seconds = steps_left * self.step_seconds if steps_left is not None and self.step_seconds else None
+        times = [clock(last["seconds"]), time_left(self.config, seconds, last, self.validations)] if last else []
         in_use = (f"{where} {size(used)}" for where, used in self._memory().items() if used)
         return [text for text in (*times, *in_use) if text]
 

@@ -1,12 +1,11 @@
-"""Optimizers and learning-rate schedules by name."""
+"""Optimizers by name."""
 
-import math
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.config.training import ENDING, TrainingConfig
+from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
 from dragoman.training.muon import CombinedOptimizer, Muon
@@ -21,8 +20,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     """The optimizer `config.optimizer` over all weights of `model`; weight decay spares norms and biases.
 
     RMSprop takes the second of `betas`, `momentum` is SGD's. Muon is for the matrices inside the layers; tables, the
-    projection, norms and biases have AdamW beside it. The learning rate is set before every step by
-    `learning_rate`.
+    projection, norms and biases have AdamW beside it. The learning rate is set before every step.
     """
     groups: list[dict[str, Any]] = [
         {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": config.weight_decay},
@@ -60,19 +58,3 @@ def load_moments(optimizer: torch.optim.Optimizer, found: dict[str, Tensor], *, 
             "start a new run."
         )
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def learning_rate(step: int, config: TrainingConfig, last_step: int | None = None) -> float:
-    """The learning rate of optimizer step `step`, counted from 1.
-
-    It rises linearly to `config.learning_rate` at step `config.warmup`, and then follows `config.schedule`. `cosine`
-    and `linear` need to know the `last_step` of the run, the one before they reach 0.
-    """
-    share = 1.0  # `constant`, and `plateau`, which the trainer lowers when validations get no better
-    if config.schedule == "inverse_sqrt":
-        share = math.sqrt(config.warmup / step)  # equation 3 of the paper up to its constant
-    elif config.schedule in ENDING:
-        assert last_step is not None, "schedules that end know their last step"
-        covered = min(max(step - config.warmup, 0) / (last_step + 1 - config.warmup), 1.0)
-        share = 1 - covered if config.schedule == "linear" else (1 + math.cos(math.pi * covered)) / 2
-    return config.learning_rate * min(step / config.warmup, share)

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,8 +26,10 @@ from dragoman.system.device import choose_precision
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.executors import build_executor
 from dragoman.training.loss import LossOptions
-from dragoman.training.optimizer import build_optimizer, learning_rate, load_moments, moments
-from dragoman.training.progress import Progress, last_step, steps_in, why_finished
+from dragoman.training.optimizer import build_optimizer, load_moments, moments
+from dragoman.training.pacing import Pacing
+from dragoman.training.progress import Progress
+from dragoman.training.schedule import Plan, admits_more
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
 
 Metrics = dict[str, Any]
@@ -35,6 +37,8 @@ Tensors = dict[str, dict[str, Tensor]]
 """The tensors of a checkpoint, by file and name."""
 INTERRUPTED = "interrupted"
 """The reason why a run ended that was stopped and saved."""
+LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
+"""Fields of `Progress` that stay when a run goes back to before its decay."""
 
 
 @dataclass
@@ -46,13 +50,17 @@ class TrainerCallbacks:
     keep_best: Callable[[Transformer], None]
     """Called with every model that is better than all before."""
     on_event: Callable[[str, Metrics], None]
-    """Called with each `step`, `validation`, `average`, `roll_back` and `warning`, and its values."""
+    """Called with each `step`, `validation`, `decay`, `average`, `roll_back` and `warning`, and its values."""
     checkpoints: Checkpoints
     """Everything a resumed run needs; the last two are kept."""
     snapshots: Checkpoints
     """Weights at the last validations, for the average."""
     stop_requested: Callable[[], bool] = lambda: False
     """Asked after every step; True ends the run as an interruption does."""
+    started: float = field(default_factory=time.monotonic)
+    """When the command began; its time counts."""
+    seconds_after: Callable[[float], float] = lambda validation_seconds: 0.0
+    """How long what comes after the training will take, given how long a validation does."""
 
 
 class Trainer:
@@ -76,10 +84,8 @@ class Trainer:
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
-        self.last_step = last_step(config, batches)
-        self.validate_every = config.validate_every or steps_in(1, config, batches)
+        self.pacing = Pacing(self.progress, config, batches, callbacks.started, callbacks.seconds_after)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
-        self._started = time.monotonic()
         self._saved_step = 0
 
     def train(self) -> str:
@@ -88,14 +94,17 @@ class Trainer:
         After a stop this is `INTERRUPTED` if the last step is saved, else a text that begins with it.
         """
         progress, config = self.progress, self.config
-        self._started = time.monotonic() - progress.seconds
-        while not (reason := why_finished(progress, config, self.batches)) or progress.validated_step != progress.step:
+        self.pacing.begin()
+        while not (reason := self.pacing.why_finished()) or progress.validated_step != progress.step:
             if reason:
                 self._validate_and_save()
                 continue
+            if self.pacing.plan():
+                self._save()
+                self._report("decay", last_step=progress.plan.last_step, reason=progress.plan.reason)
             if metrics := self.train_step():
                 self.callbacks.on_event("step", metrics)
-                if progress.step % self.validate_every == 0:
+                if self.pacing.validates():
                     self._validate_and_save()
             elif progress.bad_steps >= BAD_STEPS:
                 self._roll_back()
@@ -118,14 +127,14 @@ class Trainer:
         batches = [self.batches.next(progress.position) for _ in range(config.accumulate)]
         gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
         self._warn(*count_memory(progress, gradient, self.executor.too_large, config))
-        rate = progress.rate_factor * learning_rate(progress.step, config, self.last_step)
+        rate = self.pacing.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf))
         if usable := gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        progress.seconds = time.monotonic() - self._started
+        progress.seconds = self.pacing.seconds()
         if not usable:
             if gradient.target_tokens:  # else no pair fitted in memory, which is no sign of bad weights
                 self._warn(count_bad_step(progress))
@@ -145,6 +154,19 @@ class Trainer:
             "tokens": progress.tokens,
             "seconds": progress.seconds,
         }
+
+    def resume(self) -> None:
+        """Go on from the last checkpoint, or from that before the decay if limits now admit more than was planned."""
+        checkpoints, progress = self.callbacks.checkpoints, self.progress
+        if latest := checkpoints.load_latest():
+            self.load_state_dict(*latest)
+        if (before := progress.plan.decay_from) is not None and admits_more(self.config, progress.plan):
+            lasting = {name: getattr(progress, name) for name in LASTING} | {"stale": 0}
+            every = progress.plan.validate_every
+            with self._going_on("The decay cannot be taken back"):
+                tensors, state = checkpoints.load(before)
+                self.load_state_dict(tensors, state | lasting)
+            progress.plan = Plan(every)
 
     @torch.no_grad()
     def validate(self) -> Metrics:
@@ -172,7 +194,7 @@ class Trainer:
         self._saved_step = self.progress.step
 
     def _validate_and_save(self) -> None:
-        config, progress = self.config, self.progress
+        config, progress, started = self.config, self.progress, time.monotonic()
         # With an average, its weights are what is validated and kept.
         with self.ema.applied(self.model) if self.ema else nullcontext():
             metrics = self.validate()
@@ -190,10 +212,11 @@ class Trainer:
         elif config.schedule == "plateau" and progress.stale % config.plateau_patience == 0:
             progress.rate_factor *= config.plateau_factor
         progress.validated_step = progress.step
-        progress.seconds = time.monotonic() - self._started
+        progress.seconds = self.pacing.seconds()
         self._report("validation", better=better, **metrics)
         self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
         self._warn(*progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target))
+        self.pacing.validated(time.monotonic() - started)
         self._save()
 
     def _keep_if_better(self, metrics: Metrics) -> bool:
@@ -236,7 +259,8 @@ class Trainer:
         with self._going_on(f"No checkpoint at step {present}"):
             to.save(present, tensors, state)
             # Later ones are damaged, or it would not have come to this step again.
-            to.prune({*[step for step in to.steps() if step <= present][-keep:], self.progress.validated_step})
+            kept = {self.progress.validated_step, self.progress.plan.decay_from or present}
+            to.prune(kept.union([step for step in to.steps() if step <= present][-keep:]))
             return True
         return False
 

@@ -6,21 +6,7 @@ from dragoman.config.recipes import read_recipe
 from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError
-from dragoman.runs.plan import choose_size, plan_resume, plan_run
-
-
-@pytest.mark.parametrize(
-    ("pairs", "gpu", "size"),
-    [
-        (29_000, False, "tiny"),
-        (29_000, True, "tiny"),
-        (500_000, False, "small"),
-        (50_000_000, False, "small"),
-        (50_000_000, True, "base"),
-    ],
-)
-def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
-    assert choose_size(pairs, gpu=gpu) == size
+from dragoman.runs.plan import plan_resume, plan_run
 
 
 def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):

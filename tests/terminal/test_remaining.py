@@ -9,18 +9,18 @@ STEP = {"step": 10, "seconds": 30.0}
 
 
 @pytest.mark.parametrize(
-    ("max_seconds", "last_step", "text"),
+    ("max_seconds", "steps", "text"),
     [
         (None, None, ""),
         (100, None, "1:10 left"),  # 100 - 30
-        (None, 17, "0:21 left"),  # 7 more steps of 3 seconds
-        (45, 17, "0:15 left"),  # what comes first
+        (None, 21.0, "0:21 left"),
+        (45, 21.0, "0:15 left"),  # what comes first
         (20, None, "0:00 left"),  # overdue, during the last validation
     ],
 )
-def test_the_time_left_follows_from_the_limits(max_seconds, last_step, text):
+def test_the_time_left_follows_from_the_limits(max_seconds, steps, text):
     config = TrainingConfig(max_minutes=max_seconds and max_seconds / 60)
-    assert time_left(config, last_step, STEP, []) == text
+    assert time_left(config, steps, STEP, []) == text
 
 
 def test_patience_gives_a_bound_once_the_pace_of_validations_is_known():
@@ -28,7 +28,7 @@ def test_patience_gives_a_bound_once_the_pace_of_validations_is_known():
     assert time_left(config, None, STEP, validations) == ""
     validations.append({"seconds": 24.0, "better": False})
     assert time_left(config, None, STEP, validations) == "at least 0:22 left"  # 24 + 2 more validations of 14 s - 30
-    assert time_left(config, 11, STEP, validations) == "0:03 left"  # the last step is known, and counts alone
+    assert time_left(config, 3.0, STEP, validations) == "0:03 left"  # which is known, and counts alone
 
 
 def test_patience_promises_nothing_while_the_best_validation_is_unknown():

@@ -93,7 +93,8 @@ def small_model(*, seed: int = 79, **choices: Any) -> Transformer:
 
 def settings(**choices: Any) -> TrainingConfig:
     defaults = {"precision": "float32", "warmup": 5, "validate_every": 4, "average": 1}
-    return TrainingConfig(**(defaults | choices))
+    paper = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "inverse_sqrt", "max_tokens": 4096}
+    return TrainingConfig(**(defaults | paper | choices))
 
 
 def computing_model(trainer: Trainer) -> Transformer:

@@ -1,4 +1,4 @@
-"""Schedules against numbers worked out by hand and torch's own, optimizers against their formulas."""
+"""Optimizers against their formulas."""
 
 import math
 from typing import Any, get_args
@@ -9,70 +9,8 @@ from torch import nn
 
 from dragoman.config.training import TrainingConfig
 from dragoman.training.muon import Muon, orthogonal
-from dragoman.training.optimizer import MOMENTS, build_optimizer, learning_rate
+from dragoman.training.optimizer import MOMENTS, build_optimizer
 from tests.model.variants import build
-
-SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
-
-
-@pytest.mark.parametrize(
-    ("step", "factor"),
-    [(1, 1 / 4), (2, 1 / 2), (3, 3 / 4), (4, 1), (16, 1 / 2), (64, 1 / 4), (400, 0.1)],
-)
-def test_inverse_sqrt_rises_linearly_for_four_steps_and_then_falls(step: int, factor: float):
-    rate = learning_rate(step, TrainingConfig(learning_rate=0.002, warmup=4))
-    assert rate == pytest.approx(0.002 * factor, rel=1e-12)
-
-
-@pytest.mark.parametrize("step", [1, 1999, 4000, 4001, 100_000])
-def test_inverse_sqrt_is_equation_3_up_to_its_constant(step: int):
-    equation = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-    peak = (512 * 4000) ** -0.5
-    rate = learning_rate(step, TrainingConfig(learning_rate=peak, warmup=4000))
-    assert rate == pytest.approx(equation, rel=1e-12)
-
-
-def test_the_packaged_learning_rates_are_the_peaks_of_equation_3():
-    """7e-4 for the base model and 5e-4 for the big one, as the recipes say."""
-    assert math.isclose((512 * 4000) ** -0.5, 7e-4, rel_tol=0.01)
-    assert math.isclose((1024 * 4000) ** -0.5, 5e-4, rel_tol=0.02)
-
-
-def rates(schedule: str, steps: range, *, warmup: int, last_step: int | None = None) -> list[float]:
-    config = TrainingConfig(schedule=schedule, learning_rate=0.003, warmup=warmup, max_steps=last_step)
-    return [learning_rate(step, config, last_step) for step in steps]
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_schedule_warms_up_linearly(schedule: str):
-    expected = [0.003 * step / 7 for step in range(1, 8)]
-    assert rates(schedule, range(1, 8), warmup=7, last_step=29) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("schedule", ["constant", "plateau"])
-def test_a_constant_rate_stays(schedule: str):
-    assert rates(schedule, range(7, 999), warmup=7) == [0.003] * 992
-
-
-def test_a_linear_rate_falls_by_the_same_at_each_step_and_is_0_after_the_last():
-    found = rates("linear", range(4, 15), warmup=4, last_step=11)
-    assert found == pytest.approx([0.003 * share / 8 for share in (8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0)], abs=1e-12)
-
-
-def test_a_cosine_rate_is_that_of_torch():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.003)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=17)
-    expected = []
-    for _ in range(18):
-        expected.append(scheduler.get_last_lr()[0])
-        optimizer.step()
-        scheduler.step()
-    assert rates("cosine", range(5, 23), warmup=5, last_step=21) == pytest.approx(expected, abs=1e-12)
-    assert rates("cosine", range(23, 31), warmup=5, last_step=21) == [0] * 8
-
-
-def test_a_run_may_end_with_its_warm_up():
-    assert rates("cosine", range(3, 5), warmup=3, last_step=3) == [0.003, 0]
 
 
 def test_every_optimizer_can_be_told_from_others():

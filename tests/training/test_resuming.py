@@ -10,8 +10,7 @@ from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
-from dragoman.training import advice
-from dragoman.training import trainer as module
+from dragoman.training import advice, pacing
 from dragoman.training.executors import TOKENS_PER_COPY
 from dragoman.training.trainer import Trainer
 from tests.training.runs import (
@@ -62,7 +61,7 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
     kept = first_watcher.kept + second_watcher.kept
     assert len(kept) == len(watcher.kept)
     assert all(map(equal, kept, watcher.kept))
-    progress = [trainer.progress.state_dict() | {"seconds": 0} for trainer in (second, whole)]
+    progress = [trainer.progress.state_dict() | {"seconds": 0, "validation_seconds": 0} for trainer in (second, whole)]
     assert progress[0] == progress[1]
 
 
@@ -110,7 +109,7 @@ def assert_resumed_with_the_same_bits(runs: Runs, choices: dict[str, Any]) -> li
     events = first_watcher.events + second_watcher.events
     assert without_seconds(events) == without_seconds(watcher.events)
     assert equal(second_watcher.kept[-1] if second_watcher.kept else first_watcher.kept[-1], watcher.kept[-1])
-    progress = [trainer.progress.state_dict() | {"seconds": 0} for trainer in (second, whole)]
+    progress = [trainer.progress.state_dict() | {"seconds": 0, "validation_seconds": 0} for trainer in (second, whole)]
     assert progress[0] == progress[1]
     assert (progress[0]["rate_factor"] < 1) == (whole.config.schedule == "plateau")
     return [whole, first, second]
@@ -276,15 +275,17 @@ class Clock:
 def test_max_minutes_counts_the_time_before_a_resume(runs: Runs, monkeypatch):
     options = {"max_minutes": 5, "validate_every": 100}
     first, watcher = runs.trainer(**options)
-    monkeypatch.setattr(module, "time", Clock(watcher, now=1000))
+    first.pacing._started = 1000
+    monkeypatch.setattr(pacing, "time", Clock(watcher, now=1000))
     watcher.stop_after = 4
     assert first.train() == "interrupted"
     assert first.progress.seconds == 90  # at the end of a step its report is still to come
     second, watcher = runs.resumed(**options)
-    monkeypatch.setattr(module, "time", Clock(watcher, now=9_000_000))
+    second.pacing._started = 9_000_000
+    monkeypatch.setattr(pacing, "time", Clock(watcher, now=9_000_000))
     assert second.train() == "5 minutes"
-    assert second.progress.step == 4 + 8
-    assert watcher.of("step")[-1]["seconds"] == 300
+    assert second.progress.step == 4 + 7  # a validation is expected to take some of the last half minute
+    assert watcher.of("step")[-1]["seconds"] == 270
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ResourceError("full")])
@@ -372,7 +373,6 @@ def test_a_checkpoint_behind_damaged_ones_is_kept(runs: Runs):
 def test_an_interruption_that_could_not_be_saved_says_so(runs: Runs, monkeypatch):
     trainer, watcher = runs.trainer(max_steps=13)
     watcher.stop_after = 6
-    trainer.validate_every = 4
     save = watcher.callbacks.checkpoints.save
 
     def full(step: int, *parts: Any) -> None:

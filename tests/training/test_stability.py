@@ -188,7 +188,7 @@ def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, s
     assert second.train() == "10 steps"
     found, expected = second.state_dict()[0], whole.state_dict()[0]
     assert all(equal(found[name], expected[name]) for name in ("model", "optimizer", "ema"))
-    progress = [each.progress.state_dict() | {"seconds": 0} for each in (second, whole)]
+    progress = [each.progress.state_dict() | {"seconds": 0, "validation_seconds": 0} for each in (second, whole)]
     assert progress[0] == progress[1]
 
 

@@ -235,7 +235,7 @@ def test_the_loss_decides_between_equal_scores(runs: Runs, monitor: str):
 def test_validations_may_come_with_epochs(runs: Runs, accumulate: int):
     steps = math.ceil(len(runs.train.plan(0)) / accumulate)
     assert steps > 2
-    trainer, watcher = runs.trainer(validate_every=None, max_steps=2 * steps, accumulate=accumulate)
+    trainer, watcher = runs.trainer(validate_every="epoch", max_steps=2 * steps, accumulate=accumulate)
     trainer.train()
     assert [v["step"] for v in watcher.of("validation")] == [steps, 2 * steps]
 

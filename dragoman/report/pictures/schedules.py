@@ -11,7 +11,7 @@ from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
-from dragoman.training.optimizer import learning_rate
+from dragoman.training.schedule import learning_rate
 
 Curves = Mapping[str, TrainingConfig]
 """The label of each line, and the settings it follows."""

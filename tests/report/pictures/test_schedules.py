@@ -7,7 +7,7 @@ from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 from dragoman.report.pictures.schedules import SCHEDULES
-from dragoman.training.optimizer import learning_rate
+from dragoman.training.schedule import learning_rate
 
 
 def line_of(config: TrainingConfig, steps: int):

@@ -1,0 +1,64 @@
+"""What a run chooses from its pairs, its minutes and the machine."""
+
+import pytest
+
+from dragoman.config.run import load_config
+from dragoman.runs.choices import Budget, choose, choose_dropout, choose_size
+
+
+def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
+    config = load_config(recipe or {}, list(settings))
+    choose(config, Budget(pairs, minutes, cores=2, gpu=False))
+    return config
+
+
+@pytest.mark.parametrize(
+    ("pairs", "gpu", "size"),
+    [
+        (29_000, False, "tiny"),
+        (29_000, True, "tiny"),
+        (500_000, False, "small"),
+        (50_000_000, False, "small"),
+        (50_000_000, True, "base"),
+    ],
+)
+def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
+    assert choose_size(Budget(pairs, None, cores=2, gpu=gpu)) == size
+
+
+def test_pairs_that_are_seen_more_often_get_more_dropout():
+    def dropout(pairs, minutes):
+        return choose_dropout(Budget(pairs, minutes, cores=2, gpu=False), "tiny")
+
+    by_time = [dropout(160_000, minutes) for minutes in (2, 20, 200, 2_000, None)]
+    by_pairs = [dropout(pairs, 20) for pairs in (10**7, 10**6, 10**5, 10**4, 10**2)]
+    for found in (by_time, by_pairs):
+        assert found == sorted(found)
+        assert (found[0], found[-1]) == (0, 0.3)
+
+
+def test_what_is_set_is_not_chosen():
+    """Be it by a recipe or on the command line, and even if it is set to the default."""
+    settings = ["training.learning_rate=8e-3", "model.dropout=0.5", "tokenizer.vocab_size=777", "training.warmup=9"]
+    config = chosen(settings, recipe={"size": "base", "training": {"max_tokens": 99}})
+    training = config.training
+    assert (config.size, config.model["dropout"], config.tokenizer.vocab_size) == ("base", 0.5, 777)
+    assert (training.learning_rate, training.warmup, training.max_tokens) == (8e-3, 9, 99)
+
+
+def test_rates_fall_with_the_width_and_adam_has_a_quarter_of_muons():
+    rates = [chosen(recipe={"size": size}).training.learning_rate for size in ("tiny", "small", "base", "big")]
+    assert rates == sorted(rates, reverse=True)
+    adam = chosen(["training.optimizer=adam"], recipe={"size": "base"}).training
+    assert adam.learning_rate == pytest.approx(rates[2] / 4) == pytest.approx(7e-4, rel=0.02)  # the paper's
+    assert adam.warmup > chosen().training.warmup
+
+
+def test_three_lines_tell_what_was_chosen_and_from_what():
+    budget, pairs, optimizer = chosen(["training.decay=0.25"], minutes=90.0).chosen
+    assert "29,000 pairs, 90 minutes, 2 CPU cores" in budget
+    assert "tiny (4 + 4 layers of width 128)" in budget
+    assert "8,000" in budget
+    assert "about 93 epochs: dropout 0.2" in pairs
+    assert optimizer == ("Muon with a learning rate of 0.008, constant, and falling to 0 in the last 25% of the steps.")
+    assert "no limit of time" in chosen(minutes=None).chosen[0]
