@@ -100,7 +100,8 @@ def build(task: Task, *, seed: int = 1, **choices: Any) -> Transformer:
 
 def train(model: Transformer, batches: TokenBatches, *, steps: int, **settings: Any) -> Iterator[dict[str, Any]]:
     """Train a step each time that the next one is asked for; `settings` are those of the section `training`."""
-    config = TrainingConfig(**({"learning_rate": 1e-2, "warmup": 30, "max_steps": steps} | settings))
+    paper = {"optimizer": "adam", "schedule": "inverse_sqrt", "learning_rate": 1e-2, "warmup": 30, "max_steps": steps}
+    config = TrainingConfig(**(paper | settings))
     optimizer, position = build_optimizer(model, config), Position()
     options = LossOptions(PAD_ID, config.label_smoothing, config.r_drop)
     for step in range(1, steps + 1):
