@@ -17,7 +17,7 @@ Curves = Mapping[str, TrainingConfig]
 """The label of each line, and the settings it follows."""
 
 SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
-KEYS = ("schedule", "learning_rate", "d_model", "warmup", "max_steps")
+KEYS = ("schedule", "learning_rate", "d_model", "warmup", "decay", "max_steps")
 POINTS = 500  # of a line
 
 
@@ -50,7 +50,7 @@ def example_schedules(steps: int) -> dict[str, Curves]:
     """The paper's schedule for several models and warm-ups, and all schedules with the same peak."""
     paper = {
         f"d_model {d_model}, warm-up {warmup:,}": TrainingConfig(
-            learning_rate=paper_peak(d_model, warmup), warmup=warmup
+            schedule="inverse_sqrt", learning_rate=paper_peak(d_model, warmup), warmup=warmup
         )
         for d_model, warmup in ((512, 4000), (512, 8000), (256, 4000))
     }
@@ -70,6 +70,7 @@ def read_curve(text: str, *, steps: int) -> TrainingConfig:
             raise UsageError(f"`{part}` in `{text}` is no setting of a schedule; give KEY=VALUE of {', '.join(KEYS)}.")
         settings[key.strip()] = value
     d_model = settings.pop("d_model", None)
+    settings = ({"schedule": "inverse_sqrt"} if d_model else {}) | settings
     config = load_config({}, [f"training.{key}={value}" for key, value in settings.items()]).training
     if d_model is None:
         return config
