@@ -10,12 +10,12 @@ from dragoman.config.run import RunConfig
 from dragoman.model.config import PRESETS, Size
 
 FEW, MANY = 200_000, 2_000_000
-TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 7_500, "small": 3_500, "base": 900, "big": 300}
+TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
 TOKENS_PER_PAIR = 30
-DROPOUT = ((4, 0.0), (30, 0.1), (100, 0.2), (math.inf, 0.3))
+DROPOUT = ((5, 0.0), (40, 0.1), (150, 0.2), (math.inf, 0.3))
 """Highest number of epochs, and the dropout for it."""
 
 

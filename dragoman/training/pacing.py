@@ -19,8 +19,10 @@ VALIDATION_SHARE = 0.05
 """Of the time that training takes."""
 FEWEST_STEPS = 10
 """Steps that tell how long others take; the first ones are slow."""
-LATE = 1.1, 30
-"""A decay that would take so many times the time that is left is made shorter, and by how many steps that is known."""
+LATE = 1.1
+"""A decay that would take so many times the time that is left is made shorter."""
+WINDOW = 30, 200
+"""Fewest and most steps that tell how long they take at present."""
 
 
 class Pacing:
@@ -72,7 +74,8 @@ class Pacing:
         if self.config.validate_every is None and progress.plan.validate_every is None and affordable < math.inf:
             progress.plan.validate_every = every * max(1, math.ceil(affordable / every))
         progress.validation_seconds = seconds
-        self._latest = time.monotonic(), progress.step
+        then, step = self._latest
+        self._latest = then + seconds, step
 
     def plan(self) -> bool:
         """Begin the decay of `wsd` if it is time, and end it sooner if steps have become slower; whether it did."""
@@ -83,11 +86,13 @@ class Pacing:
             steps, stale = self._steps_in(left, self._first), progress.stale
             decay = plan_decay(progress.step, self.config, last_step=self.last_step, steps_left=steps, stale=stale)
             progress.plan = replace(decay, validate_every=plan.validate_every) if decay else plan
+            self._latest = time.monotonic(), progress.step
             return decay is not None
-        late_by, known_by = LATE
-        steps = self._steps_in(left, self._latest, fewest=known_by)
-        if late := plan.last_step - progress.step > late_by * steps:
+        fewest, most = WINDOW
+        steps = self._steps_in(left, self._latest, fewest=fewest)
+        if late := plan.last_step - progress.step > LATE * steps:
             plan.last_step = progress.step + max(1, int(steps))
+        if late or progress.step - self._latest[1] >= most:
             self._latest = time.monotonic(), progress.step
         return late
 
@@ -101,7 +106,7 @@ class Pacing:
         last_batch = progress.position.batch >= len(self.batches.plan(progress.position.epoch))
         if config.max_epochs and progress.position.epoch + last_batch >= config.max_epochs:
             return f"{config.max_epochs} epochs"
-        if self._seconds_left() <= 0:
+        if progress.step and self._seconds_left() <= 0:  # there is no model without a step
             return f"{config.max_minutes:g} minutes"
         if progress.stale >= config.patience and config.schedule != "wsd":
             return no_better(config)

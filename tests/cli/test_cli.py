@@ -29,7 +29,7 @@ SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
     "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
     "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
-    "training.warmup=3", "training.learning_rate=1e-2",
+    "training.warmup=3", "training.learning_rate=1e-2", "training.average=3",
 ]  # fmt: skip
 LINES = ["The red house is old.", "", "I see a cat.", "   ", "The red house is old.", "Ω 😀 \u2028 x"]
 

@@ -59,6 +59,6 @@ def test_three_lines_tell_what_was_chosen_and_from_what():
     assert "29,000 pairs, 90 minutes, 2 CPU cores" in budget
     assert "tiny (4 + 4 layers of width 128)" in budget
     assert "8,000" in budget
-    assert "about 93 epochs: dropout 0.2" in pairs
+    assert "about 99 epochs: dropout 0.2" in pairs
     assert optimizer == ("Muon with a learning rate of 0.008, constant, and falling to 0 in the last 25% of the steps.")
     assert "no limit of time" in chosen(minutes=None).chosen[0]

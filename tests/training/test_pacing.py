@@ -110,12 +110,18 @@ def test_a_decay_begins_in_time_for_the_last_minute(runs: Runs, monkeypatch):
 
 
 def test_a_machine_that_becomes_slower_does_not_exceed_the_minutes(runs: Runs, monkeypatch):
-    trainer, watcher, clock = by_clock(runs, monkeypatch)(max_minutes=2, validate_every=20)
-    clock.slow_after, clock.slow = 70, 4.0
-    assert trainer.train() == "2 minutes"
-    assert 105 <= clock.monotonic() <= 145
+    trainer, watcher, clock = by_clock(runs, monkeypatch)(max_minutes=5, validate_every=90)
+    clock.slow_after, clock.slow = 170, 3.0
+    assert trainer.train() == "5 minutes"
+    assert 270 <= clock.monotonic() <= 330
     assert len(watcher.of("decay")) > 1
     assert rates(watcher)[-1] < 0.2 * 1e-3
+
+
+def test_minutes_that_are_over_before_the_first_step_leave_a_model(runs: Runs, monkeypatch):
+    trainer, watcher, _ = by_clock(runs, monkeypatch, seconds_after=99.0)(max_minutes=0.5)
+    assert trainer.train() == "0.5 minutes"
+    assert (trainer.progress.step, len(watcher.kept)) == (1, 1)
 
 
 def test_no_better_validations_begin_the_decay(runs: Runs):
