@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 3
+#define INTERFACE 4
 
 /* Compiled once for each instruction set; the loader chooses the best that the processor has. */
 #if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -315,6 +315,38 @@ FOR_EACH_CPU int attention(const void *query, const void *key, const void *value
 #undef ATTEND
     free(scratch);
     return 0;
+}
+
+/* --- rotary positions ---------------------------------------------------------------------------------------------- */
+
+typedef uint64_t Pairs __attribute__((vector_size(4 * LANES)));
+
+/* Each number changes places with the other one of its pair. */
+INLINE Vector swapped(Vector x) { return (Vector)((Pairs)x >> 32 | (Pairs)x << 32); }
+
+/* `shape` is rows, heads, length and width, a multiple of LANES. `turns` holds for each position what its numbers are
+   multiplied by, and then what those that they change places with are; these factors are negated to turn backwards. */
+INLINE void rotate_all(const void *x, const float *turns, void *out, const Size *shape, const Size *steps, float sign,
+                       int half) {
+    Size rows = shape[0], heads = shape[1], length = shape[2], width = shape[3], to = 0;
+    for (Size row = 0; row < rows; row++)
+        for (Size head = 0; head < heads; head++)
+            for (Size position = 0; position < length; position++, to += width) {
+                Size from = row * steps[0] + head * steps[1] + position * steps[2];
+                const float *turn = turns + 2 * position * width;
+                for (Size i = 0; i < width; i += LANES) {
+                    Vector own = load(x, from + i, half), other = swapped(own) * sign;
+                    store(out, to + i, own * load(turn, i, 0) + other * load(turn, width + i, 0), half);
+                }
+            }
+}
+
+FOR_EACH_CPU void rotate(const void *x, const float *turns, void *out, const Size *shape, const Size *steps, float sign,
+                         int half) {
+    if (half)
+        rotate_all(x, turns, out, shape, steps, sign, 1);
+    else
+        rotate_all(x, turns, out, shape, steps, sign, 0);
 }
 
 /* --- dropout ------------------------------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 3
+INTERFACE = 4
 """Version of the library's functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that the library reads at a time; the width of a head must be a multiple of it."""
@@ -181,6 +181,37 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
     return out
 
 
+def can_rotate(heads: Queries) -> bool:
+    """Whether `rotate` takes these."""
+    return _takes(heads) and heads.size(3) % LANES == 0
+
+
+def rotate(heads: Queries, turns: Float[Tensor, "queries 2 width"]) -> Queries:
+    """`heads` times the first factors, plus the other number of each pair times the second ones; contiguous."""
+    return _Rotation.apply(heads, turns)
+
+
+class _Rotation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, turns: Tensor) -> Tensor:
+        ctx.save_for_backward(turns)
+        return _rotate(heads, turns, 1.0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _rotate(gradient, *ctx.saved_tensors, -1.0), None
+
+
+def _rotate(heads: Tensor, turns: Tensor, sign: float) -> Tensor:
+    heads = heads if heads.stride(3) == 1 else heads.contiguous()
+    out = torch.empty(heads.shape, dtype=heads.dtype)
+    shape, steps = (ctypes.c_int64 * 4)(*heads.shape), (ctypes.c_int64 * 3)(*heads.stride()[:3])
+    pointers = (each.data_ptr() for each in (heads, turns, out))
+    _library.rotate(*pointers, shape, steps, sign, heads.dtype == torch.bfloat16)
+    return out
+
+
 def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> None:
     """Write log-probabilities in float32 to `out`."""
     if _takes(logits) and logits.is_contiguous() and out.is_contiguous():
@@ -288,6 +319,7 @@ def _load() -> ctypes.CDLL | None:
         return None
     pointer, size, flag, draws = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(Draws)
     library.attention.argtypes = [*[pointer] * 7, flag]
+    library.rotate.argtypes = [*[pointer] * 5, ctypes.c_float, flag]
     library.log_softmax.argtypes = [pointer, pointer, size, size, flag]
     library.drop.argtypes = [pointer, pointer, size, draws, flag]
     library.masked_softmax_dropout.argtypes = [*[pointer] * 6, draws, flag]

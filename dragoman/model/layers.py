@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout, Mask
+from dragoman.model.kernels import Dropout, Mask, can_rotate, rotate
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
 """What each `TransformerConfig.activation` is called in `torch.nn.functional`."""
@@ -124,14 +124,27 @@ class LearnedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Turns each pair of features by an angle that grows with the position (RoFormer, arXiv 2104.09864)."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = torch.empty(0, 2, 0)
+        """Of each position: cosines, and sines, negative for the first of a pair. Grows when asked."""
+
     def forward(
         self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
     ) -> Float[Tensor, "rows heads length width"]:
-        positions = torch.arange(offset, offset + heads.size(2), device=heads.device)
-        angles = _angles(positions, heads.size(3))
-        sin, cos = angles.sin().to(heads.dtype), angles.cos().to(heads.dtype)
-        even, odd = heads[..., ::2], heads[..., 1::2]
-        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+        turns = self._turns(offset + heads.size(2), heads)[offset:]
+        if can_rotate(heads):
+            return rotate(heads, turns)
+        cos, sin = turns.to(heads.dtype).unbind(1)
+        swapped = heads.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        return heads * cos + swapped * sin
+
+    def _turns(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
+        if length > len(self.turns) or self.turns.device != heads.device:
+            angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(3))
+            sin, cos = angles.sin().float(), angles.cos().float()
+            self.turns = torch.stack([torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)], 1).flatten(2)
+        return self.turns[:length]
 
 
 def _angles(positions: Tensor, width: int) -> Float[Tensor, "length half"]:

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.model import kernels
+from dragoman.model import kernels, layers
 from dragoman.model.attention import attend, attention, causal_mask
 from dragoman.model.kernels import Dropout
+from dragoman.model.layers import RotaryPositions
 from tools import build_kernels
 
 NO_DROPOUT = Dropout(0.0)
@@ -323,3 +324,21 @@ def test_a_mask_of_integers_is_that_of_booleans():
     scores = torch.randn(2, 3, 4, 9)
     weights = [kernels.MaskedSoftmaxDropout.apply(scores, each, 16, None) for each in (mask.int(), mask)]
     torch.testing.assert_close(*weights)
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("layout", ["heads first", "heads last", "width scattered"])
+def test_rotation_equals_the_formula_forward_and_backward(dtype, layout: str, monkeypatch):
+    given = heads(2, 5, width=48, dtype=dtype, layout=layout).requires_grad_()
+    away = torch.randn(2, 3, 5, 48, dtype=dtype)
+
+    def turned() -> list[Tensor]:
+        out = RotaryPositions()(given, offset=7)
+        return [out.double(), torch.autograd.grad(out, given, away)[0].double()]
+
+    found = turned()
+    monkeypatch.setattr(layers, "can_rotate", lambda heads: False)
+    for ours, formula in zip(found, turned(), strict=True):
+        torch.testing.assert_close(ours, formula, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    assert found[0].is_contiguous()
