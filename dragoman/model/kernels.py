@@ -200,7 +200,7 @@ class _Rotation(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _rotate(gradient, *ctx.saved_tensors, -1.0), None
+        return _rotate(gradient, ctx.saved_tensors[0], -1.0), None
 
 
 def _rotate(heads: Tensor, turns: Tensor, sign: float) -> Tensor:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from dragoman.config.run import RunConfig
-from dragoman.model.config import PRESETS, Size
+from dragoman.model.config import Size
 
 FEW, MANY = 200_000, 2_000_000
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
@@ -47,21 +47,21 @@ def choose(config: RunConfig, budget: Budget) -> None:
     """Fill in what nobody has set, and say in `config.chosen` why."""
     if "size" not in config.model_fields_set:
         config.size = choose_size(budget)
-    width = config.transformer(1000, 1000).d_model
+    model = config.transformer(1000, 1000)
+    if model.d_model // model.num_heads % 2 == 0:
+        config.model.setdefault("positions", "rotary")
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(budget.pairs, config.tokenizer.kind)
     dropout = config.model.setdefault("dropout", choose_dropout(budget, config.size))
     training = config.training
-    chosen = choose_training(training.optimizer, width)
+    chosen = choose_training(training.optimizer, model.d_model)
     for name, value in chosen.items():
         if name not in training.model_fields_set:
             setattr(training, name, value)
-    layers = "num_encoder_layers", "num_decoder_layers"
-    encoder, decoder = (config.model.get(each, PRESETS[config.size][each]) for each in layers)
     epochs = budget.epochs(config.size)
     how_often = "as many epochs as bring anything" if math.isinf(epochs) else f"about {epochs:,.2g} epochs"
     config.chosen = [
-        f"For {budget}: size {config.size} ({encoder} + {decoder} layers of width {width}), "
-        f"a vocabulary of at most {config.tokenizer.vocab_size:,}.",
+        f"For {budget}: size {config.size} ({model.num_encoder_layers} + {model.num_decoder_layers} layers of width "
+        f"{model.d_model}), a vocabulary of at most {config.tokenizer.vocab_size:,}.",
         f"For {how_often}: dropout {dropout:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",

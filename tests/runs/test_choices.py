@@ -46,6 +46,12 @@ def test_what_is_set_is_not_chosen():
     assert (training.learning_rate, training.warmup, training.max_tokens) == (8e-3, 9, 99)
 
 
+def test_positions_are_rotary_where_heads_can_be_turned():
+    assert chosen().model["positions"] == "rotary"
+    assert "positions" not in chosen(["model.num_heads=6", "model.d_model=30"]).model
+    assert chosen(["model.positions=learned"]).model["positions"] == "learned"
+
+
 def test_rates_fall_with_the_width_and_adam_has_a_quarter_of_muons():
     rates = [chosen(recipe={"size": size}).training.learning_rate for size in ("tiny", "small", "base", "big")]
     assert rates == sorted(rates, reverse=True)
