@@ -49,7 +49,7 @@ def choose(config: RunConfig, budget: Budget) -> None:
         config.size = choose_size(budget)
     model = config.transformer(1000, 1000)
     if model.d_model // model.num_heads % 2 == 0:
-        config.model.setdefault("positions", "rotary")
+        config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
     config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(budget.pairs, config.tokenizer.kind)
     dropout = config.model.setdefault("dropout", choose_dropout(budget, config.size))
     training = config.training
