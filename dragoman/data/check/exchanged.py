@@ -15,6 +15,7 @@ import numpy as np
 from dragoman.data.check.alignment import Stretch
 from dragoman.data.check.locations import NumberedPair
 from dragoman.data.check.result import PartResult
+from dragoman.data.readers.language_codes import close
 
 WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
 """A word, or a character of scripts that do not separate words."""
@@ -24,6 +25,8 @@ FIRST = 20
 """Pairs at the beginning whose sides are taken to be in order."""
 EVIDENCE, PURE = 30, 0.8
 """Sides that must be in the language of the other side, less those in their own, and their least share of both."""
+FROM_EACH = 5
+"""Such lines that either side must have: where one changes alone, nothing is exchanged."""
 AROUND = 5
 """Long lines on either side of the first one of a stretch between which it must be."""
 
@@ -54,21 +57,22 @@ def exchanged_stretch(pairs: list[NumberedPair], labels: list[Labels], result: P
     `pairs` are a sample, and `labels` those of its sources and targets. Pairs around the first line of the stretch are
     read again.
     """
-    languages = Counter(label for side in labels for label in side.values() if label).most_common(2)
-    if len(languages) < 2:
-        return None
-    vote = {languages[0][0]: -1, languages[1][0]: 1}
-    votes = {n: vote.get(labels[0].get(n), 0) - vote.get(labels[1].get(n), 0) for n in sorted({*labels[0], *labels[1]})}
-    numbers = [number for number, value in votes.items() if value]
-    gains = np.array([votes[number] for number in numbers], np.float64)
-    gains *= -1 if gains[:FIRST].sum() > 0 else 1
+    languages = Counter(label for side in labels for label in side.values() if label)
+    (own, _), (other, _) = [*languages.most_common(2), ("", 0), ("", 0)][:2]
+    vote = {label: -1 if close(label, own) else int(close(label, other)) for label in languages}
+    lines = ((n, vote.get(labels[0].get(n), 0), -vote.get(labels[1].get(n), 0)) for n in {*labels[0], *labels[1]})
+    rows = sorted(row for row in lines if row[1] + row[2])
+    votes = np.array(rows, np.int64).reshape(-1, 3)[:, 1:]
+    votes *= -1 if votes[:FIRST].sum() > 0 else 1
     stretch = Stretch(distance=0, start=0)
-    stretch.add(gains, 0)
+    stretch.add(votes.sum(axis=1).astype(np.float64), 0)
     first, last = stretch.first, stretch.last
-    if not first or stretch.best_gain < max(EVIDENCE, PURE * np.abs(gains[first : last + 1]).sum()):
+    inside = votes[first : last + 1]
+    certain = stretch.best_gain >= max(EVIDENCE, PURE * np.abs(inside.sum(axis=1)).sum())
+    if not (first and certain and inside.sum(axis=0).min() >= FROM_EACH):
         return None
-    end = result.pairs if last > len(numbers) - AROUND else numbers[last]
-    window = range(numbers[max(0, first - AROUND)] + 1, numbers[min(first + AROUND, last)])
+    end = result.pairs if last > len(rows) - AROUND else rows[last][0]
+    window = range(rows[max(0, first - AROUND)][0] + 1, rows[min(first + AROUND, last)][0])
     sample = [pair for pair in pairs if pair.number not in window]
     return range(
         _first_exchanged(turned(sample, range(window.stop, end + 1)), result.locations.between(window)), end + 1

@@ -53,6 +53,9 @@ class LanguageCheck(Check):
             yield self._exchanged_from(stretch)
             pairs = turned(pairs, stretch)
             labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
+        for index, side in enumerate(sides):
+            if side.detected is None:
+                labels[index] = {pair.number: main_script(pair[index + 1]) for pair in _long(pairs, index + 1)}
         yield from self._wrong_languages([pair.number for pair in pairs])
         one_language = sides[0].detected is not None and sides[0].detected == sides[1].detected
         exchanged = set() if one_language else set(exchanged_pairs(pairs))
@@ -64,15 +67,13 @@ class LanguageCheck(Check):
 
     @staticmethod
     def _label(side: Side, pairs: list[NumberedPair], index: int) -> Labels:
-        """Sets the detected language of a side. Returns those of its lines, or their scripts if it is unclear."""
-        long = [pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES]
-        # A language that it does not know is identified now as this one, now as that.
-        if side.declared is None or known_code(side.declared, known_languages()):
-            labels = [sure_language(pair[index]) for pair in long]
-            side.detected = main_language([pair[index] for pair in pairs], labels, expected=side.declared)
-        if side.detected is None:
-            labels = [main_script(pair[index]) for pair in long]
-        return dict(zip([pair.number for pair in long], labels, strict=True))
+        """Sets the detected language of a side. Returns those of its lines, if they can be identified."""
+        # A language that is not known is identified now as this one, now as that.
+        if side.declared is not None and not known_code(side.declared, known_languages()):
+            return {}
+        labels = {pair.number: sure_language(pair[index]) for pair in _long(pairs, index)}
+        side.detected = main_language([pair[index] for pair in pairs], list(labels.values()), expected=side.declared)
+        return labels
 
     def _exchanged_from(self, stretch: range) -> Finding:
         locations, pairs = self.result.locations, self.result.pairs
@@ -106,6 +107,11 @@ class LanguageCheck(Check):
             if not close(other, main) and len(numbers) >= max(NOT_BY_CHANCE, SHARE * len(labels)):
                 words = {"side": name, "language": other, "expected": main}
                 yield self.result.finding("foreign", Tally.of(numbers), len(labels), words)
+
+
+def _long(pairs: list[NumberedPair], index: int) -> Iterator[NumberedPair]:
+    """The pairs whose side with this index is long enough to be identified."""
+    return (pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES)
 
 
 @cache

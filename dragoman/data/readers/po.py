@@ -70,7 +70,9 @@ def _encoding(path: Path) -> str:
     try:
         b"x".decode(name)
     except (LookupError, UnicodeDecodeError):
-        raise DataError(f"{path} declares the charset {name}, which no catalogue has; convert it to UTF-8.") from None
+        raise DataError(
+            f"{path} declares the charset {name}, in which it cannot be read; convert it to UTF-8."
+        ) from None
     return name
 
 

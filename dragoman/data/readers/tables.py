@@ -28,6 +28,10 @@ NO_TEXT = re.compile(
 """Values of columns that are no text: numbers, ids, addresses, attributions."""
 MOSTLY, REPEATED = 0.9, 0.05
 """A column is no text if this share of its values is none, or if no more than the other share of them are different."""
+OFTEN = 0.1
+"""Share of rows with more columns than usual above which these are remarks, and no mistakes."""
+NOTHING, NUMBERS, LABELS, TEXT = range(4)
+"""What a column can hold: no values, values that are no text, few values that repeat, text."""
 MAX_SHOWN = 200
 """Characters of a row that a message shows."""
 
@@ -122,35 +126,37 @@ class Sample:
         widths = Counter(map(len, self.rows))
         # Of two numbers of columns that are equally frequent, the smaller.
         self.width = min(widths, key=lambda width: (-widths[width], width))
+        self.longer = sum(count for width, count in widths.items() if width > self.width) / len(self.rows)
         return widths[self.width] if self.width > 1 else 0
 
     def columns(self) -> tuple[Columns, Languages]:
         """The columns that hold the sides, and their languages if the first row names them."""
         names, width, wanted = self.names, self.width, self.options.columns
         kinds = [self._kind(index) for index in range(width)]
-        known = sum(TEXT_IN.sub("", name).casefold() in KNOWN_NAMES for name in names) > 1
+        texts = [name for name, kind in zip(names, kinds, strict=False) if kind == TEXT]
+        known = sum(TEXT_IN.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
         # A word above numbers is a name, too.
-        above = [name for name, kind in zip(names, kinds, strict=False) if kind == 0 and width > 2]
+        above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
         named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))
-        texts = [name for name, kind in zip(names, kinds, strict=False) if kind > 0]
         source, target = sorted(sorted(range(width), key=lambda index: -kinds[index])[:2]) if width > 2 else (0, 1)
         if wanted:
             source, target = map(self._index, wanted)
             named = named or any(isinstance(column, str) for column in wanted)
         elif named and (found := sides_by_name(texts, self.options.languages, str(self.path))):
             source, target = map(names.index, found[:2])
-        elif width > 2 and min(kinds[source], kinds[target]) < 1:
+        elif width > 2 and min(kinds[source], kinds[target]) < LABELS:
             raise DataError(f"{self.path} has {width} columns, but no two of text; choose two, such as --columns 1,2.")
         languages = (language_of(names[source]), language_of(names[target])) if named else (None, None)
-        return Columns(source, target, width, named), languages
+        more = width == 1 or (self.longer > OFTEN and (source, target) == (0, 1))
+        return Columns(source, target, width, more, named), languages
 
     def _kind(self, index: int) -> int:
-        """What a column holds: 2 is text, 1 labels that repeat, 0 numbers, addresses and the like, -1 nothing."""
+        """What a column holds."""
         rows = self.rows[1:] if len(self.rows) > 2 else self.rows  # the first may be names
         values = [row[index] for row in rows if len(row) >= self.width and row[index].strip()]
         if sum(map(bool, map(NO_TEXT.fullmatch, values))) >= MOSTLY * len(values):
-            return 0 if values else -1
-        return 1 if len(values) > 1 and len(set(values)) <= max(1, REPEATED * len(values)) else 2
+            return NUMBERS if values else NOTHING
+        return LABELS if len(values) > 1 and len(set(values)) <= max(1, REPEATED * len(values)) else TEXT
 
     def _index(self, column: int | str) -> int:
         """The index of a column that the user chooses by its name or number."""

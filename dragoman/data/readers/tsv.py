@@ -18,6 +18,8 @@ class Columns(NamedTuple):
     target: int
     width: int
     """How many columns most rows have."""
+    more: bool
+    """Whether rows with more columns are in order; else a tab too many may have shifted them."""
     named: bool
     """Whether the first row holds the names of the columns."""
 
@@ -29,17 +31,13 @@ def read_tsv(path: Path, columns: Columns, replace: bool) -> Iterator[Numbered]:
 
 
 def pairs_of_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, where: str) -> Iterator[Numbered]:
-    """The pairs of numbered rows. Rows with other columns are skipped, or refused if most rows have one column only.
-
-    Further columns at the end are ignored, unless others stand before or between the sides: the row may be shifted.
-    """
-    source, target, width, named = columns
-    first_two = source == 0 and target == 1
+    """The pairs of numbered rows. Rows with other columns are skipped, or refused if most rows have one column only."""
+    source, target, width, more, named = columns
     for number, row in rows:
         if named and any(row):
             named = False
             yield number, NAMES
-        elif len(row) == width > 1 or (len(row) > width and first_two):
+        elif len(row) == width > 1 or (len(row) > width and more):
             yield number, (row[source], row[target])
         elif not any(map(str.strip, row)):
             yield number, ("", "")
