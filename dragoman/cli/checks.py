@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,12 +13,13 @@ from dragoman.cli.options import option_name
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from dragoman.cli.app import Context
     from dragoman.config.decoding import DecodingConfig
     from dragoman.data.bitext import Bitext
 
 CHECKED_PAIRS = 100_000
 """Read in less time than torch needs to load."""
-READING = ("data.languages", "data.replace_bad_bytes")
+READING = ("data.columns", "data.languages", "data.replace_bad_bytes")
 """Settings that decide how a file is read."""
 
 
@@ -50,24 +52,35 @@ def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
 
 
 def open_pairs(
-    command: str, model: Path, arguments: Sequence[str], *, ensemble: Sequence[Path] | None, output: Path | None
+    context: "Context",
+    model: Path,
+    arguments: Iterable[str | None],
+    *,
+    ensemble: Sequence[Path] | None,
+    output: Path | None,
 ) -> "Bitext":
     """The pairs to score with a model, in its languages unless others are set.
 
-    Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used.
+    Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used, and warns of
+    entries that are no pairs.
     """
-    paths, settings = files_and_settings(command, arguments)
+    paths, settings = files_and_settings(context.info_name, arguments)
     check_model(model, paths, ensemble=ensemble)
     from dragoman.data.bitext import Bitext
+    from dragoman.data.readers.tsv import NAMES
+    from dragoman.data.readers.types import Skipped
     from dragoman.runs.plan import choose_data
     from dragoman.storage.validate import languages
 
     data = choose_data(paths, settings=settings)
-    refuse_others(command, settings, READING)
-    bitext = Bitext.open(*paths, languages=data.languages or languages(model), replace_bad_bytes=data.replace_bad_bytes)
-    for _ in islice(bitext, CHECKED_PAIRS):
-        pass
+    refuse_others(context.info_name, settings, READING)
+    chosen = {"languages": data.languages or languages(model), "columns": data.columns}
+    bitext = Bitext.open(*paths, **chosen, replace_bad_bytes=data.replace_bad_bytes)
+    entries = (entry for _, entry in islice(bitext.entries(), CHECKED_PAIRS))
+    skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)
     check_output(output, read=paths)
+    for reason, count in skipped.items():
+        context.display().warn(f"{' and '.join(paths)}: {count:,} left out, which are no pairs ({reason}).")
     return bitext
 
 
@@ -93,7 +106,7 @@ def open_output(path: Path | None) -> TextIO:
 
 def files_and_settings(
     command: str,
-    arguments: Sequence[str],
+    arguments: Iterable[str | None],
     *,
     required: bool = True,
     valid: Sequence[str] | None = None,
@@ -103,8 +116,9 @@ def files_and_settings(
 
     Raises for more than two files, and for none if they are `required`.
     """
-    settings = [argument for argument in arguments if "=" in argument and not os.path.exists(argument)]
-    paths = [argument for argument in arguments if argument not in settings]
+    given = [argument for argument in arguments if argument is not None]
+    settings = [argument for argument in given if "=" in argument and not os.path.exists(argument)]
+    paths = [argument for argument in given if argument not in settings]
     for name, files in ((f"`{command}`", paths), ("--valid", valid or ()), ("--test", test or ())):
         if len(files) > 2 or (required and not paths):
             raise UsageError(
@@ -118,5 +132,5 @@ def refuse_others(command: str, settings: Sequence[str], known: tuple[str, ...])
     """Raise for a setting that this command does not read; those that it does begin with one of `known`."""
     for setting in settings:
         if not setting.startswith(known):
-            names = " and ".join(f"those of {name[:-1]}" if name.endswith(".") else name for name in known)
+            names = ", ".join(f"those of {name[:-1]}" if name.endswith(".") else name for name in known)
             raise UsageError(f"`{command}` takes no other settings than {names}; leave out {setting}.")

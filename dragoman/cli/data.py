@@ -1,19 +1,22 @@
 """Commands on data alone: data check."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import files_and_settings, refuse_others
-from dragoman.cli.options import Context, Recipe, Test, Valid, app, pairs, print_json
-from dragoman.errors import DataError, command_line
+from dragoman.cli.checks import check_output, files_and_settings, open_output, refuse_others
+from dragoman.cli.options import OUTPUT, Columns, Context, File, Recipe, Test, Valid, app, pairs, print_json
+from dragoman.errors import DataError, UsageError, command_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from dragoman.data.bitext import Bitext, CleanedBitext
     from dragoman.data.check import CheckResult, Finding, Location, PartResult
+    from dragoman.data.check.result import Part
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 NUM_BARS = 12
@@ -25,17 +28,21 @@ app.add_typer(data, name="data")
     epilog="dragoman data check pairs.tsv\n"
     "dragoman data check train.en train.fr --test test.en --test test.fr\n"
     "dragoman data check memory.tmx 'data.languages=[en,fr]'\n"
+    "dragoman data check pairs.csv --columns 2,4 --output clean.tsv\n"
     "dragoman data check --recipe corpora.yaml"
 )
 def check(
     context: Context,
     arguments: Annotated[list[str] | None, pairs()] = None,
+    columns: Columns = None,
     valid: Valid = None,
     test: Test = None,
     recipe: Recipe = None,
+    output: Annotated[Path | None, File(*OUTPUT, help="File to write the pairs to that `train` would keep.")] = None,
 ) -> None:
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
-    files, settings = files_and_settings("data check", arguments or [], required=False, valid=valid, test=test)
+    given = [*(arguments or ()), columns]
+    files, settings = files_and_settings("data check", given, required=False, valid=valid, test=test)
     from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data.check import check as check_data
     from dragoman.runs.plan import choose_data
@@ -44,16 +51,35 @@ def check(
     refuse_others("data check", settings, ("data.",))
     bitext = open_corpora(config)
     held_out = open_held_out(config, bitext.languages)
+    if output and output.suffix not in (".tsv", ".txt"):
+        raise UsageError(f"--output is {output}, but tab-separated text is written; give a name that ends in .tsv.")
+    bitexts = [*(corpus.bitext for corpus in bitext.corpora), *held_out.values()]
+    check_output(output, read=[file for each in bitexts for file in each.files])
     with context.display().progress("Reading") as advance:
         result = check_data(bitext, held_out=held_out, progress=advance)
+    to_train = _write_clean(context, output, bitext, held_out) if output else sys.argv[3:]
     if context.as_json:
         print_json(result.to_dict())
     else:
         _show(result, quiet=context.quiet)
         if result.trainable and not context.quiet:
-            print(f"Next:  {command_line('train', *sys.argv[3:])}")
+            print(f"Next:  {command_line('train', *to_train)}")
     if not result.trainable:
         raise typer.Exit(DataError.exit_code)
+
+
+def _write_clean(
+    context: Context, output: Path, bitext: "CleanedBitext", held_out: "dict[Part, Bitext]"
+) -> list[str | Path]:
+    """Write the pairs that `train` keeps as tab-separated text. Returns the arguments with which to train on them."""
+    kept = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
+    with open_output(output) as file:
+        file.writelines("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in kept)
+    context.display().note(
+        f"{output} holds the {kept.report.read - kept.report.dropped.total():,} pairs that are kept."
+    )
+    files = [word for name, part in held_out.items() for path in part.files for word in (f"--{name}", path)]
+    return [output, *files, *(f"data.languages=[{','.join(pair)}]" for pair in [bitext.languages] if pair)]
 
 
 def _show(result: "CheckResult", *, quiet: bool) -> None:

@@ -77,7 +77,7 @@ PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
 
 def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,fr]'") -> Any:
     """The argument of commands that read sentence pairs."""
-    formats = "TSV, JSONL, TMX, XLIFF or PO; plain, .gz, .xz or .zst"
+    formats = "TSV, CSV, JSON, TMX, XLIFF or PO; plain, .gz, .xz or .zst"
     return Argument(
         metavar=f"DATA | {sides} [key=value ...]",
         help=f"A file of pairs ({formats}), two aligned files, hf:NAME or builtin:grammar; then settings, such as "
@@ -88,6 +88,11 @@ def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,f
 HELD_OUT = "pairs; twice for two files. Default: split off by `train`."
 Valid = Annotated[list[str] | None, File(help=f"Validation {HELD_OUT}")]
 Test = Annotated[list[str] | None, File(help=f"Test {HELD_OUT}")]
+COLUMNS = "Source and target column of a table or of JSON: numbers from 1, or names. Default: found by what they hold."
+Columns = Annotated[
+    str | None, Option(metavar="N,N", help=COLUMNS, callback=lambda value: value and f"data.columns=[{value}]")
+]
+"""Given to a command as the setting that it is."""
 Recipe = Annotated[
     str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
 ]

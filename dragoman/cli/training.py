@@ -56,6 +56,7 @@ def train(
     context: Context,
     data: Annotated[list[str] | None, options.pairs(setting="training.learning_rate=1e-3")] = None,
     output: Annotated[Path | None, directory(" Default: runs/NAME.")] = None,
+    columns: options.Columns = None,
     valid: options.Valid = None,
     test: options.Test = None,
     size: Annotated[str | None, Option(**SIZE, help="Recipe of this size. Default: by the amount of data.")] = None,
@@ -71,7 +72,7 @@ def train(
     resume: Annotated[Path | None, Option(metavar="DIR", help="Resume the run in this directory.")] = None,
 ) -> None:
     """Train a translator on sentence pairs."""
-    paths, settings = files_and_settings("train", data or [], required=False, valid=valid, test=test)
+    paths, settings = files_and_settings("train", [*(data or ()), columns], required=False, valid=valid, test=test)
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = tensorboard or None
     given = [f"{key}={value}" for key, value in given.items() if value is not None]
@@ -81,7 +82,7 @@ def train(
     load_config({}, given, spell=lambda key: options.option_name(key.removeprefix("training.")))
     settings += given
     if resume:
-        if paths or output or valid or test or size or recipe or seed:
+        if paths or columns or output or valid or test or size or recipe or seed:
             raise UsageError("--resume takes data, size, seed and folder from the run; leave them out.")
         path, config = resume, plan_resume(resume, settings)
     else:

@@ -105,13 +105,14 @@ def score(
     context: Context,
     model: Model,
     data: Annotated[list[str], options.pairs()],
+    columns: options.Columns = None,
     output: Output = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "float32",
     workers: Workers = None,
 ) -> None:
     """Print how probable a model finds given translations: score, log-probability and number of tokens of each pair."""
-    bitext = open_pairs("score", model, data, ensemble=ensemble, output=output)
+    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output)
     config = check_decoding(model, context.settings)
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.evaluate import score_pairs
@@ -135,13 +136,14 @@ def evaluate(
     context: Context,
     model: Model,
     data: Annotated[list[str], options.pairs("SOURCE REFERENCE")],
+    columns: options.Columns = None,
     output: Annotated[Path | None, File(*OUTPUT, help="File to write the translations to.")] = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    bitext = open_pairs("evaluate", model, data, ensemble=ensemble, output=output)
+    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output)
     search = check_decoding(model, context.settings)
     from dragoman.data.text import one_line
     from dragoman.evaluation.evaluate import evaluate_pairs

@@ -2,11 +2,13 @@
 
 import unicodedata
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.section import Section
+
+Column = Annotated[int, Field(ge=1)] | str
 
 
 class CleaningConfig(Section):
@@ -29,6 +31,8 @@ class CorpusConfig(Section):
     """As in `data`."""
     target: str | None = None
     """As in `data`."""
+    columns: tuple[Column, Column] | None = None
+    """As in `data`."""
     weight: float = Field(1.0, gt=0, le=1_000)
     """How often each pair occurs in an epoch. With 1.5, half of the pairs occur twice; with 0.5, half of them once."""
 
@@ -44,6 +48,8 @@ class DataConfig(Section):
     """Several corpora in place of `source`, each with `source`, `target` and `weight`."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
+    columns: tuple[Column, Column] | None = None
+    """Source and target column of .tsv, .csv and JSON: numbers from 1, or names; empty: found by what they hold."""
     replace_bad_bytes: bool = False
     """Read bytes that are not UTF-8 as U+FFFD. Their pairs are then left out and counted. false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
@@ -75,13 +81,13 @@ class DataConfig(Section):
             raise ValueError(f"{list(sizes)} are shares that leave nothing to train on; lower them.")
         return sizes
 
-    @field_validator("languages", mode="before")
+    @field_validator("languages", "columns", mode="before")
     @classmethod
-    def _norwegian(cls, languages: Any) -> Any:
+    def _norwegian(cls, names: Any) -> Any:
         # YAML 1.1 reads the code of Norwegian as a negation.
-        if isinstance(languages, list | tuple):
-            return ["no" if code is False else code for code in languages]
-        return languages
+        if isinstance(names, list | tuple):
+            return ["no" if name is False else name for name in names]
+        return names
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:

@@ -51,17 +51,18 @@ class Bitext:
         target_path: str | Path | None = None,
         *,
         languages: tuple[str, str] | None = None,
+        columns: tuple[int | str, int | str] | None = None,
         replace_bad_bytes: bool = False,
     ) -> "OpenedBitext":
         """Opens one file with pairs, two files of aligned lines, `builtin:grammar[:COUNT][:PART]` or `hf:NAME`.
 
-        The end of its name tells the format of one file: .jsonl, .tmx, .xliff or .xlf, .po; any other is tab-separated.
-        Names that end further in .gz, .xz or .zst are unpacked. `languages` chooses the sides in formats that name
-        them; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. The first pair is read at once, to show most
-        mistakes early; the others raise `DataError` during a pass.
+        The end of its name tells the format of one file: .csv, .json, .jsonl, .tmx, .xliff or .xlf, .po; any other is
+        tab-separated. Packed files are unpacked. `languages` chooses the sides in formats that name them, `columns` in
+        tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. The first
+        pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
-        bitext = OpenedBitext(*find(str(source_path), target, ReaderOptions(languages, replace_bad_bytes)))
+        bitext = OpenedBitext(*find(str(source_path), target, ReaderOptions(languages, columns, replace_bad_bytes)))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
@@ -180,9 +181,9 @@ class CleanedBitext(Bitext):
 def open_corpora(data: DataConfig) -> CleanedBitext:
     """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others."""
     languages, corpora = data.languages, []
-    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target)]:
-        files = corpus.source, corpus.target
-        bitext = Bitext.open(*files, languages=languages, replace_bad_bytes=data.replace_bad_bytes)
+    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target, columns=data.columns)]:
+        options = {"languages": languages, "columns": corpus.columns, "replace_bad_bytes": data.replace_bad_bytes}
+        bitext = Bitext.open(corpus.source, corpus.target, **options)
         languages = languages or bitext.languages
         corpora.append(Corpus(bitext, corpus.weight))
     return CleanedBitext(corpora, data.cleaning)
@@ -192,7 +193,8 @@ def open_held_out(data: DataConfig, languages: tuple[str, str] | None) -> dict[s
     """The files to validate and test on, as far as a config names them; `languages` are those of the training pairs."""
     options = {"languages": languages, "replace_bad_bytes": data.replace_bad_bytes}
     named = {"valid": data.valid, "test": data.test}
-    return {part: Bitext.open(*files, **options) for part, files in named.items() if files}
+    columns = {part: data.columns if len(files) == 1 else None for part, files in named.items()}
+    return {part: Bitext.open(*files, columns=columns[part], **options) for part, files in named.items() if files}
 
 
 def copies(pair: Pair, weight: float) -> int:

@@ -73,7 +73,8 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
     _announce(display, config, data, model)
-    go_on = f"Go on with:  {command_line('train', '--resume', directory.path)}"
+    resume = command_line("train", "--resume", directory.path)
+    go_on = f"Go on with:  {resume}"
     try:
         progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, display, started)
         if reason.startswith(INTERRUPTED):
@@ -87,7 +88,11 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
             metrics.write("end", {"step": progress.step, "reason": reason})
         return evaluation
     except KeyboardInterrupt:
-        raise Interrupted(signal.SIGINT, f"Stopped at once; the last checkpoint is safe. {go_on}") from None
+        saved = Checkpoints(directory.checkpoints, warn=display.warn).steps()
+        what = (
+            f"the last checkpoint is safe. {go_on}" if saved else f"no step is saved yet. Begin again with:  {resume}"
+        )
+        raise Interrupted(signal.SIGINT, f"Stopped at once; {what}") from None
 
 
 def _fit(

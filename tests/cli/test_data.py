@@ -29,7 +29,7 @@ def test_a_report_has_sizes_findings_verdict_and_the_next_command(dragoman, file
     assert f"Note     pairs that repeat another: 1 (0.48 % of 210 looked at; {where}, line 97); `train` keeps" in out
     assert f"Note     pairs with an empty target: 1 (0.47 % of 211 looked at; {where}, line 101)" in out
     assert "`train` leaves out 2 of 211 pairs (target is empty: 1; repeats another pair: 1)." in out
-    assert "209 different pairs are few pairs" in out
+    assert "209 different pairs are too few for a translator" in out
     assert out.split("\n")[-2].startswith("Next: ")
     assert out.split("\n")[-2].endswith(f"train {files / 'pairs.tsv'}")
 

@@ -1,6 +1,7 @@
 """Scoring a model on files: which way round their sides are."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,4 +24,6 @@ def test_settings_or_the_languages_of_the_model_choose_the_sides(tmp_path, monke
     (tmp_path / "a.jsonl").write_text(json.dumps({"en": "Go.", "fr": "Va !"}), encoding="utf-8")
     monkeypatch.setattr(checks, "check_model", lambda *_, **__: None)
     arguments = [str(tmp_path / "a.jsonl"), *settings]
-    assert list(checks.open_pairs("evaluate", tmp_path, arguments, ensemble=None, output=None)) == [pair]
+    assert list(
+        checks.open_pairs(SimpleNamespace(info_name="evaluate"), tmp_path, arguments, ensemble=None, output=None)
+    ) == [pair]

@@ -164,7 +164,7 @@ def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(t
     with pytest.raises(Interrupted):
         run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
     few, leak = capsys.readouterr().err.split("\n")[:-1]
-    assert few.startswith("Warning: 80 pairs to train on are few pairs")
+    assert few.startswith("Warning: 80 pairs to train on are too few for a translator")
     assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
 
 

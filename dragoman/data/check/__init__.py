@@ -8,7 +8,7 @@ from dragoman.data.check.damage import DamageCheck
 from dragoman.data.check.languages import LanguageCheck
 from dragoman.data.check.locations import Location
 from dragoman.data.check.repeats import RepeatCheck, overlaps, remaining
-from dragoman.data.check.result import CheckResult, Finding, Part, PartResult, Side
+from dragoman.data.check.result import CheckResult, Finding, Part, PartResult, Side, finding_kinds
 from dragoman.data.check.sizes import SizeCheck
 from dragoman.data.check.verdict import account, training_warnings, verdict
 
@@ -43,7 +43,8 @@ def check(
             progress(len(block))
         for reason, tally in result.locations.skipped.items():
             result.dropped[reason] = tally.count
-            findings.append(result.finding("skipped", tally, result.entries, {"reason": reason}))
+            kind = reason if reason in finding_kinds() else "skipped"
+            findings.append(result.finding(kind, tally, result.entries, {"reason": reason}))
         for each in checks:
             findings += each.findings()
         parts.append(result)

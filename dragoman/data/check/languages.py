@@ -1,17 +1,12 @@
-"""The languages of the sides, as a whole and line by line; and pairs whose sides are exchanged.
+"""The languages of the sides, as a whole and line by line, of a sample. Identification is by py3langid, offline."""
 
-Works on a sample. Identification is by py3langid, offline. Exchanged sides are found without it, by words that are
-typical of a side in this very corpus, and so for any two languages.
-"""
-
-import math
 import random
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any
 
+from dragoman.data.check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data.check.locations import Block, NumberedPair, Tally
 from dragoman.data.check.result import Check, Finding, PartResult, Side
 from dragoman.data.readers.language_codes import close, known_code
@@ -29,15 +24,8 @@ MIXED = 0.4
 NOT_BY_CHANCE = 5
 """Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
 SHARE = 0.02
-WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
-"""A word, or a character of scripts that do not separate words."""
-TYPICAL = 4.0
-"""Logarithm of the odds above which the words of a text are typical of one side."""
 NO_LANGUAGE = "zxx"
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
-
-Labels = dict[int, str | None]
-"""The language or script of each line that is long enough, by pair number."""
 
 
 class LanguageCheck(Check):
@@ -61,6 +49,13 @@ class LanguageCheck(Check):
         pairs = sorted(pair for pair in self.sample if pair.source and pair.target)
         sides = self.result.source, self.result.target
         labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
+        if stretch := exchanged_stretch(pairs, labels, self.result):
+            yield self._exchanged_from(stretch)
+            pairs = turned(pairs, stretch)
+            labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
+        for index, side in enumerate(sides):
+            if side.detected is None:
+                labels[index] = {pair.number: main_script(pair[index + 1]) for pair in _long(pairs, index + 1)}
         yield from self._wrong_languages([pair.number for pair in pairs])
         one_language = sides[0].detected is not None and sides[0].detected == sides[1].detected
         exchanged = set() if one_language else set(exchanged_pairs(pairs))
@@ -72,15 +67,19 @@ class LanguageCheck(Check):
 
     @staticmethod
     def _label(side: Side, pairs: list[NumberedPair], index: int) -> Labels:
-        """Sets the detected language of a side. Returns those of its lines, or their scripts if it is unclear."""
-        long = [pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES]
-        # A language that it does not know is identified now as this one, now as that.
-        if side.declared is None or known_code(side.declared, known_languages()):
-            labels = [sure_language(pair[index]) for pair in long]
-            side.detected = main_language([pair[index] for pair in pairs], labels, expected=side.declared)
-        if side.detected is None:
-            labels = [main_script(pair[index]) for pair in long]
-        return dict(zip([pair.number for pair in long], labels, strict=True))
+        """Sets the detected language of a side. Returns those of its lines, if they can be identified."""
+        # A language that is not known is identified now as this one, now as that.
+        if side.declared is not None and not known_code(side.declared, known_languages()):
+            return {}
+        labels = {pair.number: sure_language(pair[index]) for pair in _long(pairs, index)}
+        side.detected = main_language([pair[index] for pair in pairs], list(labels.values()), expected=side.declared)
+        return labels
+
+    def _exchanged_from(self, stretch: range) -> Finding:
+        locations, pairs = self.result.locations, self.result.pairs
+        end = "the end" if stretch[-1] == pairs else f"about {locations[stretch[-1]].name}"
+        words = {"begin": locations[stretch[0]].name, "end": end}
+        return self.result.finding("exchanged from", Tally(len(stretch), [stretch[0]]), pairs, words)
 
     def _wrong_languages(self, numbers: list[int]) -> Iterator[Finding]:
         """A side in another language than its file name says, or both in the same."""
@@ -110,21 +109,9 @@ class LanguageCheck(Check):
                 yield self.result.finding("foreign", Tally.of(numbers), len(labels), words)
 
 
-def exchanged_pairs(pairs: list[NumberedPair]) -> list[int]:
-    """Numbers of the pairs whose source has words that are typical of targets, and the reverse."""
-    words = [[frozenset(WORD.findall(text.casefold())) for text in pair[1:]] for pair in pairs]
-    seen = [Counter(word for pair in words for word in pair[side]) for side in (0, 1)]
-
-    def exchanged(side: int, text: frozenset[str]) -> bool:
-        own, other = seen[side], seen[1 - side]
-        # Less 1: that a word is in this very text is no evidence.
-        return sum(math.log((other[word] + 0.5) / (own[word] - 0.5)) for word in text) > TYPICAL
-
-    return [
-        pair.number
-        for pair, (source, target) in zip(pairs, words, strict=True)
-        if exchanged(0, source - target) and exchanged(1, target - source)
-    ]
+def _long(pairs: list[NumberedPair], index: int) -> Iterator[NumberedPair]:
+    """The pairs whose side with this index is long enough to be identified."""
+    return (pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES)
 
 
 @cache

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, Self
 
 from dragoman.data.bitext import Bitext
@@ -76,6 +76,11 @@ class Locations:
     def __getitem__(self, number: int) -> Location:
         corpus = self._corpora[bisect_right(self.starts, number) - 1]
         return Location(corpus.files, corpus.unit, self._lines[number - 1])
+
+    def between(self, numbers: range) -> list[NumberedPair]:
+        """The pairs with these consecutive numbers, read again."""
+        pairs = islice(chain.from_iterable(self._corpora), numbers.start - 1, numbers.stop - 1)
+        return [NumberedPair(number, *map(normalised, pair)) for number, pair in zip(numbers, pairs, strict=True)]
 
     def blocks(self, corpora: Iterable[Bitext]) -> Iterator[Block]:
         """All pairs in one pass."""

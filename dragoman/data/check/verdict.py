@@ -26,9 +26,13 @@ def expectations() -> list[Expectation]:
     return [Expectation(**fields) for fields in read_table("expectations.yaml")]
 
 
+def _expected(num_pairs: int) -> Expectation:
+    return next(each for each in expectations() if num_pairs < each.below)
+
+
 def expectation(num_pairs: int, *, words: float) -> list[str]:
     """Sentences on the quality to expect of this many different pairs, with this many words in a source on average."""
-    expected = next(each for each in expectations() if num_pairs < each.below)
+    expected = _expected(num_pairs)
     sentences = [f"{num_pairs:,} different pairs are {expected.text}"]
     if expected.measured:
         fewer = ", and fewer pairs give less" if num_pairs < 0.9 * expected.measured else ""
@@ -65,6 +69,8 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
     if problems:
         them = f"the {problems} problems" if problems > 1 else "the problem"
         sentences.append(f"First look at {them} above: training would run, but learn less or learn wrong things.")
+    elif num_pairs < expectations()[0].below:
+        sentences.append("Train on it only to try the commands out.")
     else:
         sentences.append("Nothing speaks against training on it.")
     return True, sentences
@@ -74,7 +80,7 @@ def training_warnings(num_pairs: int, valid: list[str], test: list[str], *, leak
     """Warnings before a training. `valid` and `test` are source sentences, `leaked` of the latter are trained on."""
     warnings = []
     if num_pairs < FEW:
-        warnings.append(f"{num_pairs:,} pairs to train on are {expectations()[0].text}")
+        warnings.append(f"{num_pairs:,} pairs to train on are {_expected(num_pairs).text}")
     if leaked:
         warnings.append(
             f"{leaked:,} of the {len(test):,} test pairs have a source sentence that is trained on with another "

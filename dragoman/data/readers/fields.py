@@ -1,15 +1,20 @@
-"""Records with named fields, as JSON lines and data sets have them: which two fields are source and target."""
+"""Records with named fields, as JSON, data sets and tables have them: which two fields are source and target."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dragoman.data.readers.language_codes import CODE, choose_languages
-from dragoman.data.readers.types import Numbered, Pair, PairReader, ReaderOptions
+from dragoman.data.readers.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
+from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions
 from dragoman.data.text import one_line, well_formed
 from dragoman.errors import DataError
 
 Record = Mapping[str, Any]
-NAMED = (("source", "target"), ("src", "tgt"))
+NAMED = [
+    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("source", "translation"), ("original", "translation"),
+    ("text", "translation"), ("sentence1", "sentence2"), ("input", "output"),
+]  # fmt: skip
+KNOWN_NAMES = {name for names in NAMED for name in names} | TWO_LETTERS.keys() | set(TWO_LETTERS.values())
+"""Names, in small letters, by which the first row of a table is known to name the columns."""
 NESTED = "translation"
 """A field with a text for each language, as data sets for translation have it."""
 
@@ -21,7 +26,7 @@ class SideFields(NamedTuple):
     target: str
     nested: bool
     """Whether they are inside the field `translation`."""
-    languages: tuple[str, str] | None
+    languages: Languages
 
     def pair(self, record: Record) -> Pair | None:
         """The pair of a record, or None if a side is not a text. A side that is missing or null is empty."""
@@ -34,21 +39,46 @@ class SideFields(NamedTuple):
         return None
 
 
-def find_fields(record: Record, wanted: tuple[str, str] | None, where: str) -> SideFields:
+def sides_by_name(
+    names: Collection[str], wanted: tuple[str, str] | None, where: str
+) -> tuple[str, str, Languages] | None:
+    """The names of the source and target column, and their languages; None if no two names tell them.
+
+    Raises `DataError` if they name several languages, and those that are `wanted` are not among them.
+    """
+    lower = {TEXT_IN.sub("", name).casefold(): name for name in names}
+    for source, target in NAMED:
+        if source in lower and target in lower:
+            return lower[source], lower[target], (None, None)
+    codes = {code: name for name in names if (code := language_of(name))}
+    if len(codes) > 2:
+        codes.pop("id", None)  # Indonesian, or an id
+    if len(codes) < 2:
+        codes = {name: name for name in names if CODE.fullmatch(name)}
+    if len(codes) < 2:
+        return None
+    source, target = choose_languages(codes, wanted, where)
+    return codes[source], codes[target], (source, target)
+
+
+def find_fields(record: Record, options: ReaderOptions, where: str) -> SideFields:
     """The two fields of all records, by the names in the first one. Raises `DataError` if they are not clear."""
     nested = isinstance(record.get(NESTED), Mapping)
-    for source, target in () if nested else NAMED:
-        if source in record and target in record:
-            return SideFields(source, target, False, wanted)
-    texts = [name for name, value in record.items() if isinstance(value, str)]
-    codes = list(record[NESTED]) if nested else list(filter(CODE.fullmatch, texts))
-    if len(codes) < 2 and not nested:
+    fields = record[NESTED] if nested else record
+    names = [name for name, value in fields.items() if value is None or isinstance(value, str)]
+    if options.columns:
+        source, target = map(str, options.columns)
+        found = (source, target, (language_of(source), language_of(target))) if {source, target} <= {*names} else None
+    else:
+        found = sides_by_name(names, options.languages, where)
+    if found is None:
+        listed, example = ", ".join(map(str, fields)), ",".join(names[:2] if len(names) > 1 else ("en", "fr"))
         raise DataError(
-            f"{where} has no two sides among its fields ({', '.join(map(str, record))}); name them source and "
-            "target, src and tgt, or by their languages, such as en and fr."
+            f"{where} has no two sides among its fields ({listed}); choose two texts, such as --columns {example}, or "
+            "name them source and target, or by their languages."
         )
-    source, target = choose_languages(codes, wanted, where)
-    return SideFields(source, target, nested, wanted or (source, target))
+    source, target, languages = found
+    return SideFields(source, target, nested, options.languages or languages)
 
 
 def record_reader(
@@ -56,7 +86,7 @@ def record_reader(
 ) -> PairReader:
     """A reader of numbered records. There must be at least one, and the first one decides which fields are read."""
     number, first = next(records())
-    fields = find_fields(first, options.languages, f"{name}, {unit} {number}")
+    fields = find_fields(first, options, f"{name}, {unit} {number}")
 
     def read() -> Iterator[Numbered]:
         for number, record in records():
@@ -68,4 +98,4 @@ def record_reader(
                 )
             yield number, pair
 
-    return PairReader(read, fields.languages or (None, None), unit)
+    return PairReader(read, fields.languages, unit)

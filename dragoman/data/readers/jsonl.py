@@ -1,33 +1,65 @@
-"""JSON lines: an object on each line, with two sides that `fields` finds by their names."""
+"""JSON: an object on each line, or an array of objects, with two sides that `fields` finds by their names."""
 
 import json
+import re
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from dragoman.data.readers.fields import record_reader
-from dragoman.data.readers.text_io import read_file
+from dragoman.data.readers.text_io import MAX_LINE, open_input, read_file, read_head, unpacking_errors
 from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.errors import DataError
 
+CHUNK = 1 << 16
+"""Characters of an array that are read at a time."""
+_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[")
+_BETWEEN = re.compile(r"[\s,]*")
 
-def open_jsonl(path: Path, options: ReaderOptions) -> PairReader:
-    """A reader of a file of JSON lines."""
-    return record_reader(lambda: _records(path, options), options, str(path), "line")
+
+def open_json(path: Path, options: ReaderOptions) -> PairReader:
+    """A reader of a JSON file: an array if it begins with a bracket, else lines."""
+    values, unit = (_items, "item") if _ARRAY.match(read_head(path)) else (_lines, "line")
+
+    def records() -> Iterator[tuple[int, dict[str, Any]]]:
+        value = None
+        for number, value in values(path, options.replace_bad_bytes):
+            if not isinstance(value, dict):
+                raise DataError(f"{path}, {unit} {number} is JSON but no object; write {{...}} with named fields.")
+            yield number, value
+        if value is None:
+            raise DataError(f"{path} has blank lines only, or an empty array; give a file with JSON objects.")
+
+    return record_reader(records, options, str(path), unit)
 
 
-def _records(path: Path, options: ReaderOptions) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of each line that is not blank."""
-    record = None
-    for number, line in enumerate(read_file(path, replace=options.replace_bad_bytes), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}, line {number} is not JSON ({error}); write an object on each line.") from None
-        if not isinstance(record, dict):
-            raise DataError(f"{path}, line {number} is JSON but no object; write {{...}} with named fields.")
-        yield number, record
-    if record is None:
-        raise DataError(f"{path} has blank lines only; give a file with a JSON object on each line.")
+def _lines(path: Path, replace: bool) -> Iterator[tuple[int, Any]]:
+    """Line number and value of each line that is not blank."""
+    for number, line in enumerate(read_file(path, replace=replace), start=1):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}, line {number} is not JSON ({error}); write an object on each line.") from None
+            yield number, value
+
+
+def _items(path: Path, replace: bool) -> Iterator[tuple[int, Any]]:
+    """Number and value of each item of an array; the text of the others is not in memory."""
+    number, position, decode = 0, 0, json.JSONDecoder().raw_decode
+    try:
+        with open_input(path) as stream:
+            file = TextIOWrapper(stream, "utf-8-sig", "replace" if replace else "strict")
+            text = file.read(CHUNK).lstrip().removeprefix("[")
+            while not text.startswith("]", position := _BETWEEN.match(text, position).end()):
+                try:
+                    value, position = decode(text, position)
+                    yield (number := number + 1), value
+                except (ValueError, RecursionError) as error:
+                    more = file.read(CHUNK)
+                    if not more or len(text) - position > MAX_LINE:
+                        raise DataError(f"{path}, item {number + 1} is not JSON ({error}); repair the file.") from None
+                    text, position = text[position:] + more, 0
+    except (UnicodeDecodeError, *unpacking_errors()) as error:
+        raise DataError(f"{path} cannot be read after item {number} ({error}); save it anew, as UTF-8.") from None

@@ -11,7 +11,9 @@ from dragoman.errors import DataError
 CODE = re.compile("[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _LINES = Path(__file__).with_name("language_codes.txt").read_text(encoding="utf-8").split("\n")
 TWO_LETTERS = {name: code for code, *names in map(str.split, filter(None, _LINES)) if code != "#" for name in names}
-"""The two-letter code of a language by its other codes."""
+"""The two-letter code of a language by its other codes and its English name."""
+TEXT_IN = re.compile("^(text|sentence|sent)[_ -]|[_ -](text|sentence|sent)$", re.IGNORECASE)
+"""What stands before or after the language in names of columns, such as text_en."""
 _CLOSE = [
     frozenset(group.split())
     for group in ("bs hr sr", "id ms", "no nn da", "zh yue wuu", "ar ary arz", "he hbo", "ku sdh")
@@ -40,6 +42,15 @@ def close(one: str, other: str) -> bool:
 def _parts(code: str) -> list[str]:
     language, *rest = code.casefold().replace("_", "-").split("-")
     return [TWO_LETTERS.get(language, language), *rest]
+
+
+def language_of(name: str) -> str | None:
+    """The language that the name of a column is or holds, such as en-US, English or text_en; None for other names."""
+    code = TEXT_IN.sub("", name)
+    language = _parts(code)[0]
+    if language not in TWO_LETTERS.values():
+        return None
+    return code if CODE.fullmatch(code) else language
 
 
 def find_language(language: str, codes: Iterable[str]) -> str | None:

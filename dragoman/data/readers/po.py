@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.data.readers.language_codes import same_language
-from dragoman.data.readers.text_io import read_file
+from dragoman.data.readers.text_io import read_file, read_head
 from dragoman.data.readers.types import Entry, Languages, Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import one_line
 from dragoman.errors import DataError
 
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')
+_CHARSET = re.compile(rb'^"Content-Type:[^"]*charset=([\w.:-]+)', re.MULTILINE)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -43,15 +44,15 @@ class _Message:
 
 def open_po(path: Path, options: ReaderOptions) -> PairReader:
     """A reader of a catalogue, which swaps its sides if the options name the language of the translations as source."""
-    wanted = options.languages
-    first = next(_messages(path, options.replace_bad_bytes), _Message())
+    wanted, encoding = options.languages, _encoding(path)
+    first = next(_messages(path, encoding, options.replace_bad_bytes), _Message())
     header = first.texts.get("msgstr", "") if _is_header(first) else ""
     metadata = dict(re.findall(r"^([\w-]+): *(\S+) *$", header, re.MULTILINE))
     languages: Languages = metadata.get("X-Source-Language"), metadata.get("Language")
     swap = wanted and languages[1] and [same_language(languages[1], each) for each in wanted] == [True, False]
 
     def read() -> Iterator[Numbered]:
-        for message in _messages(path, options.replace_bad_bytes):
+        for message in _messages(path, encoding, options.replace_bad_bytes):
             for entry in () if _is_header(message) else message.entries():
                 yield message.line, entry[::-1] if swap and not isinstance(entry, Skipped) else entry
 
@@ -62,9 +63,22 @@ def _is_header(message: _Message) -> bool:
     return message.texts.get("msgid") == "" and "msgctxt" not in message.texts
 
 
-def _messages(path: Path, replace: bool) -> Iterator[_Message]:
+def _encoding(path: Path) -> str:
+    """The charset that the header of a catalogue declares; UTF-8 if there is none, or that of a template."""
+    declared = _CHARSET.search(read_head(path))
+    name = declared[1].decode() if declared and declared[1] != b"CHARSET" else "UTF-8"
+    try:
+        b"x".decode(name)
+    except (LookupError, UnicodeDecodeError):
+        raise DataError(
+            f"{path} declares the charset {name}, in which it cannot be read; convert it to UTF-8."
+        ) from None
+    return name
+
+
+def _messages(path: Path, encoding: str, replace: bool) -> Iterator[_Message]:
     message, keyword = _Message(), ""
-    for number, line in enumerate(map(str.strip, read_file(path, replace=replace)), start=1):
+    for number, line in enumerate(map(str.strip, read_file(path, replace=replace, encoding=encoding)), start=1):
         if line.startswith(("#", "msgctxt", "msgid")) and message.forms:
             yield message
             message, keyword = _Message(), ""

@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from dragoman.data.readers.huggingface import HUB, open_dataset
-from dragoman.data.readers.jsonl import open_jsonl
+from dragoman.data.readers.jsonl import open_json
+from dragoman.data.readers.other_files import refuse_other_files
 from dragoman.data.readers.po import open_po
+from dragoman.data.readers.tables import open_csv, open_table
 from dragoman.data.readers.text_io import unpacked_name
 from dragoman.data.readers.tmx import open_tmx
-from dragoman.data.readers.tsv import open_tsv, open_two_files
+from dragoman.data.readers.two_files import open_two_files
 from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
 from dragoman.data.synthetic.builtin import BUILTIN, open_builtin, settings_for
@@ -21,14 +23,16 @@ from dragoman.errors import DataError
 __all__ = ["find", "settings_for"]
 
 FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
-    ".jsonl": open_jsonl,
-    ".ndjson": open_jsonl,
+    ".csv": open_csv,
+    ".json": open_json,
+    ".jsonl": open_json,
+    ".ndjson": open_json,
     ".tmx": open_tmx,
     ".xliff": open_xliff,
     ".xlf": open_xliff,
     ".po": open_po,
 }
-"""By the end of the name; every other file is tab-separated."""
+"""By the end of the name; every other file is tab-separated, unless it begins like JSON."""
 
 
 def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, PairReader, tuple[str, ...]]:
@@ -41,6 +45,8 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
     open_format = FORMATS.get(unpacked.suffix.lower())
     if target is not None and (source.startswith((BUILTIN, HUB)) or open_format):
         raise DataError(f"{source} has both languages already; leave out {target}.")
+    if options.columns and (target is not None or open_format not in (None, open_csv, open_json)):
+        raise DataError(f"{source} has no columns to choose from; leave out --columns.")
     if source.startswith(BUILTIN):
         return *open_builtin(source), (source,)
     if source.startswith(HUB):
@@ -48,8 +54,9 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
         return name, open_dataset(source, options), (source,)
     for path in paths:
         _check_is_file(path)
+        refuse_other_files(path)
     if target is None:
-        name, reader = unpacked.stem, (open_format or open_tsv)(*paths, options)
+        name, reader = unpacked.stem, (open_format or open_table)(*paths, options)
     else:
         name, reader = open_two_files(*paths, options)
     return name, reader, tuple(map(str, paths))

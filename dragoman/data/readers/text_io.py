@@ -13,23 +13,37 @@ from types import ModuleType
 from dragoman.errors import DataError
 from dragoman.system.optional import load
 
-PACKED = (".gz", ".xz", ".zst")
+PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+"""Ends of names of packed files, and the bytes with which such files begin."""
 MAX_LINE = 1 << 24
 """Bytes; a longer line is no line of text, and would fill the memory."""
 
 
 def open_input(path: Path | None) -> BufferedIOBase:
-    """A file, unpacked if its name ends in `.gz`, `.xz` or `.zst`, or stdin for None. Raises `DataError`."""
+    """A file, unpacked if its first bytes or its name say that it is packed, or stdin for None. Raises `DataError`."""
     if path is None:
         if sys.stdin.isatty():
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
         return sys.stdin.buffer
     try:
-        if path.suffix == ".zst":
+        packing = path.suffix
+        if path.is_file():  # a pipe could not be opened twice
+            with open(path, "rb") as file:
+                packing = next(filter(lambda each: file.peek(8).startswith(PACKED[each]), PACKED), packing)
+        if packing == ".zst":
             return _zstd().open(path)
-        return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
+        return {".gz": gzip.open, ".xz": lzma.open}.get(packing, open)(path, "rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a file, unpacked; none if it is damaged, which a pass over it reports."""
+    try:
+        with open_input(path) as stream:
+            return stream.read(1 << 14)
+    except unpacking_errors():
+        return b""
 
 
 def unpacked_name(path: Path) -> str:
@@ -37,7 +51,9 @@ def unpacked_name(path: Path) -> str:
     return path.stem if path.suffix in PACKED else path.name
 
 
-def read_lines(stream: BufferedIOBase, name: str, *, replace: bool = False, remedy: str = "") -> Iterator[str]:
+def read_lines(
+    stream: BufferedIOBase, name: str, *, replace: bool = False, remedy: str = "", encoding: str = "UTF-8"
+) -> Iterator[str]:
     """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number.
 
     With `replace`, bytes that are not UTF-8 become U+FFFD; without, the sentence that refuses them ends with `remedy`.
@@ -53,24 +69,24 @@ def read_lines(stream: BufferedIOBase, name: str, *, replace: bool = False, reme
                     "on each line."
                 )
             content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors)
+            yield content.removesuffix(b"\n").removesuffix(b"\r").decode(encoding, errors)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{name}, line {number} is not valid UTF-8 (byte 0x{error.object[error.start]:02X} at "
+            f"{name}, line {number} is not valid {encoding} (byte 0x{error.object[error.start]:02X} at "
             f"position {error.start + 1}); save or convert the file as UTF-8{remedy}."
         ) from None
     except unpacking_errors() as error:
         raise DataError(
-            f"{name} cannot be read after line {number}: {error}; check that the file is whole "
-            "and that you may read it."
+            f"{name} cannot be read after line {number}: {error}; check that the file is whole, that it is packed as "
+            "its name says, and that you may read it."
         ) from None
 
 
-def read_file(path: Path, *, replace: bool = False) -> Iterator[str]:
+def read_file(path: Path, *, replace: bool = False, encoding: str = "UTF-8") -> Iterator[str]:
     """The lines of a file of sentence pairs, which must have some."""
     line, remedy = None, ", or leave such pairs out with data.replace_bad_bytes=true"
     with open_input(path) as stream:
-        for line in read_lines(stream, str(path), replace=replace, remedy=remedy):
+        for line in read_lines(stream, str(path), replace=replace, remedy=remedy, encoding=encoding):
             yield line
     if line is None:
         raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")

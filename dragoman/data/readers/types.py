@@ -25,6 +25,8 @@ class ReaderOptions(NamedTuple):
 
     languages: tuple[str, str] | None = None
     """Source and target, which choose the sides in formats that name them."""
+    columns: tuple[int | str, int | str] | None = None
+    """Source and target column: numbers from 1, or names. None: found by what the columns hold."""
     replace_bad_bytes: bool = False
     """Read what is not UTF-8 as U+FFFD, instead of refusing the file."""
 

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from dragoman.data.check import languages
+from dragoman.data.check.exchanged import exchanged_pairs
 from dragoman.data.check.languages import (
     LanguageCheck,
-    exchanged_pairs,
     known_languages,
     main_language,
     main_script,

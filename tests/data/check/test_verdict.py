@@ -22,7 +22,7 @@ def test_figures_are_those_of_the_page():
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        (10, "few pairs"),
+        (1_000, "few pairs"),
         (9_999, "few pairs"),
         (10_000, "29,000 image captions"),
         (99_999, "29,000 image captions"),
@@ -37,6 +37,15 @@ def test_what_to_expect_follows_from_the_number_of_different_pairs(pairs, words)
     assert f"{pairs:,} different pairs" in sentences[0]
     assert words in sentences[0]
     assert "Nothing speaks against" in sentences[-1]
+
+
+@pytest.mark.parametrize("pairs", [10, 999])
+def test_too_few_pairs_for_a_translator_are_never_called_fit(pairs):
+    trainable, sentences = verdict(pairs, [], words=12.0, split_off=True)
+    assert trainable  # the commands can be tried out
+    assert f"{pairs} different pairs are too few for a translator" in sentences[0]
+    assert sentences[-1] == "Train on it only to try the commands out."
+    assert "too few for a translator" in training_warnings(pairs, [], [])[0]
 
 
 def test_longer_sentences_than_those_measured_are_said_to_be_harder():

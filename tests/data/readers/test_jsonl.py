@@ -66,11 +66,14 @@ def test_what_is_written_as_json_is_read_again(tmp_path: Path, pairs: list[tuple
         ('{"src": "a", "tgt": "b"}\n["a", "b"]\n', "line 2 is JSON but no object"),
         ('{"src": "a", "tgt": "b"}\n\n{"src": "a", "tgt": 5}\n', "line 3 has no text in `src` and `tgt`"),
         ('{"translation": {"en": "a", "fr": "b"}}\n{"translation": "a"}', "line 2 has no text in `en` and `fr`"),
-        ('\n{"text": "a", "label": "b"}\n', "line 2 has no two sides among its fields (text, label); name them"),
+        (
+            '\n{"text": "a", "label": "b"}\n',
+            "line 2 has no two sides among its fields (text, label); choose two texts, such as --columns text,label",
+        ),
         ('{"id": 5, "en": "a"}\n', "line 1 has no two sides"),
         ("\n \n", "blank lines only"),
         ("", "a.jsonl is empty"),
-        ("[" * 100_003, "line 1 is not JSON"),
+        ("[" * 100_003, "item 1 is not JSON"),
     ],
 )
 def test_other_lines_are_refused_by_their_number(tmp_path: Path, content: str, words: str):

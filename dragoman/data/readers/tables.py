@@ -1,0 +1,168 @@
+"""Tables of text, .tsv and .csv: which columns hold the sides, whether fields are quoted, whether columns are named.
+
+Decided once for a file, from a sample of its rows, and the same for every row.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from dragoman.data.readers.fields import KNOWN_NAMES, sides_by_name
+from dragoman.data.readers.jsonl import open_json
+from dragoman.data.readers.language_codes import TEXT_IN, language_of
+from dragoman.data.readers.text_io import MAX_LINE, open_input, read_file, unpacking_errors
+from dragoman.data.readers.tsv import Columns, pairs_of_rows, read_tsv
+from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
+from dragoman.data.text import one_line
+from dragoman.errors import DataError
+
+BLOCK, FARTHEST = 1 << 16, 1 << 26
+"""A sample is made of blocks of so many bytes: the first, and one at each doubling of the distance, up to the other."""
+DELIMITERS = "\t;,"
+"""What may separate the columns of a .csv file, the rarest in text first."""
+NO_TEXT = re.compile(
+    r"[\W\d_]*|\S*\d\S*|(https?://|www\.)\S+|[\w-]+(\.[\w-]+)+|.*(CC[ -]BY|CC0|tatoeba\.org|[Ll]icen[cs]e|©).*"
+)
+"""Values of columns that are no text: numbers, ids, addresses, attributions."""
+MOSTLY, REPEATED = 0.9, 0.05
+"""A column is no text if this share of its values is none, or if no more than the other share of them are different."""
+OFTEN = 0.1
+"""Share of rows with more columns than usual above which these are remarks, and no mistakes."""
+NOTHING, NUMBERS, LABELS, TEXT = range(4)
+"""What a column can hold: no values, values that are no text, few values that repeat, text."""
+MAX_SHOWN = 200
+"""Characters of a row that a message shows."""
+
+_PAIR = re.compile("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])")
+_QUOTED = re.compile('"(?:[^"]|"")*"')
+_JSON = re.compile(r'\s*(\[\s*)?\{\s*"')
+csv.field_size_limit(MAX_LINE)
+
+
+def open_table(path: Path, options: ReaderOptions) -> PairReader:
+    """A reader of tab-separated text. A file that begins like JSON is read as JSON."""
+    sample = Sample(path, options)
+    if _JSON.match("".join(sample.lines[:4])) and "\t" not in sample.lines[0].strip():
+        return open_json(path, options)
+    return _reader(sample, "\t", quoted=sample.is_quoted())
+
+
+def open_csv(path: Path, options: ReaderOptions) -> PairReader:
+    """A reader of comma-separated text, which may have semicolons or tabs in place of commas."""
+    sample = Sample(path, options)
+    return _reader(sample, max(DELIMITERS, key=lambda each: sample.split(each, quoted=True)), quoted=True)
+
+
+def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
+    """A reader of the file of a sample, whose name may tell the languages: pairs.en-fr.tsv."""
+    path, options = sample.path, sample.options
+    sample.split(delimiter, quoted=quoted)
+    columns, languages = sample.columns()
+    pair = _PAIR.search(path.name)
+    guessed = (pair[1], pair[2]) if pair is not None and len(pair[1]) == len(pair[2]) else (None, None)
+
+    def read() -> Iterator[Numbered]:
+        if quoted:
+            return pairs_of_rows(_csv_rows(path, delimiter, options.replace_bad_bytes), columns, f"{path}, line")
+        return read_tsv(path, columns, options.replace_bad_bytes)
+
+    return PairReader(read, options.languages or (languages if any(languages) else guessed))
+
+
+def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
+    """The line on which each row begins, and its fields."""
+    # A quoted field may hold line ends.
+    rows = csv.reader((f"{line}\n" for line in read_file(path, replace=replace)), delimiter=delimiter, strict=True)
+    line = 0
+    try:
+        for row in rows:
+            yield line + 1, [one_line(field) for field in row]
+            line = rows.line_num
+    except csv.Error as error:
+        remedy = 'write a field with quotation marks as "She said ""no""."'
+        raise DataError(f"{path}, line {line + 1} is not CSV ({error}); {remedy}") from None
+
+
+class Sample:
+    """Lines from the beginning of a file and from positions farther on, and the rows that they are."""
+
+    def __init__(self, path: Path, options: ReaderOptions):
+        self.path, self.options = path, options
+        self.lines: list[str] = []
+        next(read_file(path, replace=True))  # refuses what is no text
+        try:
+            with open_input(path) as stream:
+                position = 0
+                while position <= FARTHEST and stream.seek(position) == position and (block := stream.read(BLOCK)):
+                    lines = block.decode("utf-8-sig", "replace").replace("\r", "").split("\n")
+                    # The first line of a later block and the last of a full one are cut off.
+                    self.lines += filter(str.strip, lines[position > 0 : -1 if len(block) == BLOCK else None])
+                    position = 2 * position or BLOCK
+        except unpacking_errors():
+            pass  # which a pass over the file reports with the line
+        self.lines = self.lines or [""]
+
+    def is_quoted(self) -> bool:
+        """Whether quotation marks around tab-separated fields are those of CSV, and no text.
+
+        They are if marks inside of fields are doubled, or if just the fields with commas, or all of them, are quoted.
+        """
+        fields = [field for line in self.lines for field in line.split("\t")]
+        quoted = [field for field in fields if field[:1] == '"' and _QUOTED.fullmatch(field)]
+        stray = sum('"' in field for field in fields) - len(quoted)
+        doubled = sum('""' in field[1:-1] for field in quoted)
+        if doubled or stray or len(quoted) < 4:
+            return doubled > stray
+        plain = [field for field in fields if field[:1] != '"' and not NO_TEXT.fullmatch(field)]
+        return not plain or (all("," in field for field in quoted) and not any("," in field for field in plain))
+
+    def split(self, delimiter: str, *, quoted: bool) -> int:
+        """Make rows of the lines. Returns how many have the usual number of columns, if that is two or more."""
+        rows = csv.reader(self.lines, delimiter=delimiter) if quoted else (line.split(delimiter) for line in self.lines)
+        self.rows = list(rows)
+        self.names = [name.strip() for name in self.rows[0]]
+        widths = Counter(map(len, self.rows))
+        # Of two numbers of columns that are equally frequent, the smaller.
+        self.width = min(widths, key=lambda width: (-widths[width], width))
+        self.longer = sum(count for width, count in widths.items() if width > self.width) / len(self.rows)
+        return widths[self.width] if self.width > 1 else 0
+
+    def columns(self) -> tuple[Columns, Languages]:
+        """The columns that hold the sides, and their languages if the first row names them."""
+        names, width, wanted = self.names, self.width, self.options.columns
+        kinds = [self._kind(index) for index in range(width)]
+        texts = [name for name, kind in zip(names, kinds, strict=False) if kind == TEXT]
+        known = sum(TEXT_IN.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
+        # A word above numbers is a name, too.
+        above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
+        named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))
+        source, target = sorted(sorted(range(width), key=lambda index: -kinds[index])[:2]) if width > 2 else (0, 1)
+        if wanted:
+            source, target = map(self._index, wanted)
+            named = named or any(isinstance(column, str) for column in wanted)
+        elif named and (found := sides_by_name(texts, self.options.languages, str(self.path))):
+            source, target = map(names.index, found[:2])
+        elif width > 2 and min(kinds[source], kinds[target]) < LABELS:
+            raise DataError(f"{self.path} has {width} columns, but no two of text; choose two, such as --columns 1,2.")
+        languages = (language_of(names[source]), language_of(names[target])) if named else (None, None)
+        more = width == 1 or (self.longer > OFTEN and (source, target) == (0, 1))
+        return Columns(source, target, width, more, named), languages
+
+    def _kind(self, index: int) -> int:
+        """What a column holds."""
+        rows = self.rows[1:] if len(self.rows) > 2 else self.rows  # the first may be names
+        values = [row[index] for row in rows if len(row) >= self.width and row[index].strip()]
+        if sum(map(bool, map(NO_TEXT.fullmatch, values))) >= MOSTLY * len(values):
+            return NUMBERS if values else NOTHING
+        return LABELS if len(values) > 1 and len(set(values)) <= max(1, REPEATED * len(values)) else TEXT
+
+    def _index(self, column: int | str) -> int:
+        """The index of a column that the user chooses by its name or number."""
+        known = [name.casefold() for name in self.names] if isinstance(column, str) else list(range(1, self.width + 1))
+        column = column.casefold() if isinstance(column, str) else column
+        if column not in known:
+            listed = ", ".join(map(str, known))[:MAX_SHOWN]
+            raise DataError(f"{self.path} has no column {column}; give two of {listed} as --columns.")
+        return known.index(column)

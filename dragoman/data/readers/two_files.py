@@ -1,0 +1,65 @@
+"""Two files of which line N is the same sentence."""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from dragoman.config.data import CleaningConfig
+from dragoman.data.filtering import reason_to_drop
+from dragoman.data.readers.text_io import read_file
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
+from dragoman.errors import DataError
+
+_CODE = re.compile("(?!src|tgt|trg|ref)[a-z]{2,3}([-_][A-Za-z]{2,4})?")
+
+
+def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[str, PairReader]:
+    """The common name and a reader of two files, whose names may tell the languages: train.en, train.fr."""
+    if source.samefile(target):
+        raise DataError(f"Source and target are the same file {source}; give one per language.")
+    parts = list(zip(source.name.split("."), target.name.split("."), strict=False))
+    different = [pair for pair in parts if pair[0] != pair[1]]
+    common = parts[: parts.index(different[0])] if different else parts
+    name = ".".join(part for part, _ in common) or parts[0][0]
+    guessed = different[0] if len(different) == 1 and all(map(_CODE.fullmatch, different[0])) else (None, None)
+    return name, PairReader(lambda: _read(source, target, options.replace_bad_bytes), options.languages or guessed)
+
+
+def _read(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:
+    """Line N of both files; their numbers of lines must be equal."""
+    sources, targets = read_file(source, replace=replace), read_file(target, replace=replace)
+    for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
+        if left is None or right is None:
+            num_left = number - 1 if left is None else number + sum(1 for _ in sources)
+            num_right = number - 1 if right is None else number + sum(1 for _ in targets)
+            raise DataError(
+                f"{source} has {num_left} lines but {target} has {num_right}; line N of both must "
+                f"be the same sentence: find the lines that only one has{_hint(source, target, replace)}."
+            )
+        yield number, (left, right)
+
+
+def _hint(source: Path, target: Path, replace: bool) -> str:
+    """Where to look, if that is known: where the check of alignment finds the sides out of step.
+
+    It needs some hundreds of lines. Of fewer, the first line counts on which the sides do not look like one sentence.
+    """
+    # The checks open bitexts, and so import the readers.
+    from dragoman.data.bitext import Bitext
+    from dragoman.data.check.alignment import FEWEST, AlignmentCheck
+    from dragoman.data.check.result import PartResult, Side
+
+    both = Bitext(lambda: zip(*(read_file(path, replace=replace) for path in (source, target)), strict=False), name="")
+    both.unit = "line"
+    result = PartResult("train", both.name, Side(None), Side(None))
+    check, rules, odd = AlignmentCheck(result), CleaningConfig(max_copied=None, drop_repeated=False), None
+    for block in result.locations.blocks([both]):
+        check.add(block)
+        result.pairs += len(block)
+        odd = odd or next((number for number, *pair in block if reason_to_drop(*pair, rules)), None)
+    if found := next(check.findings(), None):
+        return f"; {found.advice}"
+    if result.pairs > FEWEST:
+        return "; the others are in step, so look at the end of the longer file"
+    return f"; look at line {odd} first, where the sides do not look like one sentence" if odd else ""
