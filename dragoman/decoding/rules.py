@@ -131,6 +131,19 @@ class RepetitionGuard:
 _NONE = torch.empty(0, dtype=torch.long)
 
 
+class SlotLimits:
+    """Bans each slot for a placeholder once a translation has it as often as the source."""
+
+    def __init__(self, slots: Sequence[int], limits: Sequence[Sequence[int]]):
+        """`limits` holds for each sentence how often each of the `slots` may come."""
+        self.slots, self.limits = torch.tensor(slots), torch.tensor(limits)
+
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        used = (history[:, :, None] == self.slots).sum(1)
+        rows, columns = (used >= self.limits[sentences]).nonzero().unbind(1)
+        return rows, self.slots[columns]
+
+
 def most_copies(ids: Sequence[int]) -> int:
     """How often, at most, a phrase of these tokens occurs in a row; 1 if nothing is repeated at once."""
     most = 1

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
+from dragoman.decoding.rules import RepetitionGuard, RuledStepper, SlotLimits, most_copies, most_times
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
@@ -176,3 +176,13 @@ def test_most_times_counts_three_tokens_wherever_they_stand() -> None:
     assert most_times([5, 7, 11, 5, 7, 11, 13, 5, 7, 11]) == 3
     assert most_times([5, 5, 5, 5]) == 2
     assert most_times([5, 7]) == 0
+
+
+def test_a_slot_comes_at_most_as_often_as_in_the_source() -> None:
+    table, limits = chains(17, sentences=3), [[0, 1], [2, 0], [9, 9]]
+    stepper = RuledStepper(Chain(table), prefixes=[[], [], []], bans=[SlotLimits([0, 4], limits)])
+    found = beam_search(stepper, Beams(EVERYTHING, SearchOptions([3, 3, 3], BOS, EOS)))
+    for chain, (zeros, fours), group in zip(table, limits, found, strict=True):
+        everything = all_hypotheses(chain, 3, EOS, 1.0)
+        expected = [h for h in everything if h.tokens.count(0) <= zeros and h.tokens.count(4) <= fours]
+        agree(group, expected)
