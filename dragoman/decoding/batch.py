@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -18,7 +18,15 @@ from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
 from dragoman.decoding.glossary import ForbiddenTerms, joints
-from dragoman.decoding.rules import RepetitionGuard, RuledStepper, SlotLimits, most_copies, most_times
+from dragoman.decoding.rules import (
+    Ban,
+    RepetitionGuard,
+    RuledStepper,
+    SlotLimits,
+    WholeCharacters,
+    most_copies,
+    most_times,
+)
 from dragoman.decoding.sampling import repeated, sample_search
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
@@ -33,6 +41,8 @@ class Sentence:
     source: list[int]
     prefix: list[int] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
+    repaired: bool = False
+    """Whether this is a second search, in which characters cannot break. This takes time and is hardly ever needed."""
 
     @property
     def term_tokens(self) -> int:
@@ -56,6 +66,10 @@ class BatchWork:
         # Kept for the next batch, with the banned tokens that were found so far.
         self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
 
+    @cached_property
+    def _whole_characters(self) -> WholeCharacters:
+        return WholeCharacters(self.target_tokenizer.vocabulary())
+
     def __call__(self, operation: str, *arguments: Any) -> list[Any]:
         """The result of an operation, given by name, so that a job can be sent to a worker."""
         return getattr(self, operation)(*arguments)
@@ -65,7 +79,7 @@ class BatchWork:
         """The hypotheses of each sentence, best first. With terms, all sentences have equally many tokens of them."""
         groups = self._search(sentences, config)
         if all(groups):
-            return groups if config.sample or config.diversity else self._with_slots(sentences, groups, config)
+            return self._repaired(sentences, groups, config)
         if any(sentence.terms for sentence in sentences):
             raise DataError(
                 "No translation has all terms that the glossary asks for and obeys the other rules; take terms out of "
@@ -76,17 +90,20 @@ class BatchWork:
             "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
         )
 
-    def _with_slots(
+    def _repaired(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
     ) -> list[list[Hypothesis]]:
-        """Searches again where the best hypothesis lacks a slot of its source: the missing ones become terms."""
-        found = [{*group[0].tokens} for group in groups]
-        slots = [[self._slots[i] for i in dict.fromkeys(s.source) if i in self._slots] for s in sentences]
-        missing = [[slot for slot in each if slot not in ids] for each, ids in zip(slots, found, strict=True)]
-        for count in {*map(len, missing)} - {0}:
-            rows = [row for row, each in enumerate(missing) if len(each) == count]
-            terms = [sentences[row].terms + [Term([slot]) for slot in missing[row]] for row in rows]
-            again = [replace(sentences[row], terms=each) for row, each in zip(rows, terms, strict=True)]
+        """Searches again where the best translation has half a character or lacks a slot, which becomes a term."""
+        missing: list[list[Term]] = []
+        for sentence, group in zip(sentences, groups, strict=True):
+            slots = [self._slots[i] for i in dict.fromkeys(sentence.source) if i in self._slots]
+            sampled = config.sample or config.diversity
+            missing.append([Term([slot]) for slot in slots if not sampled and slot not in group[0].tokens])
+        texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
+        faulty = [row for row, text in enumerate(texts) if missing[row] or "\N{REPLACEMENT CHARACTER}" in text]
+        for count in {len(missing[row]) for row in faulty}:
+            rows = [row for row in faulty if len(missing[row]) == count]
+            again = [replace(sentences[i], terms=sentences[i].terms + missing[i], repaired=True) for i in rows]
             for row, group in zip(rows, self._search(again, config), strict=True):
                 groups[row] = group or groups[row]
         return groups
@@ -146,7 +163,9 @@ class BatchWork:
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         prefixes = repeated([s.prefix for s in sentences], times)
-        bans = [self._forbidden(tuple(config.forbid))] if config.forbid else []
+        bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
+        if any(s.repaired for s in sentences):
+            bans.append(self._whole_characters)
         limits = [[s.source.count(slot) for slot in self._slots] for s in sentences]
         if any(map(any, limits)):
             bans.append(SlotLimits(list(self._slots.values()), repeated(limits, times)))

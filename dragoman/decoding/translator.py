@@ -207,8 +207,8 @@ class Translator:
     def _texts(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[str]:
         """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
         texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
-        sources = map(self._preprocessor, sentences)
-        sources = [source for source, group in zip(sources, groups, strict=True) for _ in group]
+        pairs = zip(map(self._preprocessor, sentences), groups, strict=True)
+        sources = [source for source, group in pairs for _ in group]
         return list(map(self._preprocessor.restored, texts, sources))
 
     def _align(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[Alignment]:

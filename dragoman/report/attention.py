@@ -127,7 +127,8 @@ def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
     """The words of `decoding.alignment`, in scripts without spaces their characters; all other tokens stand alone."""
-    numbers = {index: number for number, word in enumerate(words(tokenizer, ids, Prepared("", list(SLOTS)))) for index in word}
+    slots = Prepared("", list(SLOTS))  # which stand for themselves
+    numbers = {index: number for number, word in enumerate(words(tokenizer, ids, slots)) for index in word}
     # A tokenizer may put a space before a text, which is no part of the text; here it belongs to the first word.
     spaces = [index for index, id_ in enumerate(ids) if id_ > EOS_ID and index not in numbers]
     numbers |= {index: numbers[index + 1] for index in spaces if index + 1 in numbers}

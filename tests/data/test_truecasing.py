@@ -93,7 +93,8 @@ def test_sources_without_capitals_make_every_sentence_lower_case() -> None:
     assert lower("THE DOG") == ("the dog", True)
 
 
-@pytest.mark.parametrize("sources", [["狗看见猫。", "他在 USB 里。"] * 20, ["رأى الكلب قطة"] * 3, [], ["1984"], ["ALL CAPS"] * 3])
-def test_scripts_without_case_teach_nothing(sources: list[str]) -> None:
-    assert CaseTable.learn(sources).words in ([], ["USB"])
-    assert Truecaser(CaseTable.learn(["狗", "猫"]), None)("THE DOG") == ("THE DOG", False)
+@pytest.mark.parametrize(
+    "sources", [["狗看见猫。", "他在 USB 里。"] * 20, ["رأى الكلب قطة"] * 3, [], ["1984"], ["ALL CAPS"] * 3]
+)
+def test_sources_without_case_teach_nothing(sources: list[str]) -> None:
+    assert Truecaser(CaseTable.learn(sources), None)("THE DOG") == ("THE DOG", False)

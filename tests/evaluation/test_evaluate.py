@@ -176,10 +176,7 @@ def test_placeholders_of_references_are_slots_as_in_training():
 def test_statistics_do_not_depend_on_how_pairs_are_batched(tokenizer):
     size = tokenizer.vocab_size
     model = tiny_model(source_vocab_size=size, target_vocab_size=size)
-    together, apart = (
-        token_statistics([model], batches(PAIRS, tokenizer, max_tokens=tokens))
-        for tokens in (1009, 1)
-    )
+    together, apart = (token_statistics([model], batches(PAIRS, tokenizer, max_tokens=tokens)) for tokens in (1009, 1))
     assert together.perplexity == pytest.approx(apart.perplexity, rel=1e-5)
     assert together.num_tokens == apart.num_tokens
     assert together.num_tokens == sum(len(tokenizer.encode(text)) + 1 for _, text in PAIRS)

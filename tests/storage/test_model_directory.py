@@ -135,5 +135,5 @@ def test_a_file_without_a_style_is_refused(tmp_path: Path, content: str):
 def test_a_style_outside_the_folder_is_refused(models, name):
     config = json.loads((models[0] / "config.json").read_text())
     (models[0] / "config.json").write_text(json.dumps(config | {"source_style": name}))
-    with pytest.raises(DataError, match="`source_style` is .* not a file in the same folder"):
+    with pytest.raises(DataError, match=r"`source_style` is .* not a file in the same folder"):
         ModelDirectory.load(models[0])

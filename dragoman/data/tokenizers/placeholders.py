@@ -93,9 +93,7 @@ def spaced(text: str, joined: Collection[str] = ()) -> str:
     return _SEAM.sub(lambda seam: "" if _slots_at(seam) & {*joined} else " ", text)
 
 
-def mask_pair(
-    source: str, target: str, excluded: Collection[str] = (), *, practice: bool = False
-) -> tuple[str, str]:
+def mask_pair(source: str, target: str, excluded: Collection[str] = (), *, practice: bool = False) -> tuple[str, str]:
     """Both sides with slots for the placeholders that both have, numbered as in the source. Others stay text.
 
     So do those that the target alone joins to a word, such as "USA" in a Finnish "USAssa". For `practice`, some pairs
@@ -170,7 +168,8 @@ def _closed_up(text: str, joined: Collection[str] = ()) -> str:
 
 def _slots_at(match: re.Match[str]) -> set[str]:
     """The slots directly before and after a match."""
-    return {*match.string[max(0, match.start() - 1) : match.start()], *match.string[match.end() : match.end() + 1]} & {*SLOTS}
+    start, end = match.span()
+    return {*match.string[max(0, start - 1) : start], *match.string[end : end + 1]} & {*SLOTS}
 
 
 def _without_slots(text: str) -> str:

@@ -164,6 +164,11 @@ class Tokenizer:
         token = self._backend.id_to_token(id_)
         return byte_level_decode(token) if self._spelled_in_bytes else f" {token}".encode()
 
+    def vocabulary(self) -> list[bytes]:
+        """The bytes that each token adds to a text, none for special tokens; symbols are their own."""
+        special = {id_: b"" for id_ in range(EOS_ID + 1)} | {id_: text.encode() for id_, text in self._symbols.items()}
+        return [special[id_] if id_ in special else self._bytes_of(id_) for id_ in range(self.vocab_size)]
+
     def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """The bytes that each token adds to the text that `decode` gives."""
         found: list[bytes] = []
