@@ -142,8 +142,9 @@ class TokenizerConfig(Section):
     """How `word` splits text: marks apart (empty: this), lower case without marks, or at spaces alone."""
     symbols: list[str] = Field([])
     """Each is one token wherever it stands, such as "<2de>": never split, and never made of anything else."""
-    placeholders: bool = False
-    """Keep {name}, %s, <b>, &nbsp;, web addresses and the like whole, and copy them into the translation."""
+    placeholders: bool | None = None
+    """Copy {name}, %s, <b>, web addresses, numbers, acronyms, emoji and the like into the translation; empty: with
+    every kind but `word`."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """With `bpe`, in training: probability that a merge is skipped, so that words are split anew in each epoch."""
     sampling_alpha: float | None = Field(None, gt=0, le=1_000)
@@ -169,4 +170,7 @@ class TokenizerConfig(Section):
         for name, kind in fields.items():
             if getattr(self, name) and self.kind != kind:
                 raise ValueError(f"`{name}` is for kind = {kind}, not for {self.kind}; set the one or leave the other.")
+        if self.placeholders is None:
+            # `word` puts spaces around what is copied.
+            self.placeholders = self.kind != "word"
         return self

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain, compress, groupby
+from itertools import chain, compress, groupby, starmap
 from pathlib import Path
 from typing import Self
 
@@ -15,10 +15,11 @@ from tokenizers import Encoding
 from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
+from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
-from dragoman.data.tokenizers.placeholders import SLOTS, MaskedPairs
+from dragoman.data.tokenizers.placeholders import SLOTS, mask_pair
 from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
@@ -49,6 +50,7 @@ class PreparedData:
 
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    style: SourceStyle
     train: TokenBatches
     valid: TokenBatches
     valid_pairs: Pairs
@@ -66,7 +68,9 @@ class PreparedData:
         about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
-        return cls(source, target, batches(*train_stores), batches(*valid_stores), valid, test, about)
+        # Runs of version 0.1.0 have none.
+        style = SourceStyle.load(path) if (path := folder / "source_style.json").exists() else SourceStyle()
+        return cls(source, target, style, batches(*train_stores), batches(*valid_stores), valid, test, about)
 
 
 def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
@@ -85,17 +89,19 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
 def _write(bitext: CleanedBitext, parts: Splits, num_pairs: int, config: RunConfig, folder: Path) -> About:
     """Write everything but about.json, whose content is returned."""
     vocabulary = _sample(parts.train, num_pairs)
+    style = SourceStyle.learn(vocabulary)
+    masked = partial(_masked, config=config, style=style)
     if config.tokenizer.pairs:
         vocabulary = Bitext.open(*config.tokenizer.pairs, languages=bitext.languages).cleaned()
-    tokenizers = _train_tokenizers(_masked(vocabulary, config), config)
+    tokenizers = _train_tokenizers(masked(vocabulary), config)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
-    beyond = sum(_leave_out_beyond(pairs, tokenizers[0], config) for pairs in held_out.values())
+    beyond = sum(_leave_out_beyond(pairs, masked(pairs), tokenizers[0], config) for pairs in held_out.values())
     for name, pairs in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
         random.Random(config.seed).shuffle(pairs)
         (folder / f"{name}.json").write_text(json.dumps(pairs), encoding="utf-8")
     limit = config.data.max_length
-    train, valid = _masked(parts.train, config), _masked(held_out["valid"], config)
+    train, valid = masked(parts.train, practice=True), masked(held_out["valid"])
     counts = _write_stores(folder / "train", train, tokenizers, limit, sampled=config.tokenizer.samples)
     valid_counts = _write_stores(folder / "valid", valid, tokenizers, limit)
     for name, number in (("train", counts["kept"]), ("valid", valid_counts["kept"]), ("test", len(held_out["test"]))):
@@ -106,6 +112,7 @@ def _write(bitext: CleanedBitext, parts: Splits, num_pairs: int, config: RunConf
             )
     for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
         tokenizer.save(folder / f"{side}_tokenizer.json")
+    (folder / "source_style.json").write_text(style.model_dump_json(), encoding="utf-8")
     dropped = dict(bitext.report.dropped.most_common())
     if counts["long"]:
         dropped[f"more than {limit} tokens"] = counts["long"]
@@ -123,13 +130,12 @@ def _split(bitext: CleanedBitext, given: dict[str, CleanedBitext], config: RunCo
     return split(bitext, **sizes, seed=config.seed, by=config.data.split)._replace(**given)
 
 
-def _leave_out_beyond(pairs: Pairs, tokenizer: Tokenizer, config: RunConfig) -> int:
+def _leave_out_beyond(pairs: Pairs, masked: Iterable[Pair], tokenizer: Tokenizer, config: RunConfig) -> int:
     """Take out the pairs whose source, with its end, has more tokens than a model has positions; returns how many."""
     positions = config.positions
     if positions is None:
         return 0
-    texts = [source for source, _ in _masked(pairs, config)]
-    fitting = [len(ids) < positions for ids in tokenizer.encode_batch(texts)]
+    fitting = [len(ids) < positions for ids in tokenizer.encode_batch(source for source, _ in masked)]
     pairs[:] = compress(pairs, fitting)
     return len(fitting) - len(pairs)
 
@@ -147,8 +153,11 @@ def _sample(train: Bitext, num_pairs: int) -> Bitext:
     return Bitext(lambda: (pair for pair in train if share(pair, "tokenizer") < part), name=train.name)
 
 
-def _masked(pairs: Iterable[tuple[str, str]], config: RunConfig) -> Iterable[tuple[str, str]]:
-    return MaskedPairs(pairs, config.tokenizer.symbols) if config.tokenizer.placeholders else pairs
+def _masked(pairs: Iterable[Pair], config: RunConfig, *, style: SourceStyle, practice: bool = False) -> Iterable[Pair]:
+    if not config.tokenizer.placeholders:
+        return pairs
+    masked = partial(mask_pair, excluded={*config.tokenizer.symbols, *style.translated}, practice=practice)
+    return Bitext(lambda: starmap(masked, pairs), name="masked")
 
 
 def _train_tokenizers(train: Iterable[tuple[str, str]], config: RunConfig) -> tuple[Tokenizer, Tokenizer]:

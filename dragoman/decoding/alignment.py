@@ -5,14 +5,13 @@ if they attend to the end of sentence more than to any word.
 """
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.data.tokenizers.placeholders import unmask
+from dragoman.data.tokenizers.placeholders import Prepared, spaced, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
@@ -60,17 +59,19 @@ def by_word(
     return np.stack([seen[..., word, :].mean(-2) for word in rows], axis=-2)
 
 
-def words(tokenizer: Tokenizer, ids: list[int], values: Sequence[str] = ()) -> list[list[int]]:
-    """The positions of the tokens of each word. Spaces separate words, also in the `values` that slots are filled with.
+def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None) -> list[list[int]]:
+    """The positions of the tokens of each word. Spaces separate words, also around slots and in their values.
 
     A token that adds several words to the text, as a tag may, is in each.
     """
     found: list[list[int]] = []
     before: list[int] = []
-    inside = False
+    inside, prepared, last = False, prepared or Prepared(""), ""
     for position, said in enumerate(tokenizer.token_bytes(ids)):
         # A token may end inside a character; such a token is no slot.
-        runs = _RUNS.findall(unmask(said.decode(errors="surrogateescape"), values))
+        text = said.decode(errors="surrogateescape")
+        runs = _RUNS.findall(unmask(spaced(last + text, prepared.joined)[len(last) :], prepared))
+        last = text[-1:] or last
         for run in runs:
             if run[0] in _SPACES:
                 inside = False

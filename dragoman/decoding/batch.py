@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -11,13 +11,22 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
 from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
 from dragoman.decoding.glossary import ForbiddenTerms, joints
-from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
+from dragoman.decoding.rules import (
+    Ban,
+    RepetitionGuard,
+    RuledStepper,
+    SlotLimits,
+    WholeCharacters,
+    most_copies,
+    most_times,
+)
 from dragoman.decoding.sampling import repeated, sample_search
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
@@ -32,6 +41,8 @@ class Sentence:
     source: list[int]
     prefix: list[int] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
+    repaired: bool = False
+    """Whether this is a second search, in which characters cannot break. This takes time and is hardly ever needed."""
 
     @property
     def term_tokens(self) -> int:
@@ -51,8 +62,13 @@ class BatchWork:
         self.device = next(models[0].parameters()).device
         limits = [model.config.max_length for model in models]
         self.max_length = min((each for each in limits if each is not None), default=sys.maxsize)
+        self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
         # Kept for the next batch, with the banned tokens that were found so far.
         self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
+
+    @cached_property
+    def _whole_characters(self) -> WholeCharacters:
+        return WholeCharacters(self.target_tokenizer.vocabulary())
 
     def __call__(self, operation: str, *arguments: Any) -> list[Any]:
         """The result of an operation, given by name, so that a job can be sent to a worker."""
@@ -63,7 +79,7 @@ class BatchWork:
         """The hypotheses of each sentence, best first. With terms, all sentences have equally many tokens of them."""
         groups = self._search(sentences, config)
         if all(groups):
-            return groups
+            return self._repaired(sentences, groups, config)
         if any(sentence.terms for sentence in sentences):
             raise DataError(
                 "No translation has all terms that the glossary asks for and obeys the other rules; take terms out of "
@@ -73,6 +89,24 @@ class BatchWork:
         raise DataError(
             "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
         )
+
+    def _repaired(
+        self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
+    ) -> list[list[Hypothesis]]:
+        """Searches again where the best translation has half a character or lacks a slot, which becomes a term."""
+        missing: list[list[Term]] = []
+        for sentence, group in zip(sentences, groups, strict=True):
+            slots = [self._slots[i] for i in dict.fromkeys(sentence.source) if i in self._slots]
+            sampled = config.sample or config.diversity
+            missing.append([Term([slot]) for slot in slots if not sampled and slot not in group[0].tokens])
+        texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
+        faulty = [row for row, text in enumerate(texts) if missing[row] or "\N{REPLACEMENT CHARACTER}" in text]
+        for count in {len(missing[row]) for row in faulty}:
+            rows = [row for row in faulty if len(missing[row]) == count]
+            again = [replace(sentences[i], terms=sentences[i].terms + missing[i], repaired=True) for i in rows]
+            for row, group in zip(rows, self._search(again, config), strict=True):
+                groups[row] = group or groups[row]
+        return groups
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
@@ -105,10 +139,10 @@ class BatchWork:
         return [row.tolist() for row in found.split([len(target) + 1 for _, target in pairs])]
 
     @torch.inference_mode()
-    def align(self, pairs: list[tuple[list[int], list[int], list[str]]]) -> list[Alignment]:
+    def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:
         """Which words of the target come from which words of the source, by the attention of the first model.
 
-        A pair is the tokens of both sides, and the values of their slots.
+        A pair is the tokens of both sides, and the sentence that the source was encoded from.
         """
         source_ids, target_ids = self._tensors([(source, target) for source, target, _ in pairs])
         # A translation that was truncated at the last position has no position for its end of sentence.
@@ -117,10 +151,10 @@ class BatchWork:
         return [
             links(
                 weight[: len(target) + 1, : len(source) + 1],
-                words(self.source_tokenizer, source, values),
-                words(self.target_tokenizer, target, values),
+                words(self.source_tokenizer, source, prepared),
+                words(self.target_tokenizer, target, prepared),
             )
-            for weight, (source, target, values) in zip(weights, pairs, strict=True)
+            for weight, (source, target, prepared) in zip(weights, pairs, strict=True)
         ]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
@@ -129,7 +163,12 @@ class BatchWork:
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         prefixes = repeated([s.prefix for s in sentences], times)
-        bans = [self._forbidden(tuple(config.forbid))] if config.forbid else []
+        bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
+        if any(s.repaired for s in sentences):
+            bans.append(self._whole_characters)
+        limits = [[s.source.count(slot) for slot in self._slots] for s in sentences]
+        if any(map(any, limits)):
+            bans.append(SlotLimits(list(self._slots.values()), repeated(limits, times)))
         guard = _guard(sentences, config.max_copies, times) if config.max_copies else None
         if not (any(prefixes) or bans or guard):
             return stepper

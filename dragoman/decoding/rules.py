@@ -131,6 +131,19 @@ class RepetitionGuard:
 _NONE = torch.empty(0, dtype=torch.long)
 
 
+class SlotLimits:
+    """Bans each slot for a placeholder once a translation has it as often as the source."""
+
+    def __init__(self, slots: Sequence[int], limits: Sequence[Sequence[int]]):
+        """`limits` holds for each sentence how often each of the `slots` may come."""
+        self.slots, self.limits = torch.tensor(slots), torch.tensor(limits)
+
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        used = (history[:, :, None] == self.slots).sum(1)
+        rows, columns = (used >= self.limits[sentences]).nonzero().unbind(1)
+        return rows, self.slots[columns]
+
+
 def most_copies(ids: Sequence[int]) -> int:
     """How often, at most, a phrase of these tokens occurs in a row; 1 if nothing is repeated at once."""
     most = 1
@@ -145,3 +158,33 @@ def most_copies(ids: Sequence[int]) -> int:
 def most_times(ids: Sequence[int]) -> int:
     """How often, at most, the same three tokens occur one after another."""
     return max(Counter(zip(ids, ids[1:], ids[2:], strict=False)).values(), default=0)
+
+
+class WholeCharacters:
+    """Bans tokens that begin or continue inside a character where none is open, or leave an open one unfinished."""
+
+    def __init__(self, tokens: Sequence[bytes]):
+        """`tokens` are the bytes of each token of the vocabulary, none for special tokens."""
+        # In UTF-8, the bytes 0x80 to 0xBF continue a character.
+        rests = [token.lstrip(bytes(range(0x80, 0xC0))) for token in tokens]
+        self.continued = torch.tensor([len(token) - len(rest) for token, rest in zip(tokens, rests, strict=True)])
+        self.begins = torch.tensor([bool(rest) or not token for token, rest in zip(tokens, rests, strict=True)])
+        self.open = torch.tensor(list(map(_open_bytes, rests)))
+
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        needed = torch.zeros_like(sentences)
+        for last in history[:, -4:].unbind(1):  # a character has four bytes at most
+            needed = torch.where(self.begins[last], self.open[last], needed - self.continued[last])
+        fits = torch.where(self.begins, self.continued == needed[:, None], self.continued <= needed[:, None])
+        rows, tokens = (~fits).nonzero().unbind(1)
+        return rows, tokens
+
+
+def _open_bytes(token: bytes) -> int:
+    """How many bytes the last character lacks."""
+    for count, byte in enumerate(reversed(token), start=1):
+        if byte < 0x80:
+            break
+        if byte >= 0xC0:
+            return 2 + (byte >= 0xE0) + (byte >= 0xF0) - count
+    return 0

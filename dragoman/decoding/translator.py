@@ -13,7 +13,6 @@ import torch
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
 from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import mask, mask_pair, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
@@ -54,7 +53,7 @@ class Translator:
         """
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
-        self.decoding = directory.decoding
+        self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.device = next(directory.model.parameters()).device
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
@@ -179,9 +178,7 @@ class Translator:
 
     def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
         """How probable the model finds the target of each pair of texts, in the order given."""
-        pairs = [(normalised(source), normalised(target)) for source, target in pairs]
-        if self.source_tokenizer.placeholders:
-            pairs = [mask_pair(*pair, self.source_tokenizer.symbols) for pair in pairs]
+        pairs = list(starmap(self._preprocessor.pair, pairs))
         sources = self.source_tokenizer.encode_batch([source for source, _ in pairs])
         targets = self.target_tokenizer.encode_batch([target for _, target in pairs])
         found = self._map_pairs("score", list(zip(sources, targets, strict=True)))
@@ -204,28 +201,22 @@ class Translator:
                 _refuse_contradictions(config, self.target_tokenizer)
             glossary = Glossary(config.glossary, self.target_tokenizer)
             terms = [glossary.terms(sentence) for sentence in sentences]
-        sources = self.source_tokenizer.encode_batch([self._masked(sentence)[0] for sentence in sentences])
+        sources = self.source_tokenizer.encode_batch([self._preprocessor(sentence).text for sentence in sentences])
         return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 
-    def _masked(self, sentence: str) -> tuple[str, list[str]]:
-        """The text that is encoded, and the values of its slots."""
-        text = normalised(sentence)
-        return mask(text, self.source_tokenizer.symbols) if self.source_tokenizer.placeholders else (text, [])
-
     def _texts(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[str]:
-        """The text of each hypothesis of each sentence, with the values of its slots."""
+        """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
         texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
-        if self.source_tokenizer.placeholders:
-            values = [self._masked(text)[1] for text, group in zip(sentences, groups, strict=True) for _ in group]
-            texts = list(map(unmask, texts, values))
-        return texts
+        pairs = zip(map(self._preprocessor, sentences), groups, strict=True)
+        sources = [source for source, group in pairs for _ in group]
+        return list(map(self._preprocessor.restored, texts, sources))
 
     def _align(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[Alignment]:
-        masked = list(map(self._masked, sentences))
-        sources = self.source_tokenizer.encode_batch([text for text, _ in masked])
+        prepared = list(map(self._preprocessor, sentences))
+        sources = self.source_tokenizer.encode_batch([each.text for each in prepared])
         pairs = [
-            (source, h.tokens, values)
-            for source, (_, values), group in zip(sources, masked, groups, strict=True)
+            (source, h.tokens, each)
+            for source, each, group in zip(sources, prepared, groups, strict=True)
             for h in group
         ]
         return self._map_pairs("align", pairs)

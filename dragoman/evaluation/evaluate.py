@@ -66,7 +66,7 @@ def evaluate_pairs(
         translations = [translation.text for translation in translator.translate(sources, search)]
         seconds = time.perf_counter() - started
         scores = score(translations, references, sources=sources, target_language=first.target_language)
-        statistics = token_statistics(models, reference_batches(pairs, *first.tokenizers))
+        statistics = token_statistics(models, reference_batches(pairs, first.preprocessor, *first.tokenizers))
         return Evaluation(scores, statistics, translations, seconds)
 
 

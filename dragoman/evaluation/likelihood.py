@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import starmap
 
 import torch
 from torch import nn
 
 from dragoman.data.batching import Batch, batches_by_length
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import MaskedPairs
+from dragoman.data.preprocessing import Preprocessor
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.ensemble import predictions
 from dragoman.errors import DataError
@@ -56,7 +56,8 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) ->
 
 
 def reference_batches(
-    pairs: Sequence[tuple[str, str]],
+    pairs: Iterable[tuple[str, str]],
+    preprocessor: Preprocessor,
     source_tokenizer: Tokenizer,
     target_tokenizer: Tokenizer,
     *,
@@ -66,10 +67,9 @@ def reference_batches(
 
     A batch has at most `max_tokens` tokens with padding on either side, or is a single pair.
     """
-    if source_tokenizer.placeholders:
-        pairs = list(MaskedPairs(pairs, source_tokenizer.symbols))
-    sources = source_tokenizer.encode_batch(normalised(source) for source, _ in pairs)
-    targets = target_tokenizer.encode_batch(normalised(target) for _, target in pairs)
+    pairs = list(starmap(preprocessor.pair, pairs))
+    sources = source_tokenizer.encode_batch(source for source, _ in pairs)
+    targets = target_tokenizer.encode_batch(target for _, target in pairs)
     for rows in batches_by_length(
         [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens
     ):

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.scripts import is_unspaced
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import SLOTS, mask_pair
+from dragoman.data.tokenizers.placeholders import SLOTS, Prepared
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import by_word, words
 from dragoman.evaluation.likelihood import evaluating
@@ -101,9 +100,7 @@ class WordAttention:
 
 def word_attention(model: ModelDirectory, source_text: str, target_text: str) -> WordAttention:
     """Cross-attention between words while the model predicts a given translation."""
-    config, texts = model.model.config, (normalised(source_text), normalised(target_text))
-    if model.source_tokenizer.placeholders:
-        texts = mask_pair(*texts, model.source_tokenizer.symbols)
+    config, texts = model.model.config, model.preprocessor.pair(source_text, target_text)
     # Tokenized again, a translation that was truncated may have more tokens than there are positions.
     room = config.max_length and config.max_length - 1
     source, target = (
@@ -130,7 +127,8 @@ def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
     """The words of `decoding.alignment`, in scripts without spaces their characters; all other tokens stand alone."""
-    numbers = {index: number for number, word in enumerate(words(tokenizer, ids, SLOTS)) for index in word}
+    slots = Prepared("", list(SLOTS))  # which stand for themselves
+    numbers = {index: number for number, word in enumerate(words(tokenizer, ids, slots)) for index in word}
     # A tokenizer may put a space before a text, which is no part of the text; here it belongs to the first word.
     spaces = [index for index, id_ in enumerate(ids) if id_ > EOS_ID and index not in numbers]
     numbers |= {index: numbers[index + 1] for index in spaces if index + 1 in numbers}

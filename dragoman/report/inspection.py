@@ -9,7 +9,6 @@ from torch import Tensor
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import mask, mask_pair, restored
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
@@ -136,7 +135,7 @@ def inspect_translation(
     Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
     """
     given, config = target is not None, model.model.config
-    source_tokenizer, tokenizer = model.source_tokenizer, model.target_tokenizer
+    source_tokenizer, tokenizer, preprocessor = *model.tokenizers, model.preprocessor
     text, target = _clean(text, "text"), _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
     search_config = DecodingConfig.validate({"beam_size": beam_size, "length_penalty": length_penalty})
@@ -145,8 +144,7 @@ def inspect_translation(
         best = search.hypotheses[0]
         # A translation that was truncated at the length limit has no end of sentence.
         target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
-        target = tokenizer.decode(target_ids)
-        target = restored(target, text, source_tokenizer.symbols) if source_tokenizer.placeholders else target
+        target = preprocessor.restored(tokenizer.decode(target_ids), preprocessor(text))
     log_probs, maps = forced_decoding(model.model, source_ids, target_ids)
     return Inspection(
         model=model,
@@ -189,9 +187,8 @@ def _clean(text: str, name: str) -> str:
 
 def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[list[int], list[int]]:
     """Tokens of both texts with their ends of sentence; no tokens for no target."""
-    symbols = model.source_tokenizer.symbols
-    if model.source_tokenizer.placeholders:
-        text, target = mask_pair(text, target, symbols) if target else (mask(text, symbols)[0], None)
+    preprocessor = model.preprocessor
+    text, target = preprocessor.pair(text, target) if target else (preprocessor(text).text, None)
     target_ids = _encoded(model, model.target_tokenizer, target) if target else []
     return _encoded(model, model.source_tokenizer, text), target_ids
 

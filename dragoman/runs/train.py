@@ -100,7 +100,8 @@ def _fit(
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
     training, languages = config.training, (data.about.source_language, data.about.target_language)
-    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
+    tokenizers = data.source_tokenizer, data.target_tokenizer
+    kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(training, memory=memory_in_use))
         every = training.log_every
@@ -149,7 +150,8 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
     """Scores of greedy translations of the first validation pairs, and `samples` of the translations."""
     translator = Translator(
-        ModelDirectory(model, data.source_tokenizer, data.target_tokenizer), precision=config.training.precision
+        ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, style=data.style),
+        precision=config.training.precision,
     )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     texts = [t.text for t in translator.translate(sources, beam_size=1)]

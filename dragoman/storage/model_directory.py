@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.preprocessing import Preprocessor, SourceStyle
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -24,6 +25,7 @@ from dragoman.storage.atomic import write_file
 from dragoman.storage.validate import (
     FORMAT,
     LANGUAGES,
+    STYLE,
     SUMS,
     TOKENIZERS,
     WEIGHTS,
@@ -46,6 +48,7 @@ class ModelDirectory:
     target_language: str | None = None
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     """The search that the model was scored with, and translates with unless told otherwise."""
+    style: SourceStyle = field(default_factory=SourceStyle)
 
     def save(self, path: Path) -> None:
         """Write config.json, the tokenizers and model.safetensors, each file atomically, the weights last."""
@@ -54,12 +57,16 @@ class ModelDirectory:
         names = ("tokenizer.json",) * 2 if shared else ("source_tokenizer.json", "target_tokenizer.json")
         for name, tokenizer in dict(zip(names, self.tokenizers, strict=True)).items():
             write_file(path / name, tokenizer.to_json().encode())
+        style = "source_style.json" if self.style != SourceStyle() else None
+        if style:
+            write_file(path / style, self.style.model_dump_json().encode())
         config = {
             "format": FORMAT,
             "source_language": self.source_language,
             "target_language": self.target_language,
             "source_tokenizer": names[0],
             "target_tokenizer": names[1],
+            STYLE: style,
             "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
             "model": self.model.config.to_dict(),
         }
@@ -70,6 +77,11 @@ class ModelDirectory:
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """Source and target tokenizer."""
         return self.source_tokenizer, self.target_tokenizer
+
+    @property
+    def preprocessor(self) -> Preprocessor:
+        """What prepares sentences for the model."""
+        return Preprocessor(self.style, self.source_tokenizer, (self.source_language, self.target_language))
 
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
@@ -101,7 +113,8 @@ class ModelDirectory:
         _copy(weights, model)
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
-        return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding)
+        style = SourceStyle.load(path / config[STYLE]) if config[STYLE] else SourceStyle()
+        return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding, style)
 
 
 class _Uninitialised(TorchFunctionMode):

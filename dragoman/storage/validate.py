@@ -17,6 +17,8 @@ FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
 LANGUAGES = ("source_language", "target_language")
 TOKENIZERS = ("source_tokenizer", "target_tokenizer")
+STYLE = "source_style"
+"""Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
 SPECIAL_IDS = {name: getattr(TransformerConfig, name) for name in ("pad_id", "bos_id", "eos_id")}
 """The ids of special tokens in every tokenizer (`dragoman.data.tokenizers.algorithms`): the defaults of a config."""
 WEIGHTS = "model.safetensors"
@@ -31,7 +33,7 @@ def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
     """
     config = read_config(path)
     architecture = _read_architecture(path, config)
-    for name in {config[key] for key in TOKENIZERS}:
+    for name in _text_files(config):
         if not os.path.isfile(path / name):
             raise DataError(f"{path / name} is missing; copy the whole folder again.")
     read_header(path / WEIGHTS)
@@ -47,9 +49,10 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{file} is of format {found!r}, but this version of Dragoman reads format {FORMAT}; "
             "use the version that wrote it, or train again."
         )
-    for key in (*TOKENIZERS, *LANGUAGES):
-        text, is_file = config.setdefault(key, None), key in TOKENIZERS
-        if not isinstance(text, str if is_file else str | None) or (is_file and Path(text).name != text):
+    for key in (*TOKENIZERS, STYLE, *LANGUAGES):
+        text, is_file = config.setdefault(key, None), key not in LANGUAGES
+        known = isinstance(text, str) or (text is None and key not in TOKENIZERS)
+        if not known or (is_file and text is not None and Path(text).name != text):
             what = "a file in the same folder" if is_file else "a language"
             raise DataError(f"{file}: `{key}` is {text!r}, not {what}; copy the model again.")
     if not isinstance(config.setdefault("decoding", {}), dict):
@@ -94,9 +97,13 @@ def checksum(content: bytes | memoryview) -> str:
 
 def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
     """Checksums of the files beside the weights, by name; of config.json only the section `model` counts."""
-    tokenizers = dict.fromkeys(config[key] for key in TOKENIZERS)  # one, if both sides share it
-    sums = {name: _file_checksum(path / name) for name in tokenizers}
+    sums = {name: _file_checksum(path / name) for name in _text_files(config)}
     return sums | {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
+
+
+def _text_files(config: dict[str, Any]) -> list[str]:
+    """The tokenizers, one if both sides share it, and what else prepares texts, if there is any."""
+    return [*dict.fromkeys(config[key] for key in (*TOKENIZERS, STYLE) if config[key])]
 
 
 def verify(path: Path, config: dict[str, Any]) -> None:

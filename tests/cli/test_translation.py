@@ -18,6 +18,7 @@ from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
@@ -25,14 +26,14 @@ PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]
 
 
-def save_model(path: Path, *, seed: int = 7) -> Path:
+def save_model(path: Path, *, seed: int = 5) -> Path:
     """A random model with translations of several lengths."""
     tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
     size = tokenizer.vocab_size
     torch.manual_seed(seed)
     options = {"d_model": 24, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
     options |= {"num_encoder_layers": 1, "num_decoder_layers": 1, "projection_bias": True}
-    model = Transformer(TransformerConfig.preset("tiny", **options))
+    model = legible(Transformer(TransformerConfig.preset("tiny", **options)), tokenizer)
     with torch.no_grad():
         model.projection.bias[EOS_ID] = 2.0
     ModelDirectory(model, tokenizer, tokenizer).save(path)
@@ -53,18 +54,18 @@ def other(tmp_path_factory) -> Path:
 def test_a_model_translates_and_scores_with_the_search_that_it_was_scored_with(model, dragoman, tmp_path):
     scored, data = tmp_path / "scored", tmp_path / "pairs.tsv"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS[:5]), encoding="utf-8")
-    search = DecodingConfig(beam_size=1, length_penalty=0.25, max_copies=0)
+    search = DecodingConfig(beam_size=1, length_penalty=0.25)
     replace(ModelDirectory.load(model), decoding=search).save(scored)
     same, usual = ["--beam-size", 1, "--length-penalty", 0.25], ["--beam-size", 5, "--length-penalty", 1]
     translations = {}
-    for command, path, more in (("translate", LINES[0], ["--max-copies"]), ("evaluate", data, []), ("score", data, [])):
+    for command, path in (("translate", LINES[0]), ("evaluate", data), ("score", data)):
         cut = 2 if command == "score" else 0
         answers = [
             [json.loads(line) for line in dragoman(command, *words, "--json")[1].split("\n")[:-1]]
             for words in (
                 (scored, path),
-                (model, path, *same[cut:], *(each for name in more for each in (name, 0))),
-                (scored, path, *usual[cut:], *(each for name in more for each in (name, 3))),
+                (model, path, *same[cut:]),
+                (scored, path, *usual[cut:]),
                 (model, path),
             )
         ]

@@ -26,7 +26,7 @@ def tsv(path: Path, pairs: list[Pair]) -> str:
 
 
 def config(*settings: str) -> RunConfig:
-    return load_config({}, ["tokenizer.vocab_size=400", "data.held_out=13", *settings])
+    return load_config({}, ["tokenizer.vocab_size=400", "tokenizer.placeholders=false", "data.held_out=13", *settings])
 
 
 def prepared(folder: Path, run: RunConfig) -> PreparedData:

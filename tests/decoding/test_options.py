@@ -15,6 +15,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
@@ -42,13 +43,15 @@ def random_model(vocab_size: int, *, end: float) -> Transformer:
 
 @pytest.fixture(scope="module")
 def translator(tokenizer: Tokenizer) -> Translator:
-    return Translator(ModelDirectory(random_model(tokenizer.vocab_size, end=5.0), tokenizer, tokenizer))
+    model = legible(random_model(tokenizer.vocab_size, end=5.0), tokenizer)
+    return Translator(ModelDirectory(model, tokenizer, tokenizer))
 
 
 @pytest.fixture(scope="module")
 def endless(tokenizer: Tokenizer) -> Translator:
     """Never ends by itself, and says the same again and again."""
-    return Translator(ModelDirectory(random_model(tokenizer.vocab_size, end=-1e4), tokenizer, tokenizer))
+    model = legible(random_model(tokenizer.vocab_size, end=-1e4), tokenizer)
+    return Translator(ModelDirectory(model, tokenizer, tokenizer))
 
 
 # ---- alternatives ----------------------------------------------------------------------------
@@ -76,7 +79,7 @@ def test_the_best_is_the_same_with_and_without_alternatives(translator: Translat
 def test_samples_do_not_depend_on_neighbours_order_or_batches(translator: Translator) -> None:
     options = {"sample": True, "n_best": 3, "seed": 11}
     together = translator.translate(TEXTS, **options)
-    assert len({each.text for t in together for each in (t, *t.alternatives)}) > 7
+    assert len({each.text for t in together for each in (t, *t.alternatives)}) > 5
     alone = [translator.translate([text], **options)[0] for text in TEXTS]
     backwards = translator.translate(TEXTS[::-1], max_tokens=13, **options)[::-1]
     for others in (alone, backwards):
@@ -168,9 +171,9 @@ def test_no_phrase_is_repeated_more_often_than_allowed(
 
 
 def test_what_the_source_repeats_may_be_repeated(tokenizer: Tokenizer) -> None:
-    model = random_model(tokenizer.vocab_size, end=-1e4)
+    model = legible(random_model(tokenizer.vocab_size, end=-1e4), tokenizer)
     with torch.no_grad():
-        model.projection.bias[101] = 1e3  # says one token, and nothing else if it may
+        model.projection.bias[tokenizer.encode("cat")] = 1e3  # says one token, and nothing else if it may
     repeating, calm = "cat cat cat cat cat cat cat", "the red house is old and a"
     assert most_copies(tokenizer.encode(repeating)) == 7
     found = Translator(ModelDirectory(model, tokenizer, tokenizer)).search([repeating, calm], beam_size=1, max_copies=2)

@@ -1,5 +1,6 @@
 """Rules against enumeration: forced beginnings, and phrases that must not be said again and again."""
 
+import codecs
 import itertools
 import math
 import random
@@ -7,7 +8,7 @@ import random
 import pytest
 import torch
 
-from dragoman.decoding.rules import RepetitionGuard, RuledStepper, most_copies, most_times
+from dragoman.decoding.rules import RepetitionGuard, RuledStepper, SlotLimits, WholeCharacters, most_copies, most_times
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
@@ -176,3 +177,34 @@ def test_most_times_counts_three_tokens_wherever_they_stand() -> None:
     assert most_times([5, 7, 11, 5, 7, 11, 13, 5, 7, 11]) == 3
     assert most_times([5, 5, 5, 5]) == 2
     assert most_times([5, 7]) == 0
+
+
+def test_a_slot_comes_at_most_as_often_as_in_the_source() -> None:
+    table, limits = chains(17, sentences=3), [[0, 1], [2, 0], [9, 9]]
+    stepper = RuledStepper(Chain(table), prefixes=[[], [], []], bans=[SlotLimits([0, 4], limits)])
+    found = beam_search(stepper, Beams(EVERYTHING, SearchOptions([3, 3, 3], BOS, EOS)))
+    for chain, (zeros, fours), group in zip(table, limits, found, strict=True):
+        everything = all_hypotheses(chain, 3, EOS, 1.0)
+        expected = [h for h in everything if h.tokens.count(0) <= zeros and h.tokens.count(4) <= fours]
+        agree(group, expected)
+
+
+def test_no_character_is_broken() -> None:
+    texts = ["a", "é", "中", "語", "\U00050000", "中é"]
+    pieces = {text.encode()[start:end] for text in texts for start in range(5) for end in range(start, 7)}
+    tokens = [b"", *sorted(pieces - {b""})]  # the end of sentence, and every part of the texts
+    rule = WholeCharacters(tokens)
+
+    def begins_a_text(content: bytes, *, complete: bool) -> bool:
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(content, final=complete)
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    for history in itertools.product(range(1, len(tokens)), repeat=2):
+        content = b"".join(tokens[id_] for id_ in history)
+        if begins_a_text(content, complete=False):
+            _, banned = rule(torch.tensor([[0, *history]]), torch.tensor([0]))
+            for id_, token in enumerate(tokens):
+                assert begins_a_text(content + token, complete=not token) == (id_ not in banned.tolist())

@@ -12,8 +12,10 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.data.batching import batches_by_length
+from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.truecasing import CaseTable
 from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search
 from dragoman.decoding.stepper import ModelStepper
@@ -21,6 +23,7 @@ from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
@@ -87,7 +90,8 @@ def ending_model(vocab_size: int, **choices) -> Transformer:
 
 @pytest.fixture(scope="module")
 def untaught(tokenizer: Tokenizer) -> Translator:
-    return Translator(ModelDirectory(ending_model(tokenizer.vocab_size), tokenizer, tokenizer))
+    model = legible(ending_model(tokenizer.vocab_size), tokenizer)
+    return Translator(ModelDirectory(model, tokenizer, tokenizer))
 
 
 def sentences(count: int) -> list[str]:
@@ -423,6 +427,33 @@ def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch
     shown = {piece for ids in searched for piece in tokenizer.pieces(ids)}
     assert {"<ph1>", "<ph2>", "<ph3>", "<ph4>", "<2de>"} <= shown
     assert not {"name", "{"} & shown
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 3}, {"beam_size": 2, "glossary": {"Yes": "chat"}}])
+def test_what_is_to_be_copied_is_copied_once_whatever_a_model_has_learned(options: dict) -> None:
+    tokenizer = Tokenizer.train(WORDS, vocab_size=331, symbols=SLOTS)
+    directory = ModelDirectory(ending_model(tokenizer.vocab_size), tokenizer, tokenizer)
+    texts = ["Yes. 2024-05-06", "The dog (NASA, 1,234.56) sleeps.", "Is it 👍🏽 or {name}?", "The cat sleeps.", "NASA"]
+    copied = [["2024-05-06"], ["NASA", "1,234.56"], ["👍🏽", "{name}"], [], ["NASA"]]
+    for translation, values in zip(Translator(directory).translate(texts, **options), copied, strict=True):
+        assert [translation.text.count(value) for value in values] == [1] * len(values)
+        assert not {*translation.text} & {*SLOTS}
+
+
+# ---- case ------------------------------------------------------------------------------------
+
+
+def test_capitals_title_case_and_lower_case_are_translated_as_usual(taught: Translator, tokenizer: Tokenizer) -> None:
+    table = CaseTable.learn([*list(TARGETS)[:7], "Now the dog and a black cat."] * 2)
+    translator = Translator(ModelDirectory(taught.model, tokenizer, tokenizer, style=SourceStyle(case=table)))
+    for source, target in PAIRS[2:4] + PAIRS[6:7]:
+        texts = [source, source.upper(), source.title(), source.lower()]
+        found = translator.translate(texts, beam_size=2, alignments=True)
+        assert [each.text for each in found] == [target, target.upper(), target, target]
+        assert len({tuple(each.alignment) for each in found}) == 1
+        assert len({tuple(each.tokens) for each in found}) == 1
+        scores = translator.score([(text, target) for text in texts])
+        assert [each.log_prob for each in scores] == pytest.approx([found[0].log_prob] * 4, rel=1e-4)
 
 
 MODES = [

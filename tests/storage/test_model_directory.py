@@ -9,7 +9,9 @@ import safetensors.torch
 import torch
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.truecasing import CaseTable
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
@@ -91,3 +93,47 @@ def test_a_model_without_checksums_is_loaded(models):
 def test_the_search_that_a_model_was_scored_with_is_kept(models):
     assert ModelDirectory.load(models[0]).decoding == DecodingConfig(beam_size=7, length_penalty=0.3)
     assert decoding_defaults(models[0]).beam_size == 7
+
+
+STYLE = SourceStyle(case=CaseTable(words=["the", "Tom"], capitals=True, initials=True), translated=["10", "TV"])
+
+
+def styled(path: Path) -> Path:
+    loaded = ModelDirectory.load(path)
+    loaded.style = STYLE
+    loaded.save(path)
+    return path
+
+
+def test_how_sources_are_written_is_kept_with_the_model(models):
+    assert ModelDirectory.load(models[0]).style == SourceStyle()
+    assert not (models[0] / "source_style.json").exists()
+    assert ModelDirectory.load(styled(models[0])).style == STYLE
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda file: file.write_text(file.read_text().replace("Tom", "Tim")), "is damaged or belongs to another"),
+        (lambda file: file.unlink(), r"source_style\.json is missing"),
+    ],
+)
+def test_a_style_that_is_not_the_model_s_is_refused(models, change, words):
+    change(styled(models[0]) / "source_style.json")
+    with pytest.raises(DataError, match=words):
+        ModelDirectory.load(models[0])
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"case": {"words": [7]}}', '{"case": 3}', '{"words": []}', "\xff"])
+def test_a_file_without_a_style_is_refused(tmp_path: Path, content: str):
+    (tmp_path / "style.json").write_text(content, encoding="latin-1")
+    with pytest.raises(DataError, match="does not say how sources are written"):
+        SourceStyle.load(tmp_path / "style.json")
+
+
+@pytest.mark.parametrize("name", ["../style.json", 7, "a/b"])
+def test_a_style_outside_the_folder_is_refused(models, name):
+    config = json.loads((models[0] / "config.json").read_text())
+    (models[0] / "config.json").write_text(json.dumps(config | {"source_style": name}))
+    with pytest.raises(DataError, match=r"`source_style` is .* not a file in the same folder"):
+        ModelDirectory.load(models[0])

@@ -99,9 +99,15 @@ class Tokenizer:
         return [symbol for symbol in self._symbols.values() if symbol not in SLOTS]
 
     @property
+    def slots(self) -> list[int]:
+        """The ids of the slots for placeholders, none if there are none."""
+        ids = {symbol: id_ for id_, symbol in self._symbols.items()}
+        return [ids[slot] for slot in SLOTS] if ids.keys() >= set(SLOTS) else []
+
+    @property
     def placeholders(self) -> bool:
         """Whether texts are masked (see `dragoman.data.tokenizers.placeholders`) before they are encoded."""
-        return set(SLOTS) <= set(self._symbols.values())
+        return bool(self.slots)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens but for those that an imported tokenizer puts around a source."""
@@ -122,11 +128,13 @@ class Tokenizer:
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids, as `decode` gives it; on all cores if there are no symbols."""
-        if not self._symbols:
-            return self._backend.decode_batch(batch, skip_special_tokens=True)
+        """The text of each list of ids, as `decode` gives it; on all cores, but for those that have symbols."""
+        texts = self._backend.decode_batch(batch, skip_special_tokens=True)
         glue = " " if self.kind == "word" else ""
-        return [glue.join(filter(None, self._parts(ids))) for ids in batch]
+        for index, ids in enumerate(batch):
+            if not self._symbols.keys().isdisjoint(ids):
+                texts[index] = glue.join(filter(None, self._parts(ids)))
+        return texts
 
     def _parts(self, ids: Sequence[int]) -> Iterator[str]:
         """The symbols, and the texts between them: each was encoded as a text of its own."""
@@ -155,6 +163,11 @@ class Tokenizer:
         """The bytes that a token, neither special nor a symbol, adds to a text."""
         token = self._backend.id_to_token(id_)
         return byte_level_decode(token) if self._spelled_in_bytes else f" {token}".encode()
+
+    def vocabulary(self) -> list[bytes]:
+        """The bytes that each token adds to a text, none for special tokens; symbols are their own."""
+        special = {id_: b"" for id_ in range(EOS_ID + 1)} | {id_: text.encode() for id_, text in self._symbols.items()}
+        return [special[id_] if id_ in special else self._bytes_of(id_) for id_ in range(self.vocab_size)]
 
     def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """The bytes that each token adds to the text that `decode` gives."""

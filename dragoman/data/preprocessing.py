@@ -1,0 +1,67 @@
+"""What is done to a sentence before it is encoded, and undone in its translation: normal form, case, placeholders."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel
+
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, unmask
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.truecasing import CaseTable, Truecaser, in_capitals
+from dragoman.errors import DataError
+
+
+class SourceStyle(BaseModel, extra="forbid"):
+    """How the sources of the training pairs are written."""
+
+    case: CaseTable = CaseTable()
+    translated: list[str] = []
+    """Strings such as "10" or "TV" that look like placeholders, but that the training pairs translate."""
+
+    @classmethod
+    def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
+        """Count in one pass over training pairs."""
+        copies = CopyCounts()
+
+        def sources() -> Iterator[str]:
+            for source, target in pairs:
+                copies.add(source, target)
+                yield source
+
+        case = CaseTable.learn(sources())
+        return cls(case=case, translated=copies.translated())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Reads a style from JSON; raises `DataError` for a file without one."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError):
+            raise DataError(f"{path} does not say how sources are written; copy the model again.") from None
+
+
+class Preprocessor:
+    """Prepares sentences for a model, and restores in translations what preparing took out."""
+
+    def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
+        """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
+        source_language, self._target_language = languages
+        self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
+        self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
+
+    def __call__(self, sentence: str) -> Prepared:
+        text, capitals = self._truecaser(normalised(sentence))
+        return replace(mask(text, self._excluded) if self._masks else Prepared(text), capitals=capitals)
+
+    def pair(self, source: str, target: str) -> tuple[str, str]:
+        """Both sides of a pair as they are encoded."""
+        source, target = self._truecaser(normalised(source))[0], normalised(target)
+        return mask_pair(source, target, self._excluded) if self._masks else (source, target)
+
+    def restored(self, translation: str, source: Prepared) -> str:
+        """A decoded translation with the values of its slots, in capitals if its source was."""
+        translation = in_capitals(translation, self._target_language) if source.capitals else translation
+        return unmask(translation, source) if self._masks else translation
