@@ -139,6 +139,22 @@ MISTAKES = [
     ("translate model --input nowhere.txt", DATA, "nowhere.txt cannot be read: No such file"),
     ("translate model --input folder", DATA, "folder cannot be read: Is a directory"),
     ("translate model --input utf16.tsv", DATA, "UTF-16"),
+    ("translate model --input table.xlsx", DATA, "table.xlsx is a document of an office program; save its table there"),
+    ("train table.xlsx", DATA, "table.xlsx is a document of an office program; save its table there as .csv"),
+    (
+        "train pairs.tsv --columns 1",
+        USAGE,
+        "`data.columns` is [1]; it must be a list of 2 whole numbers from 1 or text",
+    ),
+    ("train pairs.tsv --columns 0,1", USAGE, "`data.columns` is [0, 1]; it must be a list of 2"),
+    ("data check pairs.tsv --columns 1,3", DATA, "pairs.tsv has no column 3; give two of 1, 2 as --columns"),
+    ("evaluate model train.en train.fr --columns 1,2", DATA, "train.en has no columns to choose from; leave out --col"),
+    ("data check pairs.tsv --output pairs.tsv", USAGE, "pairs.tsv is read and cannot be written at the same time"),
+    (
+        "data check pairs.tsv --output clean.jsonl",
+        USAGE,
+        "tab-separated text is written; give a name that ends in .tsv",
+    ),
     ("translate model --input plain.tsv.gz", DATA, "Not a gzipped file"),
     # settings and recipes
     ("train pairs.tsv training.warmpu=3", USAGE, "no setting `training.warmpu` (did you mean 'training.warmup'?)"),
@@ -301,12 +317,14 @@ def write_data(path: Path, pairs: list[tuple[str, str]]) -> None:
     (path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     (path / "few.tsv").write_text("".join(lines[:3]), encoding="utf-8")
     (path / "train.en").write_text("".join(source + "\n" for source, _ in pairs), encoding="utf-8")
+    (path / "train.fr").write_text("".join(target + "\n" for _, target in pairs), encoding="utf-8")
     (path / "train.short").write_text("".join(target + "\n" for _, target in pairs[1:]), encoding="utf-8")
     units = "".join(f'<tuv xml:lang="{code}"><seg>x</seg></tuv>' for code in ("en", "fr", "de"))
     (path / "memory.tmx").write_text(f"<tmx><body><tu>{units}</tu></body></tmx>")
     (path / "app.xlf").write_text("<xliff/>")
     (path / "pairs.tsv.zst").touch()
     (path / "empty.tsv").touch()
+    (path / "table.xlsx").write_bytes(b"PK\x03\x04 [Content_Types].xml")
     (path / "text.tsv").write_text("A cat.\tUn chat.\nA dog.\n")
     (path / "latin1.tsv").write_bytes("Été.\tSummer.\n".encode("latin-1").replace(b"\xc9", b"E"))
     (path / "utf16.tsv").write_text("A cat.\tUn chat.\n", encoding="utf-16")

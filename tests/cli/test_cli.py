@@ -65,7 +65,8 @@ def test_the_command_to_try_can_be_copied_whatever_the_folder_is_called(trained)
 
 def test_train_writes_everything_that_people_copy_around(model):
     names = {path.name for path in model.iterdir()}
-    assert names == {"config.json", "model.safetensors", "tokenizer.json", "README.md", "report.html", "run"}
+    weights = {"config.json", "model.safetensors", "tokenizer.json", "source_style.json"}
+    assert names == {*weights, "README.md", "report.html", "run"}
     assert "en" in (model / "README.md").read_text(encoding="utf-8")
     lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     events = [json.loads(line) for line in lines]
@@ -178,6 +179,23 @@ def test_evaluate_leaves_no_pair_out(model, dragoman, tmp_path):
     assert (code, json.loads(out)["sentences"]) == (0, 3)
     lines = hypotheses.read_text(encoding="utf-8").split("\n")
     assert (len(lines), lines[1], lines[3]) == (4, "", "")
+
+
+def test_columns_of_pairs_to_score_are_chosen_and_what_is_left_out_is_told(model, dragoman, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = [f"{n}\tJe vois {n} chats.\tI see {n} cats.\n" for n in range(5)]
+    path.write_text("nr\tfr\ten\n" + "".join(rows) + "We run. Nous courons.\n", encoding="utf-8")
+    for command in ("score", "evaluate"):
+        code, out, err = dragoman(command, model, path, "--columns", "3,2", "--json")
+        assert (code, json.loads(err.split("\n")[0])) == (
+            0, {"warning": f"{path}: 1 left out, which are no pairs (other columns than most rows)."},
+        )  # fmt: skip
+        assert out.count("\n") == (5 if command == "score" else 1)
+    assert json.loads(out)["sentences"] == 5
+    first = dragoman("score", model, path, "--columns", "en,fr", "--json")[1].split("\n")[0]
+    (tmp_path / "alone.tsv").write_text("I see 0 cats.\tJe vois 0 chats.\n", encoding="utf-8")
+    alone = json.loads(dragoman("score", model, tmp_path / "alone.tsv", "--json")[1])
+    assert json.loads(first)["score"] == pytest.approx(alone["score"], rel=1e-5)
 
 
 def test_bytes_that_are_no_text_name_their_line(model, dragoman, tmp_path):

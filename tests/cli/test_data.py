@@ -158,3 +158,40 @@ def test_other_settings_are_refused(dragoman, files, setting, words):
     code, out, err = dragoman("data", "check", files / "pairs.tsv", setting)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
+
+
+def test_what_train_would_keep_is_written_and_the_next_command_trains_on_it(dragoman, files):
+    clean = files / "clean.tsv"
+    arguments = [files / "all.en", files / "all.fr", "--test", files / "test.tsv", "--output", clean]
+    code, out, err = dragoman("data", "check", *arguments)
+    assert (code, err) == (0, f"{clean} holds the 186 pairs that are kept.\n")
+    lines = clean.read_text(encoding="utf-8").split("\n")[:-1]
+    held_out = (files / "test.tsv").read_text(encoding="utf-8")
+    assert len(lines) == len(set(lines)) == 186
+    assert all(line.count("\t") == 1 and all(line.split("\t")) for line in lines)
+    assert not any(line.split("\t")[0] + "\t" in held_out for line in lines)
+    assert f"train {clean} --test {files / 'test.tsv'} 'data.languages=[en,fr]'" in out.split("\n")[-2]
+    code, out, _ = dragoman("data", "check", clean, "--json")
+    assert json.loads(out)["parts"][0]["dropped"] == {}
+
+
+def test_a_tab_inside_of_a_side_shifts_nothing_in_what_is_written(dragoman, tmp_path):
+    (tmp_path / "a.en").write_text("".join(f"one\ttwo {n}\n" for n in range(13)), encoding="utf-8")
+    (tmp_path / "a.fr").write_text("".join(f"un deux {n}\n" for n in range(13)), encoding="utf-8")
+    dragoman("data", "check", tmp_path / "a.en", tmp_path / "a.fr", "--output", tmp_path / "clean.tsv")
+    assert (tmp_path / "clean.tsv").read_text(encoding="utf-8").startswith("one two 0\tun deux 0\n")
+
+
+def test_rows_with_other_columns_are_named_and_many_of_them_are_a_problem(dragoman, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = [f"{n}\ten {n}\t#\tfr {n}\n" for n in range(211)]
+    rows[28] = rows[30] = "We try. Nous essayons.\tCC-BY\n"
+    path.write_text("".join(rows), encoding="utf-8")
+    code, out, _ = dragoman("data", "check", path, "--columns", "2,4")
+    assert code == 0
+    where = f"2 (0.95 % of 211 looked at; {path}, lines 29, 31); `train` leaves them out"
+    assert f"Note     rows with other columns than most rows: {where}" in out
+    assert "(other columns than most rows: 2)" in out
+    assert out.split("\n")[-2].endswith(f"train {path} --columns 2,4")
+    path.write_text("".join([*rows[:31], *["alone\n"] * 7, *rows[31:]]), encoding="utf-8")
+    assert "Problem  rows with other columns than most rows: 9" in dragoman("data", "check", path)[1]

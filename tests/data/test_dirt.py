@@ -4,12 +4,14 @@ Line N of one side stays with line N of the other in every case.
 """
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from dragoman.config.data import DataConfig
 from dragoman.data.bitext import open_corpora, open_held_out
+from dragoman.data.synthetic.grammar import generate
 from dragoman.errors import DataError
 from tests.data.readers.files import write
 
@@ -153,6 +155,24 @@ def test_unequal_sides_name_the_first_line_that_looks_wrong(tmp_path: Path):
     with pytest.raises(DataError) as caught:
         list(open_corpora(DataConfig(source=str(source), target=str(target))))
     assert "look at line" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("side", "what"), [(0, "a target too many or a source missing"), (1, "a source too many")])
+def test_of_unequal_sides_the_line_is_named_from_which_they_are_out_of_step(tmp_path: Path, side: int, what: str):
+    sides = [list(each) for each in zip(*generate(1_501, seed=5), strict=True)]
+    del sides[side][700]
+    paths = [write(tmp_path / f"a.{n}", "\n".join(each)) for n, each in zip(("en", "fr"), sides, strict=True)]
+    config = DataConfig(source=str(paths[0]), target=str(paths[1]))
+    with pytest.raises(DataError, match=rf"a.(en|fr) has 150\d lines .*; look around line \d+ for {what}") as caught:
+        list(open_corpora(config))
+    line = int(re.search(r"around line (\d+)", str(caught.value))[1])
+    assert abs(line - 701) <= 15
+    # At the very end, no line tells.
+    sides[side].insert(700, "Yes.")
+    sides[side].pop()
+    write(paths[side], "\n".join(sides[side]))
+    with pytest.raises(DataError, match="in step, so look at the end of the longer file"):
+        list(open_corpora(config))
 
 
 def test_a_packed_file_that_breaks_off_is_refused(tmp_path: Path):

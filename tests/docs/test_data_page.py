@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("form", ["tsv", "jsonl", "tmx", "xlf", "po"])
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "tmx", "xlf", "po"])
 def test_every_example_is_the_same_pair(tmp_path: Path, form: str):
     assert len(blocks(form)) == (3 if form == "jsonl" else 1)
     for text in blocks(form):
@@ -48,7 +48,7 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface, "load", lambda *_, **__: Library())
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 8
+    assert len(commands) == 9
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert (program, verb) == ("dragoman", "train")

@@ -5,8 +5,12 @@ import pytest
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
+from dragoman.data.preparation import prepare
+from dragoman.data.readers import tables, text_io
+from dragoman.data.readers.types import ReaderOptions
 from dragoman.errors import DataError, UsageError
 from dragoman.runs.plan import plan_resume, plan_run
+from tests.data.readers.files import write
 
 
 def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
@@ -110,3 +114,17 @@ def test_a_run_of_another_version_names_its_file(tmp_path):
     (tmp_path / "run" / "config.yaml").write_text("training:\n  wramup: 11\n")
     with pytest.raises(DataError, match=r"config\.yaml cannot be used.*wramup"):
         plan_resume(tmp_path, [])
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_table_is_read_twice_and_a_little_of_it_to_find_its_columns(tmp_path, monkeypatch, suffix):
+    """Once to count its pairs, and once to write what training reads."""
+    pairs = list(Bitext.open("builtin:grammar:2003"))
+    path = write(tmp_path / f"pairs.tsv{suffix}", "".join(f"{n}\t{s}\t{t}\n" for n, (s, t) in enumerate(pairs)))
+    lines, read_lines = [], text_io.read_lines
+    monkeypatch.setattr(text_io, "read_lines", lambda *a, **o: (lines.append(x) or x for x in read_lines(*a, **o)))
+    monkeypatch.setattr(tables, "BLOCK", 1 << 10)
+    config, bitext = plan_run([str(path)], recipe="tiny", settings=["tokenizer.vocab_size=300"])
+    prepare(bitext, config, tmp_path)
+    assert 2 * 2_003 <= len(lines) <= 2 * 2_003 + 5
+    assert len(tables.Sample(path, ReaderOptions()).lines) < 2_003 / 10

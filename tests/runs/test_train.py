@@ -161,11 +161,14 @@ def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(t
     settings = [f"data.{name}=[{tmp_path / name}.tsv]" for name in ("valid", "test")]
     settings += ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "tokenizer.vocab_size=300"]
     config, bitext = plan_run([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match=r"Stopped at once; no step is saved yet\. Begin again with:  .* --resume "):
         run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
     few, leak = capsys.readouterr().err.split("\n")[:-1]
     assert few.startswith("Warning: 80 pairs to train on are too few for a translator")
     assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
+    (RunDirectory(tmp_path / "run").checkpoints / "step_00000007").mkdir(parents=True)
+    with pytest.raises(Interrupted, match=r"Stopped at once; the last checkpoint is safe\. Go on with:  .* --resume "):
+        run.resume_run(tmp_path / "run", config, display=Display(quiet=True))
 
 
 @pytest.mark.slow

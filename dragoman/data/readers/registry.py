@@ -45,7 +45,8 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
     open_format = FORMATS.get(unpacked.suffix.lower())
     if target is not None and (source.startswith((BUILTIN, HUB)) or open_format):
         raise DataError(f"{source} has both languages already; leave out {target}.")
-    if options.columns and (target is not None or open_format not in (None, open_csv, open_json)):
+    rows = open_format in (None, open_csv, open_json) and not source.startswith(BUILTIN)
+    if options.columns and (target is not None or not rows):
         raise DataError(f"{source} has no columns to choose from; leave out --columns.")
     if source.startswith(BUILTIN):
         return *open_builtin(source), (source,)

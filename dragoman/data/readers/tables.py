@@ -37,6 +37,7 @@ MAX_SHOWN = 200
 
 _PAIR = re.compile("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])")
 _QUOTED = re.compile('"(?:[^"]|"")*"')
+_AROUND_NAME = re.compile(rf"{TEXT_IN.pattern}|[-_]\w{{2,8}}$", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\[\s*)?\{\s*"')
 csv.field_size_limit(MAX_LINE)
 
@@ -134,7 +135,7 @@ class Sample:
         names, width, wanted = self.names, self.width, self.options.columns
         kinds = [self._kind(index) for index in range(width)]
         texts = [name for name, kind in zip(names, kinds, strict=False) if kind == TEXT]
-        known = sum(TEXT_IN.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
+        known = sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
         # A word above numbers is a name, too.
         above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
         named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))

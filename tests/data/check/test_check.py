@@ -125,6 +125,7 @@ IN_DOCS = {
     "overlap with `--valid`, `--test`": "overlap", "misread UTF-8": "misread", "U+FFFD": "replaced",
     "control characters": "control", "markup": "markup", "out of step": "misaligned", "unrelated": "unrelated",
     "exchanged pairs": "exchanged", "wrong language": "wrong names",
+    "exchanged from a line on": "exchanged from", "other columns": "other columns than most rows",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""JSON lines: which fields are the sides, and what each line may be."""
+"""JSON: which fields are the sides, and what each line or item may be."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.bitext import Bitext
+from dragoman.data.readers import jsonl
 from tests.data.readers.files import PACK, languages, refusal, write
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
@@ -57,6 +59,65 @@ text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 def test_what_is_written_as_json_is_read_again(tmp_path: Path, pairs: list[tuple[str, str]], ascii_only: bool):
     records = (json.dumps({"source": s, "target": t}, ensure_ascii=ascii_only) + "\n" for s, t in pairs)
     assert list(Bitext.open(write(tmp_path / "a.jsonl", "".join(records)))) == pairs
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [
+        ("sentence1", "sentence2", (None, None)), ("input", "output", (None, None)), ("Source", "Target", (None, None)),
+        ("text", "translation", (None, None)), ("source_text", "target_text", (None, None)),
+        ("English", "french", ("en", "fr")), ("en_text", "fr_text", ("en", "fr")), ("eng", "fra", ("eng", "fra")),
+    ],
+)  # fmt: skip
+def test_other_usual_names_are_known(tmp_path: Path, source: str, target: str, found: tuple):
+    records = [{"id": str(n), "label": "x", target: t, source: s} for n, (s, t) in enumerate([("a", "b"), ("c", "d")])]
+    opened = Bitext.open(write(tmp_path / "a.jsonl", lines(*records)), languages=found if found[0] else None)
+    assert list(opened) == [("a", "b"), ("c", "d")]
+    assert languages(opened) == found
+
+
+def test_fields_can_be_chosen(tmp_path: Path):
+    file = write(
+        tmp_path / "a.jsonl", lines({"question": "a", "n": 5, "answer": "b"}, {"answer": "d", "question": "c"})
+    )
+    assert "fields (question, n, answer); choose two texts, such as --columns question,answer, or" in refusal(file)
+    assert list(Bitext.open(file, columns=("answer", "question"))) == [("b", "a"), ("d", "c")]
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+@pytest.mark.parametrize("chunk", [3, 61, 1 << 16])
+@pytest.mark.parametrize("suffix", [".json", ".jsonl.gz"])
+def test_an_array_is_read_piece_by_piece(tmp_path: Path, monkeypatch, indent, chunk: int, suffix: str):
+    monkeypatch.setattr(jsonl, "CHUNK", chunk)
+    records = [{"en": f'number "{n}" ]}}, é', "fr": f"nombre\n{n}", "x": [{}, []]} for n in range(23)]
+    opened = Bitext.open(write(tmp_path / f"a{suffix}", "\ufeff " + json.dumps(records, indent=indent) + "\n"))
+    assert list(opened) == [(record["en"], record["fr"].replace("\n", " ")) for record in records]
+    assert [opened.unit, *(number for number, _ in opened.entries())] == ["item", *range(1, 24)]
+
+
+def test_an_array_of_any_length_needs_little_memory(tmp_path: Path):
+    record = {"source": "a sentence of some length, as there are many", "target": "a translation of that"}
+    opened = Bitext.open(write(tmp_path / "a.json", json.dumps([record] * 20_011)))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in opened) == 20_011
+        assert tracemalloc.get_traced_memory()[1] < 800_000  # the file has 2 million bytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('[{"src": "a", "tgt": "b"}, {"src": ', "item 2 is not JSON"),
+        ('[{"src": "a", "tgt": "b"}', "item 2 is not JSON"),
+        ('[["a", "b"]]', "item 1 is JSON but no object"),
+        ("[]", "an empty array"),
+        (b'[{"src": "a", "tgt": "caf\xe9"}]', "cannot be read after item 0 ('utf-8' codec can't decode byte 0xe9"),
+    ],
+)
+def test_a_broken_array_is_refused_by_its_item(tmp_path: Path, content: str | bytes, words: str):
+    assert words in refusal(write(tmp_path / "a.json", content))
 
 
 @pytest.mark.parametrize(

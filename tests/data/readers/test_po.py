@@ -94,6 +94,25 @@ def test_what_is_written_as_a_catalogue_is_read_again(tmp_path: Path, pairs: lis
     assert list(Bitext.open(write(tmp_path / "a.po", content))) == pairs
 
 
+CHARSET = 'msgid ""\nmsgstr "Content-Type: text/plain\\n"\n"Content-Type: text/plain; charset={}\\n"\n\n'
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [("ISO-8859-1", "Été"), ("Shift_JIS", "表示"), ("utf8", "Été"), ("CHARSET", "Été"), ("KOI8-R", "Да")],
+)
+def test_the_charset_that_the_header_declares_is_read(tmp_path: Path, charset: str, text: str):
+    content = CHARSET.format(charset) + f'msgid "x"\nmsgstr "{text}"\n'
+    file = write(tmp_path / "a.po", content.encode("utf-8" if charset == "CHARSET" else charset))
+    assert list(Bitext.open(file)) == [("x", text)]
+
+
+@pytest.mark.parametrize("charset", ["KLINGON", "UTF-16", "hex"])
+def test_other_charsets_are_refused(tmp_path: Path, charset: str):
+    content = CHARSET.format(charset) + 'msgid "x"\nmsgstr "y"\n'
+    assert f"declares the charset {charset}, in which it cannot be" in refusal(write(tmp_path / "a.po", content))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
