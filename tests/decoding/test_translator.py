@@ -440,6 +440,16 @@ def test_what_is_to_be_copied_is_copied_once_whatever_a_model_has_learned(option
         assert not {*translation.text} & {*SLOTS}
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_translations_have_whole_characters(beam_size: int) -> None:
+    texts = ["我喜欢北京。", "他不在家。", "猫在哪里？"]
+    tokenizer = Tokenizer.train(texts, vocab_size=271)
+    # Tokens are half of the bytes of Chinese characters, and the model is random.
+    translator = Translator(ModelDirectory(ending_model(tokenizer.vocab_size), tokenizer, tokenizer))
+    found = translator.search(texts, beam_size=beam_size)
+    assert "\ufffd" not in "".join(tokenizer.decode(group[0].tokens) for group in found)
+
+
 # ---- case ------------------------------------------------------------------------------------
 
 
