@@ -1,6 +1,6 @@
 """What is done to a sentence before it is encoded, and undone in its translation: normal form, case, placeholders."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -52,9 +52,11 @@ class Preprocessor:
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
 
-    def __call__(self, sentence: str) -> Prepared:
+    def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
+        """The sentence as it is encoded; placeholders that are `excluded` stay text."""
         text, capitals = self._truecaser(normalised(sentence))
-        return replace(mask(text, self._excluded) if self._masks else Prepared(text), capitals=capitals)
+        prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
+        return replace(prepared, capitals=capitals)
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""

@@ -48,11 +48,12 @@ class CaseTable(BaseModel, extra="forbid"):
         total = cased = capitals = initials = 0
         for source in sources:
             total += 1
-            if source == source.upper():  # all in capitals, or in another script: this tells nothing
+            first = _LETTERS.search(source)
+            if not first or source == source.upper():  # all in capitals, or in another script: this tells nothing
                 continue
             cased += 1
             capitals += source != source.lower()
-            initials += _LETTERS.search(source)[0][0].isupper()
+            initials += first[0][0].isupper()
             counts.update(_INNER_WORD.findall(source))
         if cased <= RARE * total:
             return cls()

@@ -13,6 +13,7 @@ import torch
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
 from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import Prepared, mask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
@@ -114,8 +115,9 @@ class Translator:
         config = self._merged(config, options)
         sentences = list(sentences)
         groups = [group[: config.n_best] for group in self.search(sentences, config, prefixes=prefixes)]
-        texts = iter(self._texts(sentences, groups))
-        links = iter(self._align(sentences, groups)) if config.alignments else repeat(None)
+        prepared = self._prepared(sentences, config)
+        texts = iter(self._texts(prepared, groups))
+        links = iter(self._align(prepared, groups)) if config.alignments else repeat(None)
         pieces = self.target_tokenizer.pieces
         translations = []
         for sentence, group in zip(sentences, groups, strict=True):
@@ -201,18 +203,22 @@ class Translator:
                 _refuse_contradictions(config, self.target_tokenizer)
             glossary = Glossary(config.glossary, self.target_tokenizer)
             terms = [glossary.terms(sentence) for sentence in sentences]
-        sources = self.source_tokenizer.encode_batch([self._preprocessor(sentence).text for sentence in sentences])
+        sources = self.source_tokenizer.encode_batch([each.text for each in self._prepared(sentences, config)])
         return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 
-    def _texts(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[str]:
+    def _prepared(self, sentences: list[str], config: DecodingConfig) -> list[Prepared]:
+        """The sentences as they are encoded. What is asked for or forbidden as a term is not copied."""
+        terms = [*config.glossary, *config.forbid]
+        excluded = {value for term in terms for text in (term, term.upper()) for value in mask(text).values}
+        return [self._preprocessor(sentence, excluded) for sentence in sentences]
+
+    def _texts(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[str]:
         """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
         texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
-        pairs = zip(map(self._preprocessor, sentences), groups, strict=True)
-        sources = [source for source, group in pairs for _ in group]
+        sources = [source for source, group in zip(prepared, groups, strict=True) for _ in group]
         return list(map(self._preprocessor.restored, texts, sources))
 
-    def _align(self, sentences: list[str], groups: list[list[Hypothesis]]) -> list[Alignment]:
-        prepared = list(map(self._preprocessor, sentences))
+    def _align(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[Alignment]:
         sources = self.source_tokenizer.encode_batch([each.text for each in prepared])
         pairs = [
             (source, h.tokens, each)

@@ -55,6 +55,20 @@ def test_an_override_reaches_its_key_with_its_type(override: str, value: Any):
     assert type(found) is type(value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "masked"),
+    [
+        ([], True),
+        (["tokenizer.kind=unigram"], True),
+        (["tokenizer.kind=word"], False),
+        (["tokenizer.kind=word", "tokenizer.placeholders=true"], True),
+        (["tokenizer.placeholders=false"], False),
+    ],
+)
+def test_placeholders_are_copied_unless_a_tokenizer_of_words_would_put_spaces_around_them(settings, masked):
+    assert load_config({}, settings).tokenizer.placeholders is masked
+
+
 def test_a_number_without_a_point_before_its_exponent_is_a_number_everywhere(tmp_path: Path):
     """YAML 1.1 takes 1e-6 for a text, which nobody means."""
     assert load_config({}, ["model.norm_eps=1e-6"]).model["norm_eps"] == 1e-6

@@ -12,6 +12,7 @@ from dragoman.config.run import RunConfig, load_config
 from dragoman.data import preparation
 from dragoman.data.bitext import Bitext, copies, open_corpora
 from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Pair
 from dragoman.data.synthetic.grammar import generate
 from dragoman.data.text import folded, share
@@ -216,3 +217,15 @@ def test_the_sample_for_tokenizers_is_of_the_weighted_pairs(tmp_path: Path, monk
     prepared(tmp_path / "data", config(f"data.corpora={json.dumps(corpora)}"))
     # Some 17 and 80 of an epoch, fewer than 100, less the 26 that are held out: all of them.
     assert 60 < len(seen) < 100
+
+
+def test_how_sources_are_written_is_learned_from_training_pairs(tmp_path: Path):
+    pairs = [(f"We saw Anna at 10 on TV, not {word}.", f"Zehn vor Anna, nicht {word}.") for word in dir(str)]
+    data = prepared(tmp_path / "data", config(f"data.source={tsv(tmp_path / 'a.tsv', pairs)}"))
+    assert {"saw", "Anna", "TV", "not"} <= set(data.style.case.words)
+    assert (data.style.case.capitals, data.style.case.initials) == (True, True)
+    assert data.style.translated == ["10", "TV"]
+    # A run of an older version has none.
+    (tmp_path / "data" / "source_style.json").unlink()
+    run = config(f"data.source={tmp_path / 'a.tsv'}")
+    assert PreparedData.open(tmp_path / "data", run).style == SourceStyle()

@@ -94,7 +94,7 @@ def test_sources_without_capitals_make_every_sentence_lower_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "sources", [["狗看见猫。", "他在 USB 里。"] * 20, ["رأى الكلب قطة"] * 3, [], ["1984"], ["ALL CAPS"] * 3]
+    "sources", [["狗看见猫。", "他在 USB 里。"] * 20, ["رأى الكلب قطة"] * 3, [], ["1984", "ⓐ"], ["ALL CAPS"] * 3]
 )
 def test_sources_without_case_teach_nothing(sources: list[str]) -> None:
     assert Truecaser(CaseTable.learn(sources), None)("THE DOG") == ("THE DOG", False)

@@ -440,6 +440,27 @@ def test_what_is_to_be_copied_is_copied_once_whatever_a_model_has_learned(option
         assert not {*translation.text} & {*SLOTS}
 
 
+def test_terms_are_not_copied_as_well() -> None:
+    tokenizer = Tokenizer.train([*WORDS, "chat"], vocab_size=331, symbols=SLOTS)
+    model = legible(ending_model(tokenizer.vocab_size), tokenizer)
+    translator = Translator(ModelDirectory(model, tokenizer, tokenizer))
+    terms = {"beam_size": 3, "glossary": {"the NASA": "la NASA"}, "forbid": ["covid-19", "42"]}
+    asked = translator.translate(["In the NASA", "COVID-19 and 42", "COVID-20"], **terms)
+    assert [each.text.count("NASA") for each in asked] == [1, 0, 0]
+    assert not any(value in asked[1].text for value in ("COVID-19", "42"))
+    assert "COVID-20" in asked[2].text
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_translations_have_whole_characters(beam_size: int) -> None:
+    texts = ["我喜欢北京。", "他不在家。", "猫在哪里？"]
+    tokenizer = Tokenizer.train(texts, vocab_size=271)
+    # Tokens are half of the bytes of Chinese characters, and the model is random.
+    translator = Translator(ModelDirectory(ending_model(tokenizer.vocab_size), tokenizer, tokenizer))
+    found = translator.search(texts, beam_size=beam_size)
+    assert "\ufffd" not in "".join(tokenizer.decode(group[0].tokens) for group in found)
+
+
 # ---- case ------------------------------------------------------------------------------------
 
 
