@@ -85,7 +85,10 @@ def _fit(
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
     training, languages = config.training, (data.about.source_language, data.about.target_language)
-    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
+    # Sentences that are far longer than any validated one are translated badly.
+    cut = config.decoding.max_source_length or max(32, int(data.valid.source.lengths.max()) * 3 // 2)
+    decoding = config.decoding.model_copy(update={"max_source_length": cut})
+    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, decoding)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(training, memory=memory_in_use))
         every = training.log_every
@@ -136,7 +139,7 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
         ModelDirectory(model, data.source_tokenizer, data.target_tokenizer), precision=config.training.precision
     )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
-    texts = [t.text for t in translator.translate(sources, beam_size=1)]
+    texts = [t.text for t in translator.translate(sources, beam_size=1, split=False)]
     shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     language = data.about.target_language

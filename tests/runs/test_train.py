@@ -175,3 +175,15 @@ def test_the_demo_translates_combinations_it_never_saw(tmp_path):
     command = [*dragoman, "evaluate", model, "builtin:grammar:500:test", "--json"]
     figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert figures["bleu"] >= 90
+    # Terms that it never saw take the place of the nouns, and nothing else changes.
+    text = "The little girl does not like the old umbrella. The cat sees the big dog."
+    (tmp_path / "terms.tsv").write_text("girl\tZyx\numbrella\tAcme Cloud\ndog\tPinscher\n", encoding="utf-8")
+    outputs = [
+        subprocess.run([*dragoman, "translate", model, text, *more], check=True, capture_output=True, text=True).stdout
+        for more in ([], ["--glossary", str(tmp_path / "terms.tsv")])
+    ]
+    usual = {"fille": "Zyx", "parapluie": "Acme Cloud", "chien": "Pinscher"}
+    assert outputs[0].count(".") == 2
+    for noun, term in usual.items():
+        outputs[0] = outputs[0].replace(noun, term)
+    assert outputs[1] == outputs[0]
