@@ -60,6 +60,9 @@ def resume_run(path: Path, config: RunConfig, *, display: Display) -> Evaluation
 def _train(directory: RunDirectory, config: RunConfig, display: Display) -> Evaluation:
     limit_kernel_caches(32)
     data = PreparedData.open(directory.data, config)
+    # Sentences that are far longer than any validated one are translated badly.
+    longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
+    config.decoding.max_source_length = config.decoding.max_source_length or longest
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
     _announce(display, config, data, model)
@@ -85,10 +88,7 @@ def _fit(
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
     training, languages = config.training, (data.about.source_language, data.about.target_language)
-    # Sentences that are far longer than any validated one are translated badly.
-    cut = config.decoding.max_source_length or max(32, int(data.valid.source.lengths.max()) * 3 // 2)
-    decoding = config.decoding.model_copy(update={"max_source_length": cut})
-    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, decoding)
+    kept = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, config.decoding)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(training, memory=memory_in_use))
         every = training.log_every
