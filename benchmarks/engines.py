@@ -57,8 +57,8 @@ class Ours:
 
     def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
         torch.set_num_threads(setting if self.alone else THREADS)
-        options = {} if self.guard else {"max_copies": 0}
-        return [(t.text, len(t.tokens)) for t in self.translator.translate(texts, beam_size=beam_size, **options)]
+        options = {"beam_size": beam_size, "split": False} | ({} if self.guard else {"max_copies": 0})
+        return [(t.text, len(t.tokens)) for t in self.translator.translate(texts, **options)]
 
 
 @dataclass

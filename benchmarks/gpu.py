@@ -124,7 +124,7 @@ def translation(arguments: argparse.Namespace, size: str) -> list[Table]:
         ours = Translator(directory, precision="bfloat16")
 
         def by_us(beam_size: int, batch: int) -> int:
-            return len(ours.translate(texts, beam_size=beam_size, max_tokens=batch, max_copies=0))
+            return len(ours.translate(texts, beam_size=beam_size, max_tokens=batch, max_copies=0, split=False))
 
         def by_peer(beam_size: int, batch: int) -> int:
             return len(peer.translate(texts, beam_size=beam_size, setting=batch))

@@ -131,7 +131,7 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
         config = load_config(read_recipe(str(directory.config)), [])
         sources, references = zip(*directory.pairs("test"), strict=True)
         with Translator(loaded, precision="auto", workers=available_workers()) as translator:
-            texts = [translation.text for translation in translator.translate(sources, config.decoding)]
+            texts = [translation.text for translation in translator.translate(sources, config.decoding, split=False)]
         plain = MAIN.compute(Translations(texts, references)).value
         bare = MAIN.compute(Translations([*map(standardise, texts)], [*map(standardise, references)])).value
         accuracy = json.loads(directory.evaluation.read_bytes())["token_accuracy"]

@@ -25,7 +25,8 @@ def describe(parameter: Any) -> tuple[str, str]:
     if parameter.param_type_name == "argument":
         typed = parameter.metavar
     else:
-        typed = ", ".join(sorted(parameter.opts, key=len)) + ("" if parameter.is_flag else f" {parameter.metavar}")
+        names = [*sorted(parameter.opts, key=len), *parameter.secondary_opts]
+        typed = ", ".join(names) + ("" if parameter.is_flag else f" {parameter.metavar}")
     # A default that is determined when the command runs is part of the help text.
     shown = f"Default: {parameter.default}." if type(parameter.default) in (str, int, float) else None
     return typed, " ".join(filter(None, (parameter.help, shown)))
@@ -99,7 +100,8 @@ class Command(_PlainHelp, TyperCommand):
             raise UsageError(f"`{context.command_path}` takes no argument '{rest[0]}'; {see}.")
         context.as_json, context.quiet = (context.params.pop(each.name, False) for each in COMMON_OPTIONS)
         values = {each.name: context.params.pop(each.name, None) for each in context.obj()}
-        context.settings = {name: value for name, value in values.items() if value not in (None, False)}
+        # A flag that was not given is False, or None, as it happens.
+        context.settings = {k: v for k, v in values.items() if context.get_parameter_source(k).name == "COMMANDLINE"}
         return rest
 
     def collect_usage_pieces(self, context: Any) -> list[str]:

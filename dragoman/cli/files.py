@@ -1,12 +1,21 @@
 """Files that `translate` reads besides models: sentences and terms."""
 
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dragoman.data.readers.other_files import refuse_other_files
 from dragoman.data.readers.text_io import open_input, read_lines
 from dragoman.errors import DataError, UsageError
+
+FIRST_LINES = 20
+DOCUMENTS = {
+    "subtitles": (r"\s*(WEBVTT\b|\d+:\d\d:\d\d[.,]\d+ -->)", "grep -v -e '-->' -e '^[0-9]*[[:space:]]*$'"),
+    "a web page": (r"\s*<(!doctype|html|head|body|div|p|h\d|table|ul)\b", "pandoc --from html --to plain --wrap none"),
+    "XML, such as XLIFF": (r"\s*<(\?xml|xliff|tmx|TS)\b", "xmllint --xpath '//*[local-name()=\"source\"]/text()'"),
+}
+"""What a line of a document looks like that is no text, and the command that gives its text."""
 
 
 def check_input(path: Path | None) -> None:
@@ -19,6 +28,19 @@ def check_input(path: Path | None) -> None:
             next(read_lines(stream, str(path)), None)
     elif sys.stdin is None:
         raise UsageError("There is nothing to read, since stdin is closed; give sentences, or a file with --input.")
+
+
+def notice_documents(lines: Iterable[str | None], name: str, warn: Callable[[str], None]) -> Iterator[str | None]:
+    """The same lines; warns if one of the first ones is that of a document whose marks would be translated too."""
+    number = 0
+    for line in lines:
+        number += line is not None
+        if line and 0 < number <= FIRST_LINES:
+            for kind, (pattern, command) in DOCUMENTS.items():
+                if re.match(pattern, line, re.IGNORECASE):
+                    number = FIRST_LINES  # one warning is enough
+                    warn(f"{name} looks like {kind}; to translate its text alone, extract that first: {command} FILE")
+        yield line
 
 
 def read_glossary(path: Path) -> dict[str, str]:

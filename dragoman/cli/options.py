@@ -62,7 +62,8 @@ def decoding(*names: str) -> list[Any]:
         plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
         text = respell(" ".join(fields[name].description.split()), fields, option_name)
         text += "" if default in (None, "") or plain is bool else f" Default: the model's, or {default:g}."
-        option = Option(option_name(name), metavar=METAVARS.get(plain), help=text)
+        typed_as = f"{option_name(name)}/{option_name('no_' + name)}" if default is True else option_name(name)
+        option = Option(typed_as, metavar=METAVARS.get(plain), help=text)
         typed = Annotated[(bool if plain is bool else str) | None, option]
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
 

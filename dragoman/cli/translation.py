@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Workers, app, decoding
-from dragoman.errors import UsageError, command_line
+from dragoman.errors import UsageError, command_line, respell
 
 if TYPE_CHECKING:
     from dragoman.decoding.translation import Translation
@@ -29,8 +29,8 @@ Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of std
 def translate(
     context: Context,
     model: Model,
-    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Sentences, else --input or stdin.")] = None,
-    input_file: Annotated[Path | None, File("--input", "-i", help="Sentences, one on each line.")] = None,
+    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
+    input_file: Annotated[Path | None, File("--input", "-i", help="Text, line by line.")] = None,
     output: Output = None,
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
@@ -38,13 +38,13 @@ def translate(
     precision: options.Precision = "auto",
     workers: Workers = None,
 ) -> None:
-    """Translate sentences: as many lines out as lines in, in the same order.
+    """Translate text: as many lines out as lines in, in the same order, however many sentences a line has.
 
     With --n-best, a line is the number of the input line, the score and the translation, separated by tabs. With
     --alignments, a last column holds pairs of source and target words, counted from 0.
     """
     check_model(model, text or (), ensemble=ensemble)
-    from dragoman.cli.files import check_input, read_glossary, read_terms
+    from dragoman.cli.files import check_input, notice_documents, read_glossary, read_terms
 
     if text and input_file:
         raise UsageError("Give sentences on the command line or in --input, not both.")
@@ -70,9 +70,14 @@ def translate(
         open_output(output) as out,
         display.progress("Translating") as advance,
     ):
-        lines = text or (read_lines(stream, str(input_file)) if input_file else live_lines(stream, "stdin"))
+        name = str(input_file or "stdin")
+        read = read_lines(stream, name) if input_file else live_lines(stream, name)
+        lines = text or notice_documents(read, name, display.warn)
         numbered = "n_best" in context.settings or config.n_best > 1
         for number, translation in enumerate(translator.stream(lines, config), start=1):
+            if translation.warning:
+                where = f"text {number}" if text else f"{name}, line {number}"
+                display.warn(f"{where}: {respell(translation.warning, ['max_source_length'], options.option_name)}")
             rows = [translation.to_json()] if context.as_json else text_rows(translation, number if numbered else None)
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)

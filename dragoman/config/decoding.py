@@ -11,6 +11,11 @@ class DecodingConfig(Section):
     """How sentences are translated: keywords of `Translator.translate`, options of the commands, and what a run's
     scores are made with."""
 
+    split: bool = True
+    """Split each text into sentences, and put their translations together; scores are always computed without."""
+    max_source_length: int | None = Field(None, ge=4)
+    """With `split`: a sentence with more tokens is cut into parts, at commas or spaces, with a warning; empty: half as
+    many again as the longest sentence that the model was validated on, or 256."""
     beam_size: int = Field(5, ge=1, le=64)
     """Hypotheses kept alive; 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=0, le=10)
@@ -62,8 +67,6 @@ class DecodingConfig(Section):
                 "`diversity` divides the beams among the translations: give `n_best` 2 or more and a `beam_size` that "
                 "is a multiple of it, without `sample`."
             )
-        if self.glossary and (self.sample or self.diversity):
-            raise ValueError("`glossary` needs ordinary beam search; leave out `sample` and `diversity`.")
         for term in (*self.glossary, *self.glossary.values(), *self.forbid):
             if not term.strip():
                 raise ValueError("A term of `glossary` or `forbid` is blank; leave it out.")

@@ -85,6 +85,11 @@ def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None
     return found
 
 
+def count_ended_words(text: str) -> int:
+    """How many words have ended in a text; the last one has not unless there is a space after it."""
+    return sum(run[0] not in _SPACES for run in _RUNS.findall(text)[:-1])
+
+
 def pharaoh(alignment: Alignment) -> str:
     """The links as text: `0-0 1-2` links the first words, and the second source word with the third target word."""
     return " ".join(f"{source}-{target}" for source, target in alignment)

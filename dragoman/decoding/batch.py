@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -14,10 +14,9 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
-from dragoman.decoding.constrained import ConstrainedBeams, Term
 from dragoman.decoding.diverse import DiverseBeams
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
-from dragoman.decoding.glossary import ForbiddenTerms, joints
+from dragoman.decoding.glossary import ForbiddenTerms
 from dragoman.decoding.rules import (
     Ban,
     RepetitionGuard,
@@ -30,6 +29,7 @@ from dragoman.decoding.rules import (
 from dragoman.decoding.sampling import repeated, sample_search
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.terms import Term, TermPlacer, edited
 from dragoman.errors import DataError
 from dragoman.model import Transformer
 
@@ -44,14 +44,6 @@ class Sentence:
     repaired: bool = False
     """Whether this is a second search, in which characters cannot break. This takes time and is hardly ever needed."""
 
-    @property
-    def term_tokens(self) -> int:
-        return sum(len(term.spelling) for term in self.terms)
-
-    def rows(self, config: DecodingConfig) -> int:
-        """Hypotheses that are kept at the same time: one more for each token of its terms."""
-        return config.n_best if config.sample else config.beam_size + self.term_tokens
-
 
 class BatchWork:
     """Models and tokenizers, and the operations on a batch: `search`, `score` and `align`."""
@@ -65,6 +57,7 @@ class BatchWork:
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
         # Kept for the next batch, with the banned tokens that were found so far.
         self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
+        self._placer = cache(partial(TermPlacer, source_tokenizer, target_tokenizer))
 
     @cached_property
     def _whole_characters(self) -> WholeCharacters:
@@ -76,59 +69,85 @@ class BatchWork:
 
     @torch.inference_mode()
     def search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence, best first. With terms, all sentences have equally many tokens of them."""
+        """The hypotheses of each sentence, best first; with terms, its `n_best`."""
         groups = self._search(sentences, config)
-        if all(groups):
-            return self._repaired(sentences, groups, config)
-        if any(sentence.terms for sentence in sentences):
+        if not all(groups):
             raise DataError(
-                "No translation has all terms that the glossary asks for and obeys the other rules; take terms out of "
-                "the glossary, or out of what is forbidden. If it fails without terms too, the weights of the model "
-                "are damaged."
+                "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
             )
-        raise DataError(
-            "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
-        )
+        groups = self._repaired(sentences, groups, config)
+        if not (config.sample or config.diversity):
+            sentences = [replace(each, terms=each.terms + self._copied(each)) for each in sentences]
+        asked = any(sentence.terms for sentence in sentences)
+        return self._with_terms(sentences, groups, config) if asked else groups
+
+    def _copied(self, sentence: Sentence) -> list[Term]:
+        """The slots of a sentence, which its translation must contain."""
+        return [
+            self._placer().slot(sentence.source, own, new) for own, new in self._slots.items() if own in sentence.source
+        ]
 
     def _repaired(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
     ) -> list[list[Hypothesis]]:
-        """Searches again where the best translation has half a character or lacks a slot, which becomes a term."""
-        missing: list[list[Term]] = []
-        for sentence, group in zip(sentences, groups, strict=True):
-            slots = [self._slots[i] for i in dict.fromkeys(sentence.source) if i in self._slots]
-            sampled = config.sample or config.diversity
-            missing.append([Term([slot]) for slot in slots if not sampled and slot not in group[0].tokens])
+        """Searches again where the best translation has half a character."""
         texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
-        faulty = [row for row, text in enumerate(texts) if missing[row] or "\N{REPLACEMENT CHARACTER}" in text]
-        for count in {len(missing[row]) for row in faulty}:
-            rows = [row for row in faulty if len(missing[row]) == count]
-            again = [replace(sentences[i], terms=sentences[i].terms + missing[i], repaired=True) for i in rows]
-            for row, group in zip(rows, self._search(again, config), strict=True):
-                groups[row] = group or groups[row]
+        rows = [row for row, text in enumerate(texts) if "\N{REPLACEMENT CHARACTER}" in text]
+        again = [replace(sentences[row], repaired=True) for row in rows]
+        for row, group in zip(rows, self._search(again, config) if rows else (), strict=True):
+            groups[row] = group or groups[row]
         return groups
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
-        limits = [2 * len(s.source) + 20 + len(s.prefix) + s.term_tokens for s in sentences]
-        limits = [min(limit, self.max_length) for limit in limits]
+        limits = [min(2 * len(s.source) + 20 + len(s.prefix), self.max_length) for s in sentences]
         options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
         copies = config.n_best if config.sample or config.diversity else 1
         stepper = self._stepper(sentences, config, copies)
         if config.sample:
             return sample_search(stepper, [sentence.source for sentence in sentences], config, options)
-        if config.beam_size == 1 and not sentences[0].terms:
+        if config.beam_size == 1:
             return greedy_search(stepper, options)
-        return beam_search(stepper, self._beams(sentences, config, options))
-
-    def _beams(self, sentences: list[Sentence], config: DecodingConfig, options: SearchOptions) -> Beams:
         if config.diversity:
-            size, groups = config.beam_size // config.n_best, config.n_best
-            return DiverseBeams(size, options, groups=groups, strength=config.diversity)
-        if sentences[0].terms:
-            terms, size = [sentence.terms for sentence in sentences], sentences[0].rows(config)
-            return ConstrainedBeams(size, options, terms=terms, joints=joints(self.target_tokenizer))
-        return Beams(config.beam_size, options)
+            size, number = config.beam_size // config.n_best, config.n_best
+            return beam_search(stepper, DiverseBeams(size, options, groups=number, strength=config.diversity))
+        return beam_search(stepper, Beams(config.beam_size, options))
+
+    def _with_terms(
+        self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
+    ) -> list[list[Hypothesis]]:
+        """Different hypotheses with all terms; those that lack the fewest by themselves come first."""
+        placer, results = self._placer(), []
+        lacking: list[tuple[int, Sentence, list[Term], Hypothesis]] = []
+        for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
+            found = [(placer.missing(sentence.terms, h.tokens), h) for h in group]
+            found = sorted(found, key=lambda each: (not each[1].finished, len(each[0])))[: config.n_best]
+            results.append([h for terms, h in found if not terms])
+            lacking += [(index, sentence, terms, h) for terms, h in found if terms]
+        if not lacking:
+            return results
+        pairs = [(sentence.source, h.tokens) for _, sentence, _, h in lacking]
+        choices = [
+            [placer.edits(term, *pair, weights, len(sentence.prefix)) for term in terms]
+            for (_, sentence, terms, _), pair, weights in zip(lacking, pairs, self._attention(pairs), strict=True)
+        ]
+        # Each edit is tried alone. `max` asks for its key once for each of them, in order.
+        tries = [
+            (s, edited(t, [edit])) for (s, t), each in zip(pairs, choices, strict=True) for e in each for edit in e
+        ]
+        means = (sum(log_probs) / len(log_probs) for log_probs in self._scores(tries))
+        chosen = [[max(edits, key=lambda _: next(means)) for edits in each] for each in choices]
+        pairs = [(source, edited(tokens, each)) for (source, tokens), each in zip(pairs, chosen, strict=True)]
+        for (index, _, _, h), (_, tokens), log_probs in zip(lacking, pairs, self._scores(pairs), strict=True):
+            total = sum(log_probs)
+            score = total / len(log_probs) ** config.length_penalty
+            if tokens not in [other.tokens for other in results[index]]:
+                results[index].append(replace(h, tokens=tokens, log_prob=total, score=score))
+        return results
+
+    def _scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
+        """The same as `score`, without the tokens for which the model has no positions."""
+        return self.score([(source, target[: self.max_length - 1]) for source, target in pairs])
 
     @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
@@ -144,18 +163,19 @@ class BatchWork:
 
         A pair is the tokens of both sides, and the sentence that the source was encoded from.
         """
-        source_ids, target_ids = self._tensors([(source, target) for source, target, _ in pairs])
+        attention = self._attention([(source, target) for source, target, _ in pairs])
+        return [
+            links(weights, words(self.source_tokenizer, source, values), words(self.target_tokenizer, target, values))
+            for weights, (source, target, values) in zip(attention, pairs, strict=True)
+        ]
+
+    def _attention(self, pairs: list[tuple[list[int], list[int]]]) -> list[Tensor]:
+        """The attention (tgt_len, src_len) of each pair of tokens and their ends, by the first model."""
+        source_ids, target_ids = self._tensors(pairs)
         # A translation that was truncated at the last position has no position for its end of sentence.
         inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_length)]
-        weights = word_giving_attention(self.models[0], source_ids, inputs).cpu()
-        return [
-            links(
-                weight[: len(target) + 1, : len(source) + 1],
-                words(self.source_tokenizer, source, prepared),
-                words(self.target_tokenizer, target, prepared),
-            )
-            for weight, (source, target, prepared) in zip(weights, pairs, strict=True)
-        ]
+        found = word_giving_attention(self.models[0], source_ids, inputs).cpu()
+        return [each[: len(target) + 1, : len(source) + 1] for each, (source, target) in zip(found, pairs, strict=True)]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
@@ -172,9 +192,7 @@ class BatchWork:
         guard = _guard(sentences, config.max_copies, times) if config.max_copies else None
         if not (any(prefixes) or bans or guard):
             return stepper
-        # A hypothesis that must contain a term may not end before it does.
-        end = None if any(s.terms for s in sentences) else self.config.eos_id
-        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end)
+        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=self.config.eos_id)
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
         bos, eos = self.config.bos_id, self.config.eos_id
@@ -195,14 +213,13 @@ class BatchWork:
 
 
 def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
-    """Allows what the source or a term repeats to be repeated as often, and three tokens more often in long sentences.
+    """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.
 
     `least` is how often anything may be repeated.
     """
     # What an imported tokenizer puts around a source says nothing.
-    said = [([i for i in s.source if i > EOS_ID], *(term.spelling for term in s.terms)) for s in sentences]
+    said = [[i for i in s.source if i > EOS_ID] for s in sentences]
     # Tokens of which fewer than `least` occur before cannot have that many copies of a phrase.
-    repeating = [[ids for ids in each if len(ids) - len(set(ids)) >= least] for each in said]
-    copies = [max([least, *map(most_copies, each)]) for each in repeating]
-    anywhere = [max(least, len(each[0]) // 10, *map(most_times, each)) for each in said]
+    copies = [max(least, most_copies(ids)) if len(ids) - len(set(ids)) >= least else least for ids in said]
+    anywhere = [max(least, len(ids) // 10, most_times(ids)) for ids in said]
     return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))

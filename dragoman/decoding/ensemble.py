@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.decoding.search import Stepper
+from dragoman.errors import DataError
 from dragoman.model import Transformer
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.device import choose_device
 
 _SLICE_ELEMENTS = 2**22  # 16 MB of float32 logits at a time
 
@@ -60,3 +64,16 @@ def mean_of_probabilities(log_probs: Sequence[Float[Tensor, "*shape"]]) -> Float
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack(list(log_probs)).logsumexp(0) - math.log(len(log_probs))
+
+
+def load_ensemble(paths: Sequence[str | Path], *, device: torch.device | str | None = None) -> list[ModelDirectory]:
+    """One model directory, or several that can translate together. Raises `DataError` if they cannot."""
+    loaded = [ModelDirectory.load(Path(path), device=device or choose_device()) for path in paths]
+    first, *others = [[each.source_tokenizer.to_json(), each.target_tokenizer.to_json()] for each in loaded]
+    for path, tokenizers in zip(paths[1:], others, strict=True):
+        if tokenizers != first:
+            raise DataError(
+                f"{path} has another vocabulary than {paths[0]}, so they cannot translate together; an ensemble needs "
+                "models that were trained on the same data with the same tokenizer."
+            )
+    return loaded

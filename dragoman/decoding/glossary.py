@@ -2,19 +2,20 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
-from dragoman.decoding.constrained import Term
-from dragoman.errors import DataError
+from dragoman.decoding.terms import Term
+from dragoman.errors import DataError, UsageError
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-_JOINTS = "'’-–/([{“„"
 
 
 class Glossary:
@@ -31,24 +32,26 @@ class Glossary:
         self._longest = max(map(len, self._terms), default=0)
         self._spelled = cache(partial(_spelled, tokenizer=tokenizer))
 
-    def targets(self, sentence: str) -> list[str]:
-        """The target terms of a sentence, in the order of the source terms, each once."""
-        words = tuple(_WORD.findall(normalised(sentence)))
-        found: dict[str, None] = {}
+    def targets(self, sentence: str) -> dict[str, tuple[int, int]]:
+        """The target terms of a sentence, and where in it each has its first source term."""
+        words = list(_WORD.finditer(sentence))
+        found: dict[str, tuple[int, int]] = {}
         start = 0
         while start < len(words):
             for length in range(self._longest, 0, -1):
-                target = self._target(words[start : start + length])
+                run = words[start : start + length]
+                target = self._target(tuple(word[0] for word in run))
                 if target is not None:
-                    found[target] = None
+                    found.setdefault(target, (run[0].start(), run[-1].end()))
                     start += length - 1
                     break
             start += 1
-        return list(found)
+        return found
 
     def terms(self, sentence: str) -> list[Term]:
         """The same as tokens. Raises `DataError` for a term that the vocabulary cannot spell."""
-        return [self._spelled(target) for target in self.targets(sentence)]
+        found, size = self.targets(sentence), len(sentence)
+        return [replace(self._spelled(each), span=(start / size, end / size)) for each, (start, end) in found.items()]
 
     def _target(self, words: tuple[str, ...]) -> str | None:
         for written, target in self._terms.get(_folded(words), ()):
@@ -67,13 +70,7 @@ def _spelled(term: str, tokenizer: Tokenizer) -> Term:
         raise DataError(f"The vocabulary of this model cannot spell the term '{term}'; take it out of the glossary.")
     mark, marked = tokenizer.encode("'"), tokenizer.encode("'" + term)
     joined = marked[: len(mark)] == mark and tokenizer.decode(marked) == "'" + term
-    return Term(spelling, marked[len(mark) :] if joined else None)
-
-
-def joints(tokenizer: Tokenizer) -> Bool[Tensor, " vocab"]:
-    """Mask of the tokens that a word may follow without a space."""
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    return torch.tensor([piece[-1:] in _JOINTS for piece in pieces])
+    return Term(term, spelling, marked[len(mark) :] if joined else None)
 
 
 class ForbiddenTerms:
@@ -148,3 +145,16 @@ def _early(spelling: str) -> str:
         if not character.isascii() and character != "▁":
             pattern = f"(?:{pattern}|<{character.encode()[0]:02X}>)"
     return pattern
+
+
+def refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None:
+    """Raise `UsageError` for a term of the glossary that is forbidden."""
+    forbidden = ForbiddenTerms(config.forbid, tokenizer)
+    for target in config.glossary.values():
+        if (term := forbidden.found(target)) is not None:
+            raise UsageError(f"The glossary asks for '{target}', but '{term}' is forbidden; take one of them out.")
+        if (term := forbidden.stopped(tokenizer.encode(normalised(target)))) is not None:
+            raise UsageError(
+                f"The glossary asks for '{target}', which this model spells with a token that ends in '{term}', and "
+                "that is forbidden; take one of them out."
+            )

@@ -20,6 +20,8 @@ class Translation:
     """Pairs of a source word and a target word, counted from 0; None if not asked for."""
     alternatives: list["Translation"] | None = None
     """With `n_best` above 1: the other translations, best first."""
+    warning: str | None = None
+    """What went wrong with the text, such as a sentence that was too long and was cut; mostly None."""
 
     def to_json(self) -> str:
         """One line of JSON; fields that were not asked for are left out."""

@@ -4,6 +4,7 @@ import copy
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import repeat, starmap
 from pathlib import Path
 from typing import Any, Self
@@ -14,21 +15,24 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared, mask
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
-from dragoman.decoding.constrained import Term
-from dragoman.decoding.glossary import ForbiddenTerms, Glossary
+from dragoman.decoding.ensemble import load_ensemble
+from dragoman.decoding.glossary import Glossary, refuse_contradictions
 from dragoman.decoding.search import Hypothesis
+from dragoman.decoding.terms import Term
 from dragoman.decoding.translation import Translation, TranslationScore
-from dragoman.errors import DataError, UsageError
+from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
+from dragoman.errors import UsageError
 from dragoman.model.prepacked_weights import prepack
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches
+from dragoman.system.device import choose_precision, limit_kernel_caches
 from dragoman.system.processes import Workers
 
 PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
+MOST_CHARACTERS = 2**20
+"""Of the texts that a stream holds at the same time; a longer one is alone."""
 
 
 class Translator:
@@ -55,6 +59,7 @@ class Translator:
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
+        self.source_language = directory.source_language
         self.device = next(directory.model.parameters()).device
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
@@ -103,8 +108,9 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         **options: Any,
     ) -> list[Translation]:
-        """The best translation of each sentence, in the order given.
+        """The best translation of each text, in the order given.
 
+        A text may have several sentences, which are translated one by one unless `split=False`.
         `options` are fields of `DecodingConfig`, such as `beam_size=5`. They override those of `config`, which is by
         default the search that the model was scored with.
         `prefixes` are the beginnings of the translations, one for each, instead of one `prefix` for all.
@@ -114,6 +120,17 @@ class Translator:
             raise UsageError("`translate` takes a list of sentences, not one text; write [text].")
         config = self._merged(config, options)
         sentences = list(sentences)
+        prefixes = _one_each(sentences, prefixes, config)
+        if not config.split:
+            return self._translate_units(sentences, prefixes, config)
+        most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
+        splitter = Splitter(self.source_language, most, count=self._count)
+        translate = partial(self._translate_units, config=config)
+        return translate_texts(sentences, prefixes, splitter, translate, length_penalty=config.length_penalty)
+
+    def _translate_units(
+        self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
+    ) -> list[Translation]:
         groups = [group[: config.n_best] for group in self.search(sentences, config, prefixes=prefixes)]
         prepared = self._prepared(sentences, config)
         texts = iter(self._texts(prepared, groups))
@@ -134,7 +151,7 @@ class Translator:
         window: int = 2048,
         **options: Any,
     ) -> Iterator[Translation]:
-        """The same for any number of sentences: reads `window` at a time, so memory stays the same.
+        """The same for any number of texts: reads at most `window` at a time, so memory stays the same.
 
         None among the sentences means that there are no more for now: the ones before it are translated at once.
         """
@@ -142,12 +159,14 @@ class Translator:
             raise UsageError(f"`window` is {window}; give at least 1 sentence.")
         config = self._merged(config, options)
         waiting: list[str] = []
+        size = 0
         for sentence in sentences:
             if sentence is not None:
                 waiting.append(sentence)
-            if waiting and (sentence is None or len(waiting) == window):
+                size += len(sentence)
+            if waiting and (sentence is None or len(waiting) == window or size > MOST_CHARACTERS):
                 yield from self.translate(waiting, config)
-                waiting = []
+                waiting, size = [], 0
         yield from self.translate(waiting, config)
 
     def search(
@@ -161,17 +180,11 @@ class Translator:
         """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
         config = self._merged(config, options)
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
-        prefixes = [config.prefix] * len(sentences) if prefixes is None else prefixes
-        if len(prefixes) != len(sentences):
-            raise UsageError(f"There are {len(prefixes)} prefixes for {len(sentences)} sentences; give one for each.")
+        prefixes = _one_each(sentences, prefixes, config)
         filled = [index for index, text in enumerate(sentences) if text.strip()]
         asked = self._asked([sentences[i] for i in filled], [prefixes[i] for i in filled], config)
-        batches = []
-        for size in sorted({sentence.term_tokens for sentence in asked}):
-            rows = [i for i, sentence in enumerate(asked) if sentence.term_tokens == size]
-            lengths = [len(asked[i].source) + 1 for i in rows]
-            shared = self._shared_out(lengths, config.max_tokens // asked[rows[0]].rows(config))
-            batches += [[rows[i] for i in batch] for batch in shared]
+        rows = config.n_best if config.sample else config.beam_size
+        batches = self._shared_out([len(each.source) + 1 for each in asked], config.max_tokens // rows)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
         groups = self._map("search", asked, batches, config.model_copy(update={"glossary": {}}))
         for index, group in zip(filled, groups, strict=True):
@@ -196,14 +209,15 @@ class Translator:
 
     def _asked(self, sentences: list[str], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
         """Each sentence in tokens, with its prefix and terms."""
+        texts = [each.text for each in self._prepared(sentences, config)]
         begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
         terms: list[list[Term]] = [[] for _ in sentences]
         if config.glossary:
             if config.forbid:
-                _refuse_contradictions(config, self.target_tokenizer)
+                refuse_contradictions(config, self.target_tokenizer)
             glossary = Glossary(config.glossary, self.target_tokenizer)
-            terms = [glossary.terms(sentence) for sentence in sentences]
-        sources = self.source_tokenizer.encode_batch([each.text for each in self._prepared(sentences, config)])
+            terms = [glossary.terms(text) for text in texts]
+        sources = self.source_tokenizer.encode_batch(texts)
         return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 
     def _prepared(self, sentences: list[str], config: DecodingConfig) -> list[Prepared]:
@@ -211,6 +225,10 @@ class Translator:
         terms = [*config.glossary, *config.forbid]
         excluded = {value for term in terms for text in (term, term.upper()) for value in mask(text).values}
         return [self._preprocessor(sentence, excluded) for sentence in sentences]
+
+    def _count(self, text: str) -> int:
+        """The number of source tokens."""
+        return len(self.source_tokenizer.encode(self._preprocessor(text, set()).text))
 
     def _texts(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[str]:
         """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
@@ -254,26 +272,9 @@ class Translator:
         return results
 
 
-def load_ensemble(paths: Sequence[str | Path], *, device: torch.device | str | None = None) -> list[ModelDirectory]:
-    """One model directory, or several that can translate together. Raises `DataError` if they cannot."""
-    loaded = [ModelDirectory.load(Path(path), device=device or choose_device()) for path in paths]
-    first, *others = [[each.source_tokenizer.to_json(), each.target_tokenizer.to_json()] for each in loaded]
-    for path, tokenizers in zip(paths[1:], others, strict=True):
-        if tokenizers != first:
-            raise DataError(
-                f"{path} has another vocabulary than {paths[0]}, so they cannot translate together; an ensemble needs "
-                "models that were trained on the same data with the same tokenizer."
-            )
-    return loaded
-
-
-def _refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None:
-    forbidden = ForbiddenTerms(config.forbid, tokenizer)
-    for target in config.glossary.values():
-        if (term := forbidden.found(target)) is not None:
-            raise UsageError(f"The glossary asks for '{target}', but '{term}' is forbidden; take one of them out.")
-        if (term := forbidden.stopped(tokenizer.encode(normalised(target)))) is not None:
-            raise UsageError(
-                f"The glossary asks for '{target}', which this model spells with a token that ends in '{term}', and "
-                "that is forbidden; take one of them out."
-            )
+def _one_each(sentences: list[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:
+    """The prefix of each sentence."""
+    prefixes = [config.prefix] * len(sentences) if prefixes is None else prefixes
+    if len(prefixes) != len(sentences):
+        raise UsageError(f"There are {len(prefixes)} prefixes for {len(sentences)} sentences; give one for each.")
+    return prefixes

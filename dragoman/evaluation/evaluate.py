@@ -9,8 +9,9 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
+from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.translation import TranslationScore
-from dragoman.decoding.translator import Translator, load_ensemble
+from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.scores import score
 from dragoman.metrics.metric import Score
@@ -63,7 +64,7 @@ def evaluate_pairs(
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     with Translator(first, ensemble=loaded[1:], precision=precision, workers=workers) as translator:
         started = time.perf_counter()
-        translations = [translation.text for translation in translator.translate(sources, search)]
+        translations = [translation.text for translation in translator.translate(sources, search, split=False)]
         seconds = time.perf_counter() - started
         scores = score(translations, references, sources=sources, target_language=first.target_language)
         statistics = token_statistics(models, reference_batches(pairs, first.preprocessor, *first.tokenizers))

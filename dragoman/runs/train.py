@@ -70,6 +70,9 @@ def resume_run(path: Path, config: RunConfig, *, display: Display, started: floa
 def _train(directory: RunDirectory, config: RunConfig, display: Display, started: float) -> Evaluation:
     limit_kernel_caches(32)
     data = PreparedData.open(directory.data, config)
+    # Sentences that are far longer than any validated one are translated badly.
+    longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
+    config.decoding.max_source_length = config.decoding.max_source_length or longest
     torch.manual_seed(config.seed)
     model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
     _announce(display, config, data, model)
@@ -154,7 +157,7 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
         precision=config.training.precision,
     )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
-    texts = [t.text for t in translator.translate(sources, beam_size=1)]
+    texts = [t.text for t in translator.translate(sources, beam_size=1, split=False)]
     shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     language = data.about.target_language

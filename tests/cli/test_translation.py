@@ -135,6 +135,52 @@ def test_a_glossary_a_prefix_and_forbidden_terms_are_kept_to(model, dragoman, tm
         assert word not in target.split()
 
 
+def test_a_line_of_several_sentences_is_a_line_of_their_translations(model, dragoman, tmp_path):
+    (tmp_path / "text.txt").write_text(f"{' '.join(LINES)}\n\n{LINES[0]}\n", encoding="utf-8")
+    _, alone, _ = dragoman("translate", model, *LINES)
+    alone = alone.split("\n")[:-1]
+    code, out, err = dragoman("translate", model, "--input", tmp_path / "text.txt")
+    assert (code, err) == (0, "")
+    assert out == f"{' '.join(filter(None, alone))}\n\n{alone[0]}\n"
+    _, whole, _ = dragoman("translate", model, "--input", tmp_path / "text.txt", "--no-split")
+    assert whole.count("\n") == 3
+    assert whole != out
+    # A model's scores are those of lines as they are.
+    (tmp_path / "ref.txt").write_text("Oui.\nNon.\n", encoding="utf-8")
+    (tmp_path / "src.txt").write_text(f"{' '.join(LINES)}\n{LINES[0]}\n", encoding="utf-8")
+    dragoman("evaluate", model, tmp_path / "src.txt", tmp_path / "ref.txt", "-o", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[0] == whole.split("\n")[0]
+
+
+def test_a_line_that_is_too_long_is_cut_and_named(model, dragoman, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("Yes.\n" + "man " * 10_000 + "\n", encoding="utf-8")
+    code, out, err = dragoman("translate", model, "--input", path, "--beam-size", 1)
+    assert (code, out.count("\n")) == (0, 2)
+    assert err.startswith(f"Warning: {path}, line 2: a sentence of more than 256 tokens")
+    assert "raise --max-source-length" in err
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "command"),
+    [
+        ("1\n00:00:01,000 --> 00:00:02,500\nHello.\n", "subtitles", "grep -v"),
+        ("WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n", "subtitles", "grep -v"),
+        ("<!DOCTYPE html>\n<html>\n<p>Hello.</p>\n", "a web page", "pandoc"),
+        ('<?xml version="1.0"?>\n<xliff version="1.2">\n', "XML, such as XLIFF", "xmllint"),
+        ("Use <b>this</b> --> now.\n12:30 is late.\n1\n", None, ""),
+    ],
+)
+def test_input_that_is_no_text_is_noticed_once_with_the_remedy(lines, kind, command, model, dragoman, tmp_path):
+    path = tmp_path / "input"
+    path.write_text(lines, encoding="utf-8")
+    for options, name in ((["--input", path], path), ([], "stdin")):
+        code, out, err = dragoman("translate", model, *options, "--beam-size", 1, stdin=lines)
+        assert (code, out.count("\n")) == (0, lines.count("\n"))
+        assert err.count("Warning: ") == bool(kind)
+        assert kind is None or (err.startswith(f"Warning: {name} looks like {kind}") and command in err)
+
+
 def test_samples_follow_from_the_seed(model, dragoman):
     def sampled(*options: object) -> str:
         code, out, _ = dragoman("translate", model, "--sample", *options, *LINES)
@@ -190,7 +236,6 @@ def test_an_ensemble_is_evaluated_as_it_translates_and_scores(model, other, drag
         (["--diversity", "0.5", "--n-best", "2"], 2, ["--beam-size", "multiple"]),
         (["--max-copies", "1"], 2, ["--max-copies", "very very"]),
         (["--glossary", "nowhere.tsv"], 3, ["nowhere.tsv"]),
-        (["--glossary", "GLOSSARY", "--sample"], 2, ["--glossary", "leave out --sample"]),
         (["--glossary", "GLOSSARY", "--forbid", "FORBIDDEN"], 2, ["un chat noir", "'chat' is forbidden"]),
         (["--ensemble", "nowhere"], 3, ["nowhere"]),
     ],

@@ -225,7 +225,7 @@ def test_a_mistake_names_settings_as_the_user_gave_them():
     for settings, message in (
         ({"n_best": "9"}, "--n-best is 9, but search keeps 5 hypotheses; raise --beam-size."),
         ({"beam_size": "many"}, "--beam-size is 'many'; it must be a whole number from 1 to 64."),
-        ({"glossary": {"a": "b"}, "sample": True}, "--glossary needs ordinary beam search; leave out --sample and"),
+        ({"top_k": "3"}, "--top-k is for sampling; add --sample, or leave it out."),
     ):
         with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
             DecodingConfig.validate(settings, spell=option)

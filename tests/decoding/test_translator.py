@@ -156,15 +156,16 @@ def test_odd_sentences_have_one_answer_each(untaught: Translator, beam_size: int
         "The dog. " * 1009,
         "x" * 3001,
     ]
-    found = untaught.translate(odd, beam_size=beam_size, max_tokens=8192)
-    assert len(found) == len(odd)
-    for source, translation in zip(odd, found, strict=True):
-        assert math.isfinite(translation.log_prob)
-        assert translation.log_prob < 0
-        assert math.isfinite(translation.score)
-        translation.text.encode()  # no lone surrogate comes out
-        limit = 2 * len(untaught.source_tokenizer.encode(source.strip())) + 20
-        assert len(translation.tokens) <= limit
+    for split in (True, False):
+        found = untaught.translate(odd, beam_size=beam_size, max_tokens=8192, split=split)
+        assert len(found) == len(odd)
+        for source, translation in zip(odd, found, strict=True):
+            assert math.isfinite(translation.log_prob)
+            assert translation.log_prob < 0
+            assert math.isfinite(translation.score)
+            translation.text.encode()  # no lone surrogate comes out
+            limit = 2 * len(untaught.source_tokenizer.encode(source.strip())) + 20
+            assert split or len(translation.tokens) <= limit
 
 
 def test_duplicates_get_the_same_answer(untaught: Translator) -> None:
@@ -194,7 +195,7 @@ def test_a_batch_gives_what_each_sentence_gives_alone(untaught: Translator, beam
 def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
     tokenizer, config = untaught.source_tokenizer, untaught.model.config
     asked = sentences(11)
-    for text, translation in zip(asked, untaught.translate(asked, beam_size=1, max_copies=0), strict=True):
+    for text, translation in zip(asked, untaught.translate(asked, beam_size=1, max_copies=0, split=False), strict=True):
         ids = tokenizer.encode(text)
         stepper = ModelStepper(untaught.model, torch.tensor([[*ids, config.eos_id]]))
         ((best,),) = beam_search(stepper, Beams(1, SearchOptions([2 * len(ids) + 20], 2, 3)))
@@ -244,7 +245,7 @@ def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) 
     asked = sentences(7)
     for beam_size in (1, 2):
         found = Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(
-            asked, beam_size=beam_size, max_copies=0
+            asked, beam_size=beam_size, max_copies=0, split=False
         )
         limits = [2 * len(ids) + 20 for ids in tokenizer.encode_batch(asked)]
         assert [len(t.tokens) for t in found] == limits
@@ -308,7 +309,7 @@ def test_batches_keep_to_their_budget(untaught: Translator, beam_size: int, max_
     shapes = []
     hook = untaught.model.encoder.register_forward_hook(lambda _, args, __: shapes.append(args[0]))
     asked = sentences(13)
-    untaught.translate(asked, beam_size=beam_size, max_tokens=max_tokens)
+    untaught.translate(asked, beam_size=beam_size, max_tokens=max_tokens, split=False)
     hook.remove()
     assert sum(len(ids) for ids in shapes) == len(asked)
     for ids in shapes:
@@ -372,8 +373,11 @@ def test_learned_positions_end_a_translation_not_the_program(tokenizer: Tokenize
 
 def test_a_sentence_too_long_for_learned_positions_is_a_data_error(tokenizer: Tokenizer) -> None:
     model = ending_model(tokenizer.vocab_size, positions="learned", max_positions=23)
+    translator = Translator(ModelDirectory(model, tokenizer, tokenizer))
     with pytest.raises(DataError, match="23"):
-        Translator(ModelDirectory(model, tokenizer, tokenizer)).translate(["The dog sleeps. " * 11])
+        translator.translate(["The dog sleeps. " * 11], split=False)
+    (found,) = translator.translate(["The dog sleeps. " + "dog " * 111])
+    assert "more than 22 tokens" in found.warning
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -422,6 +426,7 @@ def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch
         searched.extend(sentence.source for sentence in sentences)
         return [[Hypothesis(sentence.source, -1.0, -1.0)] for sentence in sentences]
 
+    echo.max_length = 99
     monkeypatch.setattr(translator, "_work", echo)
     assert [t.text for t in translator.translate(texts)] == [*texts[:3], "no \ufffd slot"]
     shown = {piece for ids in searched for piece in tokenizer.pieces(ids)}

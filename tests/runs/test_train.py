@@ -13,6 +13,7 @@ from dragoman.errors import Interrupted, UsageError
 from dragoman.runs import train as run
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
+from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
@@ -29,6 +30,16 @@ def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBite
     config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *settings])
     config.data.valid = config.data.test = [f"builtin:grammar:{held_out}:test"]
     return config, bitext
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
+    config, bitext = small_run("training.max_steps=1", "training.average=1")
+    run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    kept = ModelDirectory.load(tmp_path / "run")
+    sources = [source for source, _ in Bitext.open("builtin:grammar:7:test")]
+    longest = max(map(len, kept.source_tokenizer.encode_batch(sources)))
+    assert kept.decoding.max_source_length == max(32, longest * 3 // 2)
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
@@ -178,3 +189,15 @@ def test_the_demo_translates_combinations_it_never_saw(tmp_path):
     command = [*dragoman, "evaluate", model, "builtin:grammar:500:test", "--json"]
     figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert figures["bleu"] >= 90
+    # Terms that it never saw take the place of the nouns, and nothing else changes.
+    text = "The little girl does not like the old umbrella. The cat sees the big dog."
+    (tmp_path / "terms.tsv").write_text("girl\tZyx\numbrella\tAcme Cloud\ndog\tPinscher\n", encoding="utf-8")
+    outputs = [
+        subprocess.run([*dragoman, "translate", model, text, *more], check=True, capture_output=True, text=True).stdout
+        for more in ([], ["--glossary", str(tmp_path / "terms.tsv")])
+    ]
+    usual = {"fille": "Zyx", "parapluie": "Acme Cloud", "chien": "Pinscher"}
+    assert outputs[0].count(".") == 2
+    for noun, term in usual.items():
+        outputs[0] = outputs[0].replace(noun, term)
+    assert outputs[1] == outputs[0]

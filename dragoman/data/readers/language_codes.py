@@ -30,13 +30,18 @@ def same_language(one: str, other: str) -> bool:
 
 def known_code(code: str | None, known: frozenset[str]) -> str | None:
     """The one of `known` that the code in a file name means: "fra", "pt_BR" and "zh-Hans" are fr, pt and zh."""
-    language = _parts(code)[0] if code else None
+    language = two_letters(code) if code else None
     return language if language in known else None
 
 
 def close(one: str, other: str) -> bool:
     """Whether two codes mean one language, or languages whose sentences cannot be told apart reliably."""
     return one == other or any({one, other} <= group for group in _CLOSE)
+
+
+def two_letters(code: str) -> str:
+    """The two-letter code of a language if there is one: "deu", "de-AT" and "de" are de."""
+    return _parts(code)[0]
 
 
 def _parts(code: str) -> list[str]:

@@ -1,0 +1,98 @@
+"""Text split into sentences or shorter parts, and what goes between their translations."""
+
+import re
+from collections.abc import Callable
+from itertools import accumulate
+
+import sentencex
+
+from dragoman.data.readers.language_codes import two_letters
+from dragoman.data.scripts import is_unspaced
+from dragoman.data.text import well_formed
+
+BLOCK = 10_000
+"""Characters that sentencex is given at once: among quotation marks, its time grows with their square."""
+# What sentencex stumbles over: other spaces, as in "A\u202f.", and words that it takes for states, such as Maine.
+_MISREAD = re.compile(r"[^\S \n]|\b(?:fed|ill|mag|may|me|mich|miss)(?=\.)")
+# Of languages that write ordinal numbers with a full stop; a sentence seldom ends in such a small number.
+_ORDINALS = {"bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "nb", "nn", "no", "pl", "sk", "sl", "sr"}
+_ORDINAL = re.compile(r"\b\d{1,2}\.\s*$")
+_LETTER = re.compile(r"[^\W\d_]")
+_CLAUSE = re.compile(r"[,;:)،؛–—]\s+(?=\S)|[，、；：](?=\S)")
+_SPACE = re.compile(r"(?<=\S)\s+(?=\S)")
+_CLOSING, _OPENING = "」』”’》）", "「『“‘《（"
+# Chinese and Japanese characters and their punctuation, which have no spaces between sentences.
+_WIDE = re.compile("[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+def split(text: str, language: str | None) -> list[str]:
+    """The sentences of a text, each with the whitespace after it: put together, they are the text.
+
+    The rules are those of sentencex for the language, or for English if it knows no others. A boundary in doubt is
+    none: a sentence too long is translated better than half a sentence.
+    """
+    language = two_letters(language) if language else "en"
+    read = _MISREAD.sub(lambda match: " " if match[0].isspace() else "x" * len(match[0]), well_formed(text))
+    ends = _ends(read, language)
+    if len(ends) < 2:
+        return [text]
+    # The lists of abbreviations differ: the French one lacks "M." and "Dr.", which the English one has.
+    sure, lower = set(_ends(read, "en")), text.islower()
+    parts, start, worded = [], 0, False
+    for before, end, after in zip([0, *ends], ends, ends[1:], strict=False):
+        worded = worded or _LETTER.search(text, before, end) is not None
+        left = text[max(start, end - 99) : end]
+        ordinal = language in _ORDINALS and _ORDINAL.search(left)
+        doubtful = left.rstrip()[-1:] == "." and (ordinal or end not in sure)
+        if worded and _LETTER.search(text, end, after) and not doubtful and _is_boundary(left, text[end], lower):
+            parts.append(text[start:end])
+            start, worded = end, False
+    return [*parts, text[start:]]
+
+
+def _ends(text: str, language: str) -> list[int]:
+    ends = [0]
+    try:
+        while (start := ends[-1]) < len(text):
+            found = sentencex.segment(language, text[start : start + BLOCK])
+            # The last sentence of a block goes on in the next one.
+            found = found[:-1] if start + BLOCK < len(text) and len(found) > 1 else found
+            ends += list(accumulate(map(len, found), initial=start))[1:]
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # what Rust raises for a bug, no subclass of `Exception`
+            raise
+        return [len(text)]
+    return ends[1:]
+
+
+def _is_boundary(left: str, following: str, lower: bool) -> bool:
+    """Whether a sentence may end with `left`; `lower` tells that a text has small letters only."""
+    if left[-1].isspace():
+        return "\n" in left[len(left.rstrip()) :] or lower or not following.islower()
+    if left[-1] in _CLOSING:
+        return following in _OPENING  # otherwise the sentence goes on after a quotation
+    return max(left[-1], following) >= "\u2e80" or is_unspaced(following)
+
+
+def cut(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Parts that fit, put together the text: each cut is near the middle, after a comma if there is one, or a space."""
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if end - begin < 2 or fits(text):
+        return [text]
+    middle, quarter = (begin + end) // 2, len(text) // 4
+    cuts = [match.end() for match in _CLAUSE.finditer(text, quarter, len(text) - quarter)]
+    cuts = cuts or [match.end() for match in _SPACE.finditer(text)] or [middle]
+    best = min(cuts, key=lambda position: abs(position - middle))
+    return [*cut(text[:best], fits), *cut(text[best:], fits)]
+
+
+def space_between(left: str, right: str, part: str) -> str:
+    """What goes between two translations: the whitespace at the end of the source of the first, `part`.
+
+    Chinese and Japanese translations have none, unless it breaks the line. Others have at least a space.
+    """
+    space = part[len(part.rstrip()) :]
+    if "\n" in space:
+        return space
+    none = not left or not right or _WIDE.match(left[-1]) or _WIDE.match(right[0])
+    return "" if none else space.replace("\u3000", " ") or " "

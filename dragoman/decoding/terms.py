@@ -1,0 +1,124 @@
+"""Terms that a translation must contain: each replaces the word that the model has for its source.
+
+The attention of the model shows which word that is. Where it shows several, such as an article and its noun, the
+replacement that the model finds most probable counts. A search that must produce the terms by itself (Post & Vilar,
+2018) puts those that the model does not expect at the end, often after a second copy of the sentence.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.data.scripts import is_unspaced
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+
+NEARLY = 0.65
+"""Words next to the one that attends most to a source term may be replaced too if they attend this much as strongly."""
+_LETTER = re.compile(r"\w|<[89AB][0-9A-F]>")  # or a byte within a character
+_JOINTS = "'’-–/([{“„"
+
+
+@dataclass(frozen=True)
+class Term:
+    """What must appear, in one of its spellings."""
+
+    text: str
+    spelling: list[int]
+    """Its tokens after a space."""
+    joined: list[int] | None = None
+    """Its tokens without a space before it, such as after an apostrophe; None if it cannot be joined."""
+    span: tuple[float, float] = (0.0, 1.0)
+    """Where its source begins and ends, as shares of the characters of the sentence."""
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text contains the term, as a whole word where the script has spaces between words."""
+        whole = rf"(?<!\w){re.escape(self.text)}(?!\w)"
+        return self.text in text and (is_unspaced(self.text) or re.search(whole, text) is not None)
+
+
+Edit = tuple[int, int, list[int]]
+"""Start and stop of the tokens that are replaced, and the new tokens."""
+
+
+def edited(tokens: list[int], edits: Iterable[Edit]) -> list[int]:
+    """The tokens with all edits; of those that overlap, the later one comes after the earlier one."""
+    found: list[int] = []
+    done = 0
+    for start, stop, new in sorted(edits):
+        found += [*tokens[done:start], *new]
+        done = max(done, stop)
+    return found + tokens[done:]
+
+
+class TermPlacer:
+    """Finds out which tokens of a translation a term may replace."""
+
+    def __init__(self, source: Tokenizer, target: Tokenizer):
+        self.source, self.target = source, target
+        pieces = target.pieces(range(target.vocab_size))
+        self._spaces = {index for index, piece in enumerate(pieces) if piece == "▁"}
+        self._is_word = [bool(_LETTER.match(piece.lstrip("▁"))) for piece in pieces]
+        self._is_joint = [piece == "▁" or piece[-1:] in _JOINTS for piece in pieces]
+        self._is_attached = [not piece.startswith("▁") and not is_unspaced(piece[:1]) for piece in pieces]
+
+    def missing(self, terms: Sequence[Term], tokens: list[int]) -> list[Term]:
+        """The terms that a translation does not contain."""
+        text = self.target.decode(tokens) if terms else ""
+        return [term for term in terms if term.spelling[1:] or term.spelling[0] not in tokens if not term.is_in(text)]
+
+    def slot(self, source: list[int], own: int, new: int) -> Term:
+        """The token `new` of the target as the term for the token `own` of the source."""
+        index, sizes = source.index(own), self._sizes(source)
+        before, total = sum(sizes[:index]), sum(sizes)
+        return Term(self.target.decode([new]), [new], span=(before / total, (before + sizes[index]) / total))
+
+    def edits(
+        self, term: Term, source: list[int], tokens: list[int], weights: Float[Tensor, "tgt_len src_len"], begin: int
+    ) -> list[Edit]:
+        """The replacements that may put a term into a translation, given its attention to the source.
+
+        The tokens before `begin` stay as they are.
+        """
+        words = [index for index, token in enumerate(tokens) if index >= begin and self._is_word[token]]
+        if not words:
+            return [(len(tokens), len(tokens), term.spelling)]
+        attention = weights[:, self._positions(source, term)].sum(1).tolist()
+        best = max(words, key=attention.__getitem__)
+        near = {self._word(tokens, i, begin) for i in words if attention[i] >= NEARLY * attention[best]}
+        start, stop = self._word(tokens, best, begin)
+        while beside := [w for w in near if w[0] == self._after(tokens, stop) or self._after(tokens, w[1]) == start]:
+            start, stop = min(start, beside[0][0]), max(stop, beside[0][1])
+        joined = [i > 0 and self._is_joint[tokens[i - 1]] for i in range(stop)]
+        inside = [i for i in range(start, stop) if tokens[i] not in self._spaces]
+        begins = [i for i in inside if i == start or joined[i] or not self._is_attached[tokens[i]]]
+        return [(i, stop, term.joined if joined[i] and term.joined else term.spelling) for i in begins]
+
+    def _positions(self, source: list[int], term: Term) -> list[int]:
+        """The source tokens of a term; a token has a character if it has its first byte."""
+        sizes = self._sizes(source)
+        start, stop = (round(share * sum(sizes), 6) for share in term.span)
+        ends = enumerate(zip(sizes, accumulate(sizes), strict=True))
+        return [index for index, (size, end) in ends if end - size < stop and end > start]
+
+    def _sizes(self, source: list[int]) -> list[int]:
+        """Characters of each token."""
+        return [sum(byte & 0xC0 != 0x80 for byte in each) for each in self.source.token_bytes(source)]
+
+    def _after(self, tokens: list[int], stop: int) -> int:
+        """Where the word after one that ends at `stop` may begin."""
+        return stop + (tokens[stop : stop + 1] != [] and tokens[stop] in self._spaces)
+
+    def _word(self, tokens: list[int], index: int, begin: int) -> tuple[int, int]:
+        """Where the word begins and ends that a token is part of, with what is joined to it."""
+        start, stop = index, index + 1
+        while start > begin and self._is_attached[tokens[start]] and tokens[start - 1] not in self._spaces:
+            start -= 1
+        for end, token in enumerate(tokens[stop:], start=stop + 1):
+            if not self._is_attached[token] or not (self._is_word[token] or self._is_joint[token]):
+                break
+            stop = end if self._is_word[token] else stop
+        return start, stop

@@ -1,0 +1,86 @@
+"""Texts of any length: split into sentences, which are translated one by one and put together again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from dragoman.data.sentences import cut, space_between, split
+from dragoman.decoding.alignment import count_ended_words
+from dragoman.decoding.translation import Translation
+
+MOST_TOKENS = 256
+"""Of a sentence, where a model does not say what it was trained on."""
+WINDOW = 4096
+"""Sentences that are translated at once, so that the memory for their hypotheses is bounded."""
+
+
+class Splitter:
+    """Splits texts of a language into sentences of at most `most` tokens, which `count` counts."""
+
+    def __init__(self, language: str | None, most: int, *, count: Callable[[str], int]):
+        self.language, self.most, self.count = language, most, count
+
+    def split(self, text: str) -> tuple[list[str], str | None]:
+        """The units of a text, which put together are the text, and a warning if a sentence had to be cut."""
+        sentences = split(text, self.language)
+        units = [part for sentence in sentences for part in cut(sentence, self._fits)]
+        if len(units) == len(sentences):
+            return units, None
+        return units, (
+            f"a sentence of more than {self.most} tokens was cut at commas or spaces, {len(units):,} parts in all; end "
+            "sentences with a full stop, or raise `max_source_length` if the model knows longer ones."
+        )
+
+    def _fits(self, text: str) -> bool:
+        # A token has four bytes at most if it is a character, and a text of words not 16 characters a token.
+        return len(text) <= 16 * self.most and (4 * len(text) <= self.most or self.count(text) <= self.most)
+
+
+def translate_texts(
+    texts: Sequence[str],
+    prefixes: Sequence[str],
+    splitter: Splitter,
+    translate: Callable[[list[str], list[str]], list[Translation]],
+    *,
+    length_penalty: float,
+) -> list[Translation]:
+    """The translation of each text; `translate` is given units of them, with prefixes. The first unit has that of its
+    text."""
+    asked = [splitter.split(text) for text in texts]
+    flat = [unit for units, _ in asked for unit in units]
+    begun = [p for (units, _), prefix in zip(asked, prefixes, strict=True) for p in (prefix, *[""] * (len(units) - 1))]
+    windows = [slice(start, start + WINDOW) for start in range(0, len(flat), WINDOW)]
+    found = iter([each for window in windows for each in translate(flat[window], begun[window])])
+    joined = [(join([next(found) for _ in units], units, length_penalty), warning) for units, warning in asked]
+    return [replace(translation, warning=warning) for translation, warning in joined]
+
+
+def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
+    """The translation of a text that consists of `sources`, from their translations.
+
+    Its second-best translation has the second-best one of each part, and so on; a part with fewer gives its last one.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    ranked = [[part, *(part.alternatives or [])] for part in parts]
+    found = [
+        _join([each[min(rank, len(each) - 1)] for each in ranked], sources, length_penalty)
+        for rank in range(max(map(len, ranked)))
+    ]
+    return found[0] if parts[0].alternatives is None else replace(found[0], alternatives=found[1:])
+
+
+def _join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
+    texts: list[str] = []
+    links, source_words, target_words = [], 0, 0
+    for number, (part, source) in enumerate(zip(parts, sources, strict=True), start=1):
+        following = next((each.text for each in islice(parts, number, None) if each.text), "")
+        texts.append(part.text + space_between(part.text, following, source))
+        links += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
+        source_words += count_ended_words(source)
+        target_words += count_ended_words(texts[-1])
+    tokens = [token for part in parts for token in part.tokens]
+    log_prob = sum(part.log_prob for part in parts)
+    score = log_prob / (len(tokens) + len(parts)) ** length_penalty  # each part has an end of sentence
+    alignment = None if parts[0].alignment is None else list(dict.fromkeys(links))
+    return Translation("".join(texts), score, log_prob, tokens, alignment)
