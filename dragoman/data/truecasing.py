@@ -19,8 +19,8 @@ MOST_WORDS = 50_000
 USUAL, RARE = 0.9, 0.05
 """Above the first share of the sources, all are expected to begin with a capital; below the second, to have none."""
 _VERBATIM = re.compile(f"({VERBATIM})", re.VERBOSE)
-LONGEST_ACRONYM, FREQUENT = 3, 100
-"""Of the words that are as short as an acronym, only so many frequent ones are taken for emphasis: NOT, but not ICE."""
+SHORTEST_EMPHASIS = 3
+"""Letters of a word in capitals that is taken for emphasis, such as NOT; US and IT are rather acronyms."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(rf"{_LETTERS.pattern}(?:['’]{_LETTERS.pattern})*")
 _INNER_WORD = re.compile(rf"(?<=[\w,] ){_WORD.pattern}")
@@ -70,7 +70,7 @@ class Truecaser:
         self.table, self.symbols = table, symbols
         self._lower, self._upper = partial(lowered, language=language), partial(raised, language=language)
         self._verbatim = re.compile(f"({'|'.join([*map(re.escape, symbols), VERBATIM])})", re.VERBOSE)
-        self._known, self._frequent = frozenset(table.words), frozenset(table.words[:FREQUENT])
+        self._known = frozenset(table.words)
         # Of several spellings of a word, the most frequent one is the last to be put here.
         self._spellings = {self._lower(word).casefold(): word for word in reversed(table.words)}
 
@@ -112,8 +112,8 @@ class Truecaser:
 
     def _without_emphasis(self, word: str) -> str:
         """The usual spelling of a word that stands in capitals here, but never in the sources; other words stay."""
-        usual = self._usual(word, str) if len(word) > 1 and _is_upper(word) and word not in self._known else word
-        return usual if len(word) > LONGEST_ACRONYM or usual in self._frequent else word
+        emphasised = len(word) >= SHORTEST_EMPHASIS and _is_upper(word) and word not in self._known
+        return self._usual(word, str) if emphasised else word
 
     def _usual(self, word: str, unknown: Callable[[str], str] | None = None) -> str:
         """A word, or the parts between its apostrophes, as the sources spell them most often; `unknown` parts are

@@ -59,7 +59,7 @@ def test_other_unusual_case_becomes_usual_and_is_not_for_the_translation(text: s
     "text",
     [
         *SOURCES[:-1],
-        *("NASA", "USA, NASA", "The XYZ army", "ICE and dogs", "T-shirt", "Tom Hanks and Meg Ryan saw New York"),
+        *("NASA", "USA, NASA", "The XYZ army", "IN and dogs", "T-shirt", "Tom Hanks and Meg Ryan saw New York"),
         *("Big Dog", "2024", "", "👍", "狗", "iPhone", "See www.example.org/a", "Paris"),
     ],
 )
