@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from dragoman.data.readers.other_files import refuse_other_files
+from dragoman.data.readers.other_files import WEB_PAGE, refuse_other_files
 from dragoman.data.readers.text_io import open_input, read_lines
 from dragoman.errors import DataError, UsageError
 
@@ -23,7 +23,7 @@ def check_input(path: Path | None) -> None:
     if path is not None:
         if path.exists() and not (path.is_file() or path.is_dir()):
             return  # a pipe gives what it has only once
-        refuse_other_files(path)
+        refuse_other_files(path, but=WEB_PAGE)  # of which `notice_documents` warns
         with open_input(path) as stream:
             next(read_lines(stream, str(path)), None)
     elif sys.stdin is None:
