@@ -29,6 +29,11 @@ from tools.pages import DOCS, up_to_date
 NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
 DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
 """Fields of the architecture that follow from the tokenizer and are no settings."""
+CHOSEN = {
+    "size", "tokenizer.vocab_size", "model.positions", "model.dropout", "training.learning_rate", "training.warmup",
+    "training.max_tokens",
+}  # fmt: skip
+"""Keys that `train` fills in if they are left open."""
 
 
 def pages() -> dict[Path, str]:
@@ -97,7 +102,8 @@ def settings_page() -> str:
     parts = [
         "# Settings\n",
         "Each is a key of a recipe, a YAML file, and can be given after the data as `key=value`; what is not given "
-        "has its default. `run/config.yaml` in a model directory holds all of them as a run used them.\n",
+        "has its default, or is [chosen](training.md#what-is-chosen-for-you) by `train`. `run/config.yaml` in a model "
+        "directory holds all of them as a run used them.\n",
         "```sh\ndragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms data.valid='[dev.tsv]'\n```\n",
         *_section(RunConfig, ""),
     ]
@@ -114,8 +120,9 @@ def _section(section: type[Section], prefix: str) -> Iterator[str]:
             inside.append(_architecture())
         else:
             values = _values(field.annotation, field.metadata)
-            plain.append((f"`{prefix}{name}`", _default(field), values, " ".join((field.description or "").split())))
-    title = f"## {prefix.rstrip('.')}\n\n{_first_line(section)}\n" if prefix else "## A run\n"
+            default = "chosen" if f"{prefix}{name}" in CHOSEN else _default(field)
+            plain.append((f"`{prefix}{name}`", default, values, " ".join((field.description or "").split())))
+    title = f"## {prefix.rstrip('.')}\n\n{_first_paragraph(section)}\n" if prefix else "## A run\n"
     yield f"{title}\n{_table(('key', 'default', 'values', 'meaning'), plain)}"
     yield from inside
 
@@ -134,11 +141,12 @@ def _architecture() -> str:
         if field.name not in DERIVED:
             of_size = all(field.name in preset for preset in PRESETS.values())
             default = "by size" if of_size else _shown(getattr(defaults, field.name))
+            default = "chosen" if f"model.{field.name}" in CHOSEN else default
             rows.append((f"`model.{field.name}`", default, _values(field.type), meanings.get(field.name, "")))
     sizes = [(f"`{name}`", *map(str, preset.values())) for name, preset in PRESETS.items()]
     keys = next(iter(PRESETS.values()))
     return (
-        f"## model\n\n{_first_line(TransformerConfig)}\n\n"
+        f"## model\n\n{_first_paragraph(TransformerConfig)}\n\n"
         f"{_table(('key', 'default', 'values', 'meaning'), rows)}\n"
         f"{_table(('size', *(f'`{key}`' for key in keys)), sizes)}"
     )
@@ -205,8 +213,8 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
-def _first_line(documented: type) -> str:
-    return (inspect.getdoc(documented) or "").split("\n")[0]
+def _first_paragraph(documented: type) -> str:
+    return (inspect.getdoc(documented) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def main() -> None:

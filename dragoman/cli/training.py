@@ -114,7 +114,7 @@ def average(
     output: Annotated[Path, directory("")],
     last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
 ) -> None:
-    """Average the weights of a run's last validations into a new model."""
+    """Average the weights of a run's last validations, which it keeps with `training.average` above 1."""
     from dragoman.storage.run_directory import refuse_to_overwrite
 
     refuse_to_overwrite(output)

@@ -15,54 +15,47 @@ TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
 TOKENS_PER_PAIR = 30
+NIGHT = 600.0
+"""Minutes that a run without any limit is expected to take."""
 DROPOUT = ((5, 0.0), (40, 0.1), (150, 0.2), (math.inf, 0.3))
 """Highest number of epochs, and the dropout for it."""
 
 
 @dataclass(frozen=True)
-class Budget:
+class Means:
     """What there is to train with."""
 
     pairs: int
-    minutes: float | None
-    """None: as many as bring anything."""
     cores: int
     """Of the CPU."""
     gpu: bool
 
-    def epochs(self, size: Size) -> float:
-        """About how often each pair will be seen."""
-        if self.minutes is None:
-            return math.inf
-        speed = TOKENS_PER_SECOND[size] * (GPU_CORES if self.gpu else self.cores)
-        return 60 * self.minutes * speed / (TOKENS_PER_PAIR * self.pairs)
-
     def __str__(self) -> str:
         cores = "a GPU" if self.gpu else f"{self.cores} CPU core{'s' * (self.cores > 1)}"
-        time = f"{self.minutes:g} minutes" if self.minutes else "no limit of time"
-        return f"{self.pairs:,} pairs, {time}, {cores}"
+        return f"{self.pairs:,} pairs and {cores}"
 
 
-def choose(config: RunConfig, budget: Budget) -> None:
+def choose(config: RunConfig, means: Means) -> None:
     """Fill in what nobody has set, and say in `config.chosen` why."""
     if "size" not in config.model_fields_set:
-        config.size = choose_size(budget)
+        config.size = choose_size(means)
     model = config.transformer(1000, 1000)
     if model.d_model // model.num_heads % 2 == 0:
         config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
-    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(budget.pairs, config.tokenizer.kind)
-    dropout = config.model.setdefault("dropout", choose_dropout(budget, config.size))
+    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(means.pairs, config.tokenizer.kind)
     training = config.training
-    chosen = choose_training(training.optimizer, model.d_model)
-    for name, value in chosen.items():
+    for name, value in choose_training(training.optimizer, model.d_model).items():
         if name not in training.model_fields_set:
             setattr(training, name, value)
-    epochs = budget.epochs(config.size)
-    how_often = "as many epochs as bring anything" if math.isinf(epochs) else f"about {epochs:,.2g} epochs"
+    epochs = expected_epochs(config, means)
+    dropout = config.model.setdefault("dropout", choose_dropout(epochs))
+    limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
+    given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     config.chosen = [
-        f"For {budget}: size {config.size} ({model.num_encoder_layers} + {model.num_decoder_layers} layers of width "
+        f"For {means}: size {config.size} ({model.num_encoder_layers} + {model.num_decoder_layers} layers of width "
         f"{model.d_model}), a vocabulary of at most {config.tokenizer.vocab_size:,}.",
-        f"For {how_often}: dropout {dropout:g}, batches of {training.max_tokens:,} target tokens.",
+        f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, batches of "
+        f"{training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",
     ]
@@ -78,11 +71,11 @@ SCHEDULES = {
 }
 
 
-def choose_size(budget: Budget) -> Size:
-    """The largest size that this many pairs can fill, and this machine can train in the time."""
-    if budget.pairs < FEW:
+def choose_size(means: Means) -> Size:
+    """The largest size that this many pairs can fill, and that this machine can train."""
+    if means.pairs < FEW:
         return "tiny"
-    if budget.pairs < MANY or not budget.gpu:
+    if means.pairs < MANY or not means.gpu:
         return "small"
     return "base"
 
@@ -93,9 +86,21 @@ def choose_vocab_size(num_pairs: int, kind: str) -> int:
     return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
 
 
-def choose_dropout(budget: Budget, size: Size) -> float:
-    """More for pairs that are seen more often."""
-    epochs = budget.epochs(size)
+def expected_epochs(config: RunConfig, means: Means) -> float:
+    """About how often each pair will be seen."""
+    training = config.training
+    speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES if means.gpu else means.cores)
+    limits = [60 * (training.max_minutes or NIGHT) * speed / (TOKENS_PER_PAIR * means.pairs)]
+    if training.max_steps:
+        tokens = training.max_steps * training.accumulate * training.max_tokens
+        limits.append(tokens / (TOKENS_PER_PAIR / 2 * means.pairs))  # they count target tokens
+    if training.max_epochs:
+        limits.append(training.max_epochs)
+    return min(limits)
+
+
+def choose_dropout(epochs: float) -> float:
+    """More if pairs are seen more often."""
     return next(dropout for most, dropout in DROPOUT if epochs <= most)
 
 

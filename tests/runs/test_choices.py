@@ -3,12 +3,12 @@
 import pytest
 
 from dragoman.config.run import load_config
-from dragoman.runs.choices import Budget, choose, choose_dropout, choose_size
+from dragoman.runs.choices import Means, choose, choose_size
 
 
 def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
-    config = load_config(recipe or {}, list(settings))
-    choose(config, Budget(pairs, minutes, cores=2, gpu=False))
+    config = load_config(recipe or {}, [*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
+    choose(config, Means(pairs, cores=2, gpu=False))
     return config
 
 
@@ -23,14 +23,14 @@ def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
     ],
 )
 def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
-    assert choose_size(Budget(pairs, None, cores=2, gpu=gpu)) == size
+    assert choose_size(Means(pairs, cores=2, gpu=gpu)) == size
 
 
 def test_pairs_that_are_seen_more_often_get_more_dropout():
     def dropout(pairs, minutes):
-        return choose_dropout(Budget(pairs, minutes, cores=2, gpu=False), "tiny")
+        return chosen(["size=tiny"], pairs=pairs, minutes=minutes).model["dropout"]
 
-    by_time = [dropout(160_000, minutes) for minutes in (2, 20, 200, 2_000, None)]
+    by_time = [dropout(160_000, minutes) for minutes in (2, 20, 200, None, 2_000)]
     by_pairs = [dropout(pairs, 20) for pairs in (10**7, 10**6, 10**5, 10**4, 10**2)]
     for found in (by_time, by_pairs):
         assert found == sorted(found)
@@ -61,10 +61,15 @@ def test_rates_fall_with_the_width_and_adam_has_a_quarter_of_muons():
 
 
 def test_three_lines_tell_what_was_chosen_and_from_what():
-    budget, pairs, optimizer = chosen(["training.decay=0.25"], minutes=90.0).chosen
-    assert "29,000 pairs, 90 minutes, 2 CPU cores" in budget
-    assert "tiny (4 + 4 layers of width 128)" in budget
-    assert "8,000" in budget
-    assert "about 99 epochs: dropout 0.2" in pairs
+    size, epochs, optimizer = chosen(["training.decay=0.25"], minutes=90.0).chosen
+    assert "29,000 pairs and 2 CPU cores: size tiny (4 + 4 layers of width 128)" in size
+    assert "8,000" in size
+    assert "90 minutes, about 99 epochs: dropout 0.2" in epochs
     assert optimizer == ("Muon with a learning rate of 0.008, constant, and falling to 0 in the last 25% of the steps.")
-    assert "no limit of time" in chosen(minutes=None).chosen[0]
+    assert "For a night, about 660 epochs" in chosen(minutes=None).chosen[1]
+
+
+def test_steps_and_epochs_limit_how_often_pairs_are_seen():
+    for settings in (["training.max_steps=500"], ["training.max_epochs=3"]):
+        assert chosen(settings, minutes=None).model["dropout"] == 0
+        assert chosen(settings, minutes=None, pairs=100).model["dropout"] == (0.3 if "steps" in settings[0] else 0)
