@@ -191,10 +191,15 @@ def open_corpora(data: DataConfig) -> CleanedBitext:
 
 def open_held_out(data: DataConfig, languages: tuple[str, str] | None) -> dict[str, Bitext]:
     """The files to validate and test on, as far as a config names them; `languages` are those of the training pairs."""
-    options = {"languages": languages, "replace_bad_bytes": data.replace_bad_bytes}
-    named = {"valid": data.valid, "test": data.test}
-    columns = {part: data.columns if len(files) == 1 else None for part, files in named.items()}
-    return {part: Bitext.open(*files, columns=columns[part], **options) for part, files in named.items() if files}
+
+    def opened(files: list[str]) -> Bitext:
+        options = {"languages": languages, "replace_bad_bytes": data.replace_bad_bytes}
+        if data.columns and len(files) == 1:
+            with suppress(DataError):  # the file may have other columns than that of the training pairs
+                return Bitext.open(*files, columns=data.columns, **options)
+        return Bitext.open(*files, **options)
+
+    return {part: opened(files) for part, files in (("valid", data.valid), ("test", data.test)) if files}
 
 
 def copies(pair: Pair, weight: float) -> int:

@@ -12,11 +12,17 @@ from dragoman.data.text import well_formed
 
 BLOCK = 10_000
 """Characters that sentencex is given at once: among quotation marks, its time grows with their square."""
-# What sentencex stumbles over: other spaces, as in "A\u202f.", and words that it takes for states, such as Maine.
-_MISREAD = re.compile(r"[^\S \n]|\b(?:fed|ill|mag|may|me|mich|miss)(?=\.)")
+# What sentencex stumbles over: other spaces, as in "A\u202f.", the apostrophe of "l'art. 3", and words that it takes
+# for states, such as Maine.
+_MISREAD = re.compile(r"[^\S \n]|(?<=\b[dlDL])['’](?=\w)|\b(?:fed|ill|mag|may|me|mich|miss)(?=\.)")
 # Of languages that write ordinal numbers with a full stop; a sentence seldom ends in such a small number.
-_ORDINALS = {"bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "nb", "nn", "no", "pl", "sk", "sl", "sr"}
+_ORDINALS = {
+    "bs", "cs", "da", "de", "et", "eu", "fi", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr",
+    "tr",
+}  # fmt: skip
 _ORDINAL = re.compile(r"\b\d{1,2}\.\s*$")
+_CLAUSE_NUMBER = re.compile(r"(?<!\S)\(?\d{1,3}[.)]\s*$")
+_VOLUME = re.compile(r"(?<!\w)[^\W\d_a-z][^\W\d_]{0,5}\.\s+(?=\d)(?!\d{1,3}[.)]\s)")  # Vol. 3, Fig. 2
 _LETTER = re.compile(r"[^\W\d_]")
 _CLAUSE = re.compile(r"[,;:)،؛–—]\s+(?=\S)|[，、；：](?=\S)")
 _SPACE = re.compile(r"(?<=\S)\s+(?=\S)")
@@ -32,18 +38,22 @@ def split(text: str, language: str | None) -> list[str]:
     none: a sentence too long is translated better than half a sentence.
     """
     language = two_letters(language) if language else "en"
-    read = _MISREAD.sub(lambda match: " " if match[0].isspace() else "x" * len(match[0]), well_formed(text))
+    read = _MISREAD.sub(lambda match: ("x" if match[0].isalpha() else " ") * len(match[0]), well_formed(text))
     ends = _ends(read, language)
     if len(ends) < 2:
         return [text]
     # The lists of abbreviations differ: the French one lacks "M." and "Dr.", which the English one has.
-    sure, lower = set(_ends(read, "en")), text.islower()
+    sure, lower = set(ends if language == "en" else _ends(read, "en")), text.islower()
+    # The number of a clause belongs to what follows.
+    numbers = [_CLAUSE_NUMBER.search(read, max(0, end - 99), end) for end in ends]
+    ends = sorted({n.start() if n and n.start() in sure else end for n, end in zip(numbers, ends, strict=True)})
+    volumes = {match.end() for match in _VOLUME.finditer(text)}
     parts, start, worded = [], 0, False
     for before, end, after in zip([0, *ends], ends, ends[1:], strict=False):
         worded = worded or _LETTER.search(text, before, end) is not None
         left = text[max(start, end - 99) : end]
         ordinal = language in _ORDINALS and _ORDINAL.search(left)
-        doubtful = left.rstrip()[-1:] == "." and (ordinal or end not in sure)
+        doubtful = left.rstrip()[-1:] == "." and (ordinal or end not in sure or end in volumes)
         if worded and _LETTER.search(text, end, after) and not doubtful and _is_boundary(left, text[end], lower):
             parts.append(text[start:end])
             start, worded = end, False
@@ -51,18 +61,21 @@ def split(text: str, language: str | None) -> list[str]:
 
 
 def _ends(text: str, language: str) -> list[int]:
-    ends = [0]
+    """Where sentencex has sentences end; the last one ends with the text."""
+    ends: list[int] = []
+    start = 0
     try:
-        while (start := ends[-1]) < len(text):
+        while start < len(text):
             found = sentencex.segment(language, text[start : start + BLOCK])
             # The last sentence of a block goes on in the next one.
-            found = found[:-1] if start + BLOCK < len(text) and len(found) > 1 else found
+            found = found[:-1] if start + BLOCK < len(text) else found
             ends += list(accumulate(map(len, found), initial=start))[1:]
+            start = ends[-1] if found else start + BLOCK
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # what Rust raises for a bug, no subclass of `Exception`
             raise
         return [len(text)]
-    return ends[1:]
+    return ends
 
 
 def _is_boundary(left: str, following: str, lower: bool) -> bool:
@@ -80,8 +93,10 @@ def cut(text: str, fits: Callable[[str], bool]) -> list[str]:
     if end - begin < 2 or fits(text):
         return [text]
     middle, quarter = (begin + end) // 2, len(text) // 4
-    cuts = [match.end() for match in _CLAUSE.finditer(text, quarter, len(text) - quarter)]
-    cuts = cuts or [match.end() for match in _SPACE.finditer(text)] or [middle]
+    # Words that fill half of the text are left whole, if there are words.
+    ways = [(_CLAUSE, quarter), (_SPACE, quarter), *([] if is_unspaced(text) else [(_SPACE, 0)])]
+    found = ([match.end() for match in mark.finditer(text, edge, len(text) - edge)] for mark, edge in ways)
+    cuts = next(filter(None, found), [middle])
     best = min(cuts, key=lambda position: abs(position - middle))
     return [*cut(text[:best], fits), *cut(text[best:], fits)]
 
@@ -94,5 +109,5 @@ def space_between(left: str, right: str, part: str) -> str:
     space = part[len(part.rstrip()) :]
     if "\n" in space:
         return space
-    none = not left or not right or _WIDE.match(left[-1]) or _WIDE.match(right[0])
+    none = not left or not right or _WIDE.search(left[-2:]) or _WIDE.search(right[:2])
     return "" if none else space.replace("\u3000", " ") or " "

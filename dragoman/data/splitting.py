@@ -71,6 +71,8 @@ def survey(bitext: Bitext, data: DataConfig) -> tuple[int, tuple[int, int]]:
     for pair in bitext:
         num_pairs += 1
         distinct += shares and seen.add(split_key(pair, data.split))
+    if not num_pairs:
+        raise DataError(f"{bitext.name} has no pairs to train on; `dragoman data check` says why each is left out.")
     if sizes is None:
         return num_pairs, (0, 0) if data.valid and data.test else (default_held_out(num_pairs),) * 2
     return num_pairs, tuple(max(1, round(size * distinct)) if size < 1 else size for size in sizes)

@@ -6,13 +6,14 @@ import unicodedata
 
 from dragoman.data.readers.types import Pair
 
+BOM = "\ufeff"
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalised(text: str) -> str:
-    """The text in NFC without surrounding whitespace, as models are trained on it and given it."""
-    return unicodedata.normalize("NFC", text.strip())
+    """The text in NFC without surrounding whitespace and BOM, as models are trained on it and given it."""
+    return unicodedata.normalize("NFC", text.strip().strip(BOM).strip())
 
 
 def one_line(text: str) -> str:

@@ -21,12 +21,14 @@ USUAL, RARE = 0.9, 0.05
 _VERBATIM = re.compile(f"({VERBATIM})", re.VERBOSE)
 SHORTEST_EMPHASIS = 3
 """Letters of a word in capitals that is taken for emphasis, such as NOT; US and IT are rather acronyms."""
+_CODE = r"(?<![^\W_])(?:[A-Z]+-?\d[A-Z\d-]*|(?:[A-Z]\.)+[A-Z]?)(?![^\W_])"  # AB12CD, U.S., John F. Kennedy
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(rf"{_LETTERS.pattern}(?:['’]{_LETTERS.pattern})*")
 _INNER_WORD = re.compile(rf"(?<=[\w,] ){_WORD.pattern}")
 _OPENING = r"[\s\"'“„«‘‹¿¡(\[—–-]{0,3}"
 _FIRST_LETTER = re.compile(rf"^({_OPENING})([^\W\d_])")
-_LATER_FIRST_LETTER = re.compile(rf"([.!?…]\S{{0,2}}\s{_OPENING})([^\W\d_])")
+# Not after an abbreviation, three full stops, or a quotation, where the sentence may go on.
+_LATER_FIRST_LETTER = re.compile(rf"((?:(?<=\w{{3}})\.|[!?])\s{_OPENING})([^\W\d_])")
 
 
 class CaseTable(BaseModel, extra="forbid"):
@@ -69,7 +71,7 @@ class Truecaser:
     def __init__(self, table: CaseTable, language: str | None, symbols: Collection[str] = ()):
         self.table, self.symbols = table, symbols
         self._lower, self._upper = partial(lowered, language=language), partial(raised, language=language)
-        self._verbatim = re.compile(f"({'|'.join([*map(re.escape, symbols), VERBATIM])})", re.VERBOSE)
+        self._verbatim = re.compile(f"({'|'.join([*map(re.escape, symbols), _CODE, VERBATIM])})", re.VERBOSE)
         self._known = frozenset(table.words)
         # Of several spellings of a word, the most frequent one is the last to be put here.
         self._spellings = {self._lower(word).casefold(): word for word in reversed(table.words)}
@@ -102,12 +104,12 @@ class Truecaser:
             return self._lower, True
         if capitals or (self.table.initials and all(map(str.islower, words))):
             return self._usual, True
-        later = words[1:]
-        unusual = [word for word in later if word[0].isupper() and self._usual(word, str)[0].islower()]
-        # Short words of titles may be in lower case; several known names are no title.
-        titled = len(unusual) > 1 and all(word[0].isupper() for word in later if len(word) > 3)
-        if titled and not self._known.issuperset(unusual):
-            return lambda word: self._usual(word, str), True
+        capital = [word for word in words[1:] if word[0].isupper()]
+        unusual = [word for word in capital if not _is_acronym(word) and self._usual(word, str)[0].islower()]
+        # Short words of titles may be in lower case; where as many words are known as names, it is no title.
+        titled = len(unusual) > 1 and all(word[0].isupper() for word in words[1:] if len(word) > 3)
+        if titled and len({*unusual} - self._known) > len(self._known.intersection(capital)):
+            return lambda word: word if _is_acronym(word) else self._usual(word, str), True
         return self._without_emphasis, False
 
     def _without_emphasis(self, word: str) -> str:
@@ -154,6 +156,10 @@ def _dotless(language: str | None) -> bool:
 
 def _has_case(word: str) -> bool:
     return word.lower() != word.upper()
+
+
+def _is_acronym(word: str) -> bool:
+    return len(word) > 1 and _is_upper(word)
 
 
 def _is_upper(word: str) -> bool:

@@ -1,7 +1,7 @@
 """Terms that must appear in a translation, and terms that must not, as tokens."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 
@@ -9,13 +9,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.config.decoding import DecodingConfig
+from dragoman.data.scripts import WORD, whole
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.terms import Term
 from dragoman.errors import DataError, UsageError
-
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class Glossary:
@@ -27,14 +25,14 @@ class Glossary:
     def __init__(self, terms: dict[str, str], tokenizer: Tokenizer):
         self._terms: dict[tuple[str, ...], list[tuple[tuple[str, ...], str]]] = {}
         for source, target in terms.items():
-            words = tuple(_WORD.findall(normalised(source)))
+            words = tuple(WORD.findall(normalised(source)))
             self._terms.setdefault(_folded(words), []).append((words, normalised(target)))
         self._longest = max(map(len, self._terms), default=0)
         self._spelled = cache(partial(_spelled, tokenizer=tokenizer))
 
     def targets(self, sentence: str) -> dict[str, tuple[int, int]]:
         """The target terms of a sentence, and where in it each has its first source term."""
-        words = list(_WORD.finditer(sentence))
+        words = list(WORD.finditer(sentence))
         found: dict[str, tuple[int, int]] = {}
         start = 0
         while start < len(words):
@@ -85,7 +83,7 @@ class ForbiddenTerms:
         words = range(EOS_ID + 1, tokenizer.vocab_size)  # the special tokens are no text
         self._pieces = [""] * words.start + tokenizer.pieces(words)
         spellings = {spelling for term in terms for spelling in _cases(normalised(term).replace(" ", "▁"))}
-        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(_early(s) for s in sorted(spellings, reverse=True))})(?!\w)")
+        self._pattern = re.compile("|".join(whole(_early(s), s) for s in sorted(spellings, reverse=True)))
         self._beginnings = {spelling[:end] for spelling in spellings for end in range(1, len(spelling))}
         self._longest = max(map(len, spellings)) + 1
         self._banned_after = lru_cache(maxsize=10_000)(self._completing)
@@ -147,10 +145,10 @@ def _early(spelling: str) -> str:
     return pattern
 
 
-def refuse_contradictions(config: DecodingConfig, tokenizer: Tokenizer) -> None:
-    """Raise `UsageError` for a term of the glossary that is forbidden."""
-    forbidden = ForbiddenTerms(config.forbid, tokenizer)
-    for target in config.glossary.values():
+def refuse_contradictions(targets: Iterable[str], forbid: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Raise `UsageError` for a target term of the glossary that is forbidden."""
+    forbidden = ForbiddenTerms(forbid, tokenizer)
+    for target in targets:
         if (term := forbidden.found(target)) is not None:
             raise UsageError(f"The glossary asks for '{target}', but '{term}' is forbidden; take one of them out.")
         if (term := forbidden.stopped(tokenizer.encode(normalised(target)))) is not None:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.data.scripts import is_unspaced
+from dragoman.data.scripts import is_unspaced, whole
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 
 NEARLY = 0.65
@@ -36,8 +36,7 @@ class Term:
 
     def is_in(self, text: str) -> bool:
         """Whether a text contains the term, as a whole word where the script has spaces between words."""
-        whole = rf"(?<!\w){re.escape(self.text)}(?!\w)"
-        return self.text in text and (is_unspaced(self.text) or re.search(whole, text) is not None)
+        return self.text in text and re.search(whole(re.escape(self.text), self.text), text) is not None
 
 
 Edit = tuple[int, int, list[int]]

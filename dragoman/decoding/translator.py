@@ -4,7 +4,7 @@ import copy
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import repeat, starmap
 from pathlib import Path
 from typing import Any, Self
@@ -15,12 +15,12 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared, mask
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import Glossary, refuse_contradictions
 from dragoman.decoding.search import Hypothesis
-from dragoman.decoding.terms import Term
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
 from dragoman.errors import UsageError
@@ -68,6 +68,7 @@ class Translator:
         models = [prepack(m.eval()) for m in models]
         self.model = models[0]
         self._work = BatchWork(models, *directory.tokenizers)
+        self._glossary = lru_cache(maxsize=1)(partial(_read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
             self.workers = Workers(self._work, workers, remedy="give a smaller --beam-size or --workers 1")
@@ -211,24 +212,19 @@ class Translator:
         """Each sentence in tokens, with its prefix and terms."""
         texts = [each.text for each in self._prepared(sentences, config)]
         begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
-        terms: list[list[Term]] = [[] for _ in sentences]
-        if config.glossary:
-            if config.forbid:
-                refuse_contradictions(config, self.target_tokenizer)
-            glossary = Glossary(config.glossary, self.target_tokenizer)
-            terms = [glossary.terms(text) for text in texts]
+        glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
+        terms = map(glossary.terms, texts)
         sources = self.source_tokenizer.encode_batch(texts)
         return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 
     def _prepared(self, sentences: list[str], config: DecodingConfig) -> list[Prepared]:
         """The sentences as they are encoded. What is asked for or forbidden as a term is not copied."""
-        terms = [*config.glossary, *config.forbid]
-        excluded = {value for term in terms for text in (term, term.upper()) for value in mask(text).values}
+        _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         return [self._preprocessor(sentence, excluded) for sentence in sentences]
 
     def _count(self, text: str) -> int:
         """The number of source tokens."""
-        return len(self.source_tokenizer.encode(self._preprocessor(text, set()).text))
+        return len(self.source_tokenizer.encode(self._preprocessor(text).text))
 
     def _texts(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[str]:
         """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
@@ -270,6 +266,17 @@ class Translator:
             for i, value in zip(rows, values, strict=True):
                 results[i] = value
         return results
+
+
+def _read_terms(
+    glossary: tuple[tuple[str, str], ...], forbid: tuple[str, ...], tokenizer: Tokenizer
+) -> tuple[Glossary, set[str]]:
+    """The glossary, and what looks like a placeholder in source terms and forbidden terms."""
+    terms = dict(glossary)
+    if terms and forbid:
+        refuse_contradictions(terms.values(), forbid, tokenizer)
+    excluded = {value for term in (*terms, *forbid) for text in (term, term.upper()) for value in mask(text).values}
+    return Glossary(terms, tokenizer), excluded
 
 
 def _one_each(sentences: list[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:

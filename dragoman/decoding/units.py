@@ -32,8 +32,7 @@ class Splitter:
         )
 
     def _fits(self, text: str) -> bool:
-        # A token has four bytes at most if it is a character, and a text of words not 16 characters a token.
-        return len(text) <= 16 * self.most and (4 * len(text) <= self.most or self.count(text) <= self.most)
+        return 4 * len(text) <= self.most or self.count(text) <= self.most  # a character has four tokens at most
 
 
 def translate_texts(
@@ -51,8 +50,9 @@ def translate_texts(
     begun = [p for (units, _), prefix in zip(asked, prefixes, strict=True) for p in (prefix, *[""] * (len(units) - 1))]
     windows = [slice(start, start + WINDOW) for start in range(0, len(flat), WINDOW)]
     found = iter([each for window in windows for each in translate(flat[window], begun[window])])
-    joined = [(join([next(found) for _ in units], units, length_penalty), warning) for units, warning in asked]
-    return [replace(translation, warning=warning) for translation, warning in joined]
+    return [
+        replace(join([next(found) for _ in units], units, length_penalty), warning=warning) for units, warning in asked
+    ]
 
 
 def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:

@@ -1,6 +1,6 @@
 """What a run takes where recipe and settings leave it open: it follows from the pairs, the minutes and the machine.
 
-docs/trials.md has the measurements behind the numbers here.
+docs/trials.md has the measurements behind the settings; speeds here are rough.
 """
 
 import math
@@ -22,7 +22,7 @@ DROPOUT = ((5, 0.0), (40, 0.1), (150, 0.2), (math.inf, 0.3))
 
 
 @dataclass(frozen=True)
-class Means:
+class Resources:
     """What there is to train with."""
 
     pairs: int
@@ -35,25 +35,25 @@ class Means:
         return f"{self.pairs:,} pairs and {cores}"
 
 
-def choose(config: RunConfig, means: Means) -> None:
+def choose(config: RunConfig, resources: Resources) -> None:
     """Fill in what nobody has set, and say in `config.chosen` why."""
     if "size" not in config.model_fields_set:
-        config.size = choose_size(means)
+        config.size = choose_size(resources)
     model = config.transformer(1000, 1000)
     if model.d_model // model.num_heads % 2 == 0:
         config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
-    config.tokenizer.vocab_size = config.tokenizer.vocab_size or choose_vocab_size(means.pairs, config.tokenizer.kind)
-    training = config.training
+    tokenizer, training = config.tokenizer, config.training
+    tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     for name, value in choose_training(training.optimizer, model.d_model).items():
         if name not in training.model_fields_set:
             setattr(training, name, value)
-    epochs = expected_epochs(config, means)
+    epochs = expected_epochs(config, resources)
     dropout = config.model.setdefault("dropout", choose_dropout(epochs))
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     config.chosen = [
-        f"For {means}: size {config.size} ({model.num_encoder_layers} + {model.num_decoder_layers} layers of width "
-        f"{model.d_model}), a vocabulary of at most {config.tokenizer.vocab_size:,}.",
+        f"For {resources}: size {config.size} ({model.num_encoder_layers} + {model.num_decoder_layers} layers of width "
+        f"{model.d_model}), a vocabulary of at most {tokenizer.vocab_size:,}.",
         f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, batches of "
         f"{training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
@@ -71,36 +71,36 @@ SCHEDULES = {
 }
 
 
-def choose_size(means: Means) -> Size:
+def choose_size(resources: Resources) -> Size:
     """The largest size that this many pairs can fill, and that this machine can train."""
-    if means.pairs < FEW:
+    if resources.pairs < FEW:
         return "tiny"
-    if means.pairs < MANY or not means.gpu:
+    if resources.pairs < MANY or not resources.gpu:
         return "small"
     return "base"
 
 
 def choose_vocab_size(num_pairs: int, kind: str) -> int:
-    """Fewer pairs show fewer words often enough to learn them; words that a vocabulary of words lacks are lost."""
+    """The size for this many pairs: fewer show fewer words often enough; what a vocabulary of words lacks is lost."""
     sizes = (20_000, 50_000, 50_000) if kind == "word" else (8_000, 16_000, 32_000)
     return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
 
 
-def expected_epochs(config: RunConfig, means: Means) -> float:
+def expected_epochs(config: RunConfig, resources: Resources) -> float:
     """About how often each pair will be seen."""
     training = config.training
-    speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES if means.gpu else means.cores)
-    limits = [60 * (training.max_minutes or NIGHT) * speed / (TOKENS_PER_PAIR * means.pairs)]
+    speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES if resources.gpu else resources.cores)
+    limits = [60 * (training.max_minutes or NIGHT) * speed / (TOKENS_PER_PAIR * resources.pairs)]
     if training.max_steps:
         tokens = training.max_steps * training.accumulate * training.max_tokens
-        limits.append(tokens / (TOKENS_PER_PAIR / 2 * means.pairs))  # they count target tokens
+        limits.append(tokens / (TOKENS_PER_PAIR / 2 * resources.pairs))  # they count target tokens
     if training.max_epochs:
         limits.append(training.max_epochs)
     return min(limits)
 
 
 def choose_dropout(epochs: float) -> float:
-    """More if pairs are seen more often."""
+    """The dropout for this many epochs."""
     return next(dropout for most, dropout in DROPOUT if epochs <= most)
 
 

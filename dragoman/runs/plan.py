@@ -11,7 +11,7 @@ from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError, command_line
-from dragoman.runs.choices import Means, choose
+from dragoman.runs.choices import Resources, choose
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.optional import load
@@ -32,7 +32,7 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     if config.tokenizer.pairs:
         Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
     num_pairs, held_out = survey(bitext, config.data)
-    choose(config, Means(num_pairs, cores(), _has_gpu()))
+    choose(config, Resources(num_pairs, cores(), _has_gpu()))
     if not (config.data.valid and config.data.test):
         config.data.held_out = held_out
     return config, bitext

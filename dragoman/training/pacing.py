@@ -16,7 +16,7 @@ from dragoman.training.schedule import last_step, learning_rate, no_better, plan
 FIRST_VALIDATION = 50, 200
 """The step of the first validation, if the config leaves it open: two epochs, but not before or after these."""
 VALIDATION_SHARE = 0.05
-"""Of the time that training takes."""
+"""Share of the time of training that validations may take."""
 FEWEST_STEPS = 10
 """Steps that tell how long others take; the first ones are slow."""
 LATE = 1.1
@@ -53,11 +53,11 @@ class Pacing:
         return self.progress.plan.last_step or self.last_step
 
     def seconds(self) -> float:
-        """Since the command began, and in commands before."""
+        """Seconds of the run, with those of earlier commands."""
         return time.monotonic() - self._started
 
     def learning_rate(self) -> float:
-        """That of the present step."""
+        """The learning rate of the present step."""
         progress, plan = self.progress, self.progress.plan
         last = self.last_step if self.config.schedule in ENDING else plan.last_step
         rate = learning_rate(progress.step, self.config, last, decay_from=plan.decay_from)
@@ -78,7 +78,7 @@ class Pacing:
         self._latest = then + seconds, step
 
     def plan(self) -> bool:
-        """Begin the decay of `wsd` if it is time, and end it sooner if steps have become slower; whether it did."""
+        """Begin the decay of `wsd` in time, or end it sooner if steps became slower; returns whether it did."""
         progress, plan, left = self.progress, self.progress.plan, self._seconds_left()
         if self.config.schedule != "wsd":
             return False

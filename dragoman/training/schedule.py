@@ -25,7 +25,7 @@ class Plan:
     decay_from: int | None = None
     """The last step before the decay of `wsd`."""
     last_step: int | None = None
-    """With which that decay ends."""
+    """The last step of that decay."""
     reason: str = ""
     """Why it ends there."""
     limits: Limits = field(default_factory=list)

@@ -132,6 +132,9 @@ def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path) -> None:
         (["tatoeba_de-en.tsv"], "tatoeba_de-en", ("de", "en")),
         (["my-data.tsv"], "my-data", (None, None)),
         (["fra.txt.gz"], "fra", (None, None)),
+        (["top-ten.tsv"], "top-ten", (None, None)),
+        (["a.in", "a.out"], "a", (None, None)),
+        (["train_en.txt", "train_fr.txt"], "train_en", ("en", "fr")),
     ],
 )
 def test_names_tell_the_languages(

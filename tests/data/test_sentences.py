@@ -24,6 +24,11 @@ ODD = [
         ("en", ["Mr. Smith, e.g. J. R. Smith, came at 5.30 from www.example.com. ", "He left."]),
         ("en", ['"Why?" she asked. ', "Listen to me. ", "I know."]),
         ("en", ["1. First item"]),
+        ("en", ["1. The tenant pays. ", "2. See Vol. 3, the owner repairs. ", "He won. ", "5 people came."]),
+        ("de", ["1. Der Mieter zahlt. ", "2. Der Vermieter wohnt im 3. Stock."]),
+        ("fr", ["L'art. 3 dispose. ", "Oui."]),
+        ("tr", ["Bu 2. Dünya Savaşı."]),
+        ("en", ["Word " * 5000]),
         ("en", ["hello there. ", "how are you?"]),
         ("en", ["So... i went home. ", "Hi! :-)"]),
         ("en", ["Use System.Text and ASP.NET here."]),
@@ -72,6 +77,8 @@ def test_long_sentences_are_cut_after_commas_or_else_spaces_near_the_middle() ->
     assert cut("one two three four", lambda text: len(text) < 11) == ["one two ", "three four"]
     assert cut("一二三，四五六七", lambda text: len(text) < 6) == ["一二三，", "四五六七"]
     assert cut("abcdefgh", lambda text: len(text) < 5) == ["abcd", "efgh"]
+    assert cut("a 一二三四五六七", lambda text: len(text) < 6) == ["a 一二", "三四五六七"]
+    assert cut(f"See {'x' * 40} now.", lambda text: len(text) < 46) == ["See ", f"{'x' * 40} now."]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +89,7 @@ def test_long_sentences_are_cut_after_commas_or_else_spaces_near_the_middle() ->
         ("Yes.", "No.", "是。\u3000", " "),
         ("是。", "不。", "Yes. ", ""),
         ("OK.", "不。", "Yes. ", ""),
+        ("“好。”", "2024 年。", "Yes. ", ""),
         ("네.", "아니요.", "是。", " "),
         ("是。", "不。", "Yes.\n\n", "\n\n"),
         ("", "No.", "x ", ""),

@@ -29,11 +29,13 @@ GERMAN = [
     ("text", "usual"),
     [
         ("I SAW TOM IN PARIS.", "I saw Tom in Paris."),
-        ("“I'M TIRED. DON'T BARK!” THE US ARMY SAID", "“I'm tired. Don't bark!” The US army said"),
+        ("“I'M TIRED. DON'T BARK!” THE US ARMY SAID", "“I'm tired. Don't bark!” the US army said"),
         ("3 DOGS SAW TOM", "3 dogs saw Tom"),
         ("<b>THE DOG</b> SAW {name}, ME@X.ORG", "<b>The dog</b> saw {name}, ME@X.ORG"),
         ("<2de> THE DOG_to_ TOM", "<2de> The dog_to_ Tom"),
         ("THE ZYGOTE OF PARIS", "The zygote of Paris"),
+        ("THE U.S. ARMY SAW AB12CD, F-16 AND TOM F. ZYGOTE", "The U.S. army saw AB12CD, F-16 and Tom F. zygote"),
+        ("THE DOG, E.G. TOM. AT 5 P.M. TOM BARKED... AND TOM?", "The dog, E.G. Tom. At 5 P.M. Tom barked... and Tom?"),
     ],
 )
 def test_a_sentence_in_capitals_gets_its_usual_case(text: str, usual: str) -> None:
@@ -45,6 +47,7 @@ def test_a_sentence_in_capitals_gets_its_usual_case(text: str, usual: str) -> No
     [
         ("The Big Red Dog Saw Tom", "The big red dog saw Tom"),
         ("Big Dog Zygote of the Army", "Big dog Zygote of the army"),  # unknown words may be names
+        ("The US Dog Saw Big Red Tom", "The US dog saw big red Tom"),
         ("i'm tired. tom saw the dog", "I'm tired. Tom saw the dog"),
         ("the US army is NOT tired", "the US army is not tired"),
         ("He saw the BIG dog AGAIN", "He saw the big dog again"),

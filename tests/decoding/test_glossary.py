@@ -74,6 +74,15 @@ def test_terms_are_whole_words_the_longest_first(tokenizer: Tokenizer, sentence:
     assert list(Glossary(terms, tokenizer).targets(sentence)) == targets
 
 
+def test_words_have_no_spaces_around_them_in_some_scripts_and_marks_inside_in_others(tokenizer: Tokenizer) -> None:
+    terms = {"苹果": "apple", "น้ำ": "water", "किताब": "book", "कि": "that", "iPhone": "iPhone"}
+    sentences = {"我喜欢苹果。用iPhone吧": ["苹果", "iPhone"], "กินน้ำไหม": ["น้ำ"], "यह किताब।": ["किताब"]}
+    for sentence, found in sentences.items():
+        assert list(Glossary(terms, tokenizer).targets(sentence)) == [terms[term] for term in found]
+        assert [ForbiddenTerms([term], tokenizer).found(sentence) for term in found] == found
+    assert ForbiddenTerms(["कि"], tokenizer).found("यह किताब।") is None
+
+
 def test_a_term_knows_where_its_source_is_first(tokenizer: Tokenizer) -> None:
     sentence = "the cat of New York sees a cat"
     found = Glossary({"cat": "chat", "new york": "ville"}, tokenizer).targets(sentence)

@@ -3,12 +3,12 @@
 import pytest
 
 from dragoman.config.run import load_config
-from dragoman.runs.choices import Means, choose, choose_size
+from dragoman.runs.choices import Resources, choose, choose_size
 
 
 def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
     config = load_config(recipe or {}, [*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
-    choose(config, Means(pairs, cores=2, gpu=False))
+    choose(config, Resources(pairs, cores=2, gpu=False))
     return config
 
 
@@ -23,7 +23,7 @@ def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
     ],
 )
 def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
-    assert choose_size(Means(pairs, cores=2, gpu=gpu)) == size
+    assert choose_size(Resources(pairs, cores=2, gpu=gpu)) == size
 
 
 def test_pairs_that_are_seen_more_often_get_more_dropout():

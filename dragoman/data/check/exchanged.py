@@ -6,7 +6,6 @@ words the very line.
 """
 
 import math
-import re
 from collections import Counter
 from itertools import accumulate
 
@@ -16,9 +15,8 @@ from dragoman.data.check.alignment import Stretch
 from dragoman.data.check.locations import NumberedPair
 from dragoman.data.check.result import PartResult
 from dragoman.data.readers.language_codes import close
+from dragoman.data.scripts import WORD
 
-WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
-"""A word, or a character of scripts that do not separate words."""
 TYPICAL = 4.0
 """Logarithm of the odds above which the words of a text are typical of one side."""
 FIRST = 20

@@ -40,9 +40,11 @@ class SideFields(NamedTuple):
 
 
 def sides_by_name(
-    names: Collection[str], wanted: tuple[str, str] | None, where: str
+    names: Collection[str], wanted: tuple[str, str] | None, where: str, *, languages: bool = False
 ) -> tuple[str, str, Languages] | None:
     """The names of the source and target column, and their languages; None if no two names tell them.
+
+    With `languages`, all names are those of languages, even if they are not well known.
 
     Raises `DataError` if they name several languages, and those that are `wanted` are not among them.
     """
@@ -51,9 +53,9 @@ def sides_by_name(
         if source in lower and target in lower:
             return lower[source], lower[target], (None, None)
     codes = {code: name for name in names if (code := language_of(name))}
-    if len(codes) > 2:
+    if len(names) > 2 and not (languages or "id" in (wanted or ())):
         codes.pop("id", None)  # Indonesian, or an id
-    if len(codes) < 2:
+    if len(codes) < 2 and (languages or wanted):
         codes = {name: name for name in names if CODE.fullmatch(name)}
     if len(codes) < 2:
         return None
@@ -67,10 +69,10 @@ def find_fields(record: Record, options: ReaderOptions, where: str) -> SideField
     fields = record[NESTED] if nested else record
     names = [name for name, value in fields.items() if value is None or isinstance(value, str)]
     if options.columns:
-        source, target = map(str, options.columns)
+        source, target = (_field(column, list(fields)) for column in options.columns)
         found = (source, target, (language_of(source), language_of(target))) if {source, target} <= {*names} else None
     else:
-        found = sides_by_name(names, options.languages, where)
+        found = sides_by_name(names, options.languages, where, languages=nested)
     if found is None:
         listed, example = ", ".join(map(str, fields)), ",".join(names[:2] if len(names) > 1 else ("en", "fr"))
         raise DataError(
@@ -79,6 +81,13 @@ def find_fields(record: Record, options: ReaderOptions, where: str) -> SideField
         )
     source, target, languages = found
     return SideFields(source, target, nested, options.languages or languages)
+
+
+def _field(column: int | str, names: list[str]) -> str:
+    """The name of a field that the user chooses by its name, in any case, or by its number."""
+    if isinstance(column, int):
+        return names[column - 1] if column <= len(names) else str(column)
+    return next((name for name in names if name.casefold() == column.casefold()), column)
 
 
 def record_reader(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from dragoman.data.readers.types import Languages
 from dragoman.errors import DataError
 
 CODE = re.compile("[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
@@ -56,6 +57,20 @@ def language_of(name: str) -> str | None:
     if language not in TWO_LETTERS.values():
         return None
     return code if CODE.fullmatch(code) else language
+
+
+def languages_named(source: str, target: str) -> Languages:
+    """The languages that two parts of file names are, such as en and fr; neither, unless one of them is well known."""
+    codes = all(map(CODE.fullmatch, (source, target))) and any(map(language_of, (source, target)))
+    return (source, target) if codes and source != target else (None, None)
+
+
+def are_exchanged(languages: Languages, wanted: tuple[str, str] | None) -> bool:
+    """Whether these are the languages that are wanted, but in the other order."""
+    source, target = languages
+    if not (source and target and wanted) or same_language(*wanted):
+        return False
+    return same_language(source, wanted[1]) and same_language(target, wanted[0])
 
 
 def find_language(language: str, codes: Iterable[str]) -> str | None:

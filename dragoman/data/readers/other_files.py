@@ -21,7 +21,7 @@ OTHER_FILES = {
 
 
 def refuse_other_files(path: Path, *, but: bytes | None = None) -> None:
-    """Raise `DataError` for a file that is none of text; `but` is a pattern that is not looked for."""
+    """Raise `DataError` for a file that is no text; `but` is a pattern that is not looked for."""
     head = read_head(path)
     for pattern, what in OTHER_FILES.items():
         if pattern != but and re.match(pattern, head, re.DOTALL):

@@ -12,7 +12,7 @@ from dragoman.data.readers.jsonl import open_json
 from dragoman.data.readers.other_files import refuse_other_files
 from dragoman.data.readers.po import open_po
 from dragoman.data.readers.tables import open_csv, open_table
-from dragoman.data.readers.text_io import unpacked_name
+from dragoman.data.readers.text_io import read_head, unpacked_name
 from dragoman.data.readers.tmx import open_tmx
 from dragoman.data.readers.two_files import open_two_files
 from dragoman.data.readers.types import PairReader, ReaderOptions
@@ -22,6 +22,12 @@ from dragoman.errors import DataError
 
 __all__ = ["find", "settings_for"]
 
+
+def open_xml(path: Path, options: ReaderOptions) -> PairReader:
+    """A reader of TMX or XLIFF in a file whose name does not say which."""
+    return (open_tmx if b"<tmx" in read_head(path) else open_xliff)(path, options)
+
+
 FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".csv": open_csv,
     ".json": open_json,
@@ -30,6 +36,8 @@ FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".tmx": open_tmx,
     ".xliff": open_xliff,
     ".xlf": open_xliff,
+    ".sdlxliff": open_xliff,
+    ".xml": open_xml,
     ".po": open_po,
 }
 """By the end of the name; every other file is tab-separated, unless it begins like JSON."""
@@ -48,6 +56,8 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
     rows = open_format in (None, open_csv, open_json) and not source.startswith(BUILTIN)
     if options.columns and (target is not None or not rows):
         raise DataError(f"{source} has no columns to choose from; leave out --columns.")
+    if options.columns and options.columns[0] == options.columns[1]:
+        raise DataError(f"--columns names {options.columns[0]} twice; give the columns of source and target.")
     if source.startswith(BUILTIN):
         return *open_builtin(source), (source,)
     if source.startswith(HUB):

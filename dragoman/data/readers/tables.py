@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dragoman.data.readers.fields import KNOWN_NAMES, sides_by_name
 from dragoman.data.readers.jsonl import open_json
-from dragoman.data.readers.language_codes import TEXT_IN, language_of
+from dragoman.data.readers.language_codes import TEXT_IN, are_exchanged, language_of, languages_named
 from dragoman.data.readers.text_io import MAX_LINE, open_input, read_file, unpacking_errors
 from dragoman.data.readers.tsv import Columns, pairs_of_rows, read_tsv
 from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
@@ -23,19 +23,21 @@ BLOCK, FARTHEST = 1 << 16, 1 << 26
 DELIMITERS = "\t;,"
 """What may separate the columns of a .csv file, the rarest in text first."""
 NO_TEXT = re.compile(
-    r"[\W\d_]*|\S*\d\S*|(https?://|www\.)\S+|[\w-]+(\.[\w-]+)+|.*(CC[ -]BY|CC0|tatoeba\.org|[Ll]icen[cs]e|©).*"
+    r"[\W\d_]*|\S*\d\S*|\w*_\w*|(https?://|www\.)\S+|[\w-]+(\.[\w-]+)+|.*(CC[ -]BY|CC0|tatoeba\.org|[Ll]icen[cs]e|©).*"
 )
-"""Values of columns that are no text: numbers, ids, addresses, attributions."""
+"""Values of columns that are no text: numbers, ids, keys, addresses, attributions."""
 MOSTLY, REPEATED = 0.9, 0.05
 """A column is no text if this share of its values is none, or if no more than the other share of them are different."""
+FEW = 4
+"""Rows of which none is different in a column that is no text."""
 OFTEN = 0.1
 """Share of rows with more columns than usual above which these are remarks, and no mistakes."""
-NOTHING, NUMBERS, LABELS, TEXT = range(4)
-"""What a column can hold: no values, values that are no text, few values that repeat, text."""
+NOTHING, NUMBERS, SAME, LABELS, TEXT = range(5)
+"""What a column can hold: no values, values that are no text, always the same, few values that repeat, text."""
 MAX_SHOWN = 200
 """Characters of a row that a message shows."""
 
-_PAIR = re.compile("(?<![A-Za-z0-9])([a-z]{2,3})-([a-z]{2,3})(?![A-Za-z0-9])")
+_PAIR = re.compile("(?<![A-Za-z0-9])([A-Za-z]{2,3})-([A-Za-z]{2,3})(?![A-Za-z0-9])")
 _QUOTED = re.compile('"(?:[^"]|"")*"')
 _AROUND_NAME = re.compile(rf"{TEXT_IN.pattern}|[-_]\w{{2,8}}$", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\[\s*)?\{\s*"')
@@ -61,15 +63,17 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
     path, options = sample.path, sample.options
     sample.split(delimiter, quoted=quoted)
     columns, languages = sample.columns()
-    pair = _PAIR.search(path.name)
-    guessed = (pair[1], pair[2]) if pair is not None and len(pair[1]) == len(pair[2]) else (None, None)
+    if not any(languages) and (pair := _PAIR.search(path.name)):
+        languages = languages_named(pair[1], pair[2])
+    if are_exchanged(languages, options.languages) and not options.columns:
+        columns = columns._replace(source=columns.target, target=columns.source)
 
     def read() -> Iterator[Numbered]:
         if quoted:
             return pairs_of_rows(_csv_rows(path, delimiter, options.replace_bad_bytes), columns, f"{path}, line")
         return read_tsv(path, columns, options.replace_bad_bytes)
 
-    return PairReader(read, options.languages or (languages if any(languages) else guessed))
+    return PairReader(read, options.languages or languages)
 
 
 def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
@@ -134,13 +138,13 @@ class Sample:
         """The columns that hold the sides, and their languages if the first row names them."""
         names, width, wanted = self.names, self.width, self.options.columns
         kinds = [self._kind(index) for index in range(width)]
-        texts = [name for name, kind in zip(names, kinds, strict=False) if kind == TEXT]
+        texts = [name for name, kind in zip(names, kinds, strict=False) if kind in (TEXT, NOTHING)]
         known = sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
         # A word above numbers is a name, too.
         above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
         named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))
         source, target = sorted(sorted(range(width), key=lambda index: -kinds[index])[:2]) if width > 2 else (0, 1)
-        if wanted:
+        if wanted and width > 1:
             source, target = map(self._index, wanted)
             named = named or any(isinstance(column, str) for column in wanted)
         elif named and (found := sides_by_name(texts, self.options.languages, str(self.path))):
@@ -157,12 +161,15 @@ class Sample:
         values = [row[index] for row in rows if len(row) >= self.width and row[index].strip()]
         if sum(map(bool, map(NO_TEXT.fullmatch, values))) >= MOSTLY * len(values):
             return NUMBERS if values else NOTHING
+        if len(values) >= FEW and len(set(values)) == 1:
+            return SAME  # such as the code of the language
         return LABELS if len(values) > 1 and len(set(values)) <= max(1, REPEATED * len(values)) else TEXT
 
     def _index(self, column: int | str) -> int:
         """The index of a column that the user chooses by its name or number."""
-        known = [name.casefold() for name in self.names] if isinstance(column, str) else list(range(1, self.width + 1))
-        column = column.casefold() if isinstance(column, str) else column
+        known: list[int | str] = list(range(1, self.width + 1))
+        if isinstance(column, str) and len(self.names) == self.width:
+            known, column = [name.casefold() for name in self.names], column.casefold()
         if column not in known:
             listed = ", ".join(map(str, known))[:MAX_SHOWN]
             raise DataError(f"{self.path} has no column {column}; give two of {listed} as --columns.")

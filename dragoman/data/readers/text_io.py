@@ -26,7 +26,7 @@ def open_input(path: Path | None) -> BufferedIOBase:
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
         return sys.stdin.buffer
     try:
-        packing = path.suffix
+        packing = path.suffix.lower()
         if path.is_file():  # a pipe could not be opened twice
             with open(path, "rb") as file:
                 packing = next(filter(lambda each: file.peek(8).startswith(PACKED[each]), PACKED), packing)
@@ -48,7 +48,7 @@ def read_head(path: Path) -> bytes:
 
 def unpacked_name(path: Path) -> str:
     """The name of a file without `.gz`, `.xz` or `.zst`."""
-    return path.stem if path.suffix in PACKED else path.name
+    return path.stem if path.suffix.lower() in PACKED else path.name
 
 
 def read_lines(
@@ -60,7 +60,7 @@ def read_lines(
     """
     number, errors = 0, "replace" if replace else "strict"
     try:
-        _refuse_utf16(stream.peek(1024), name)
+        _refuse_other_text(stream.peek(1024), name)
         while raw := stream.readline(MAX_LINE):
             number += 1
             if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
@@ -104,10 +104,12 @@ def _zstd() -> ModuleType:
     return load(module, extra="formats", purpose="Reading .zst files")
 
 
-def _refuse_utf16(head: bytes, name: str) -> None:
+def _refuse_other_text(head: bytes, name: str) -> None:
     # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
         raise DataError(
             f"{name}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
             "for example with `iconv -f UTF-16 -t UTF-8`."
         )
+    if head.count(b"\r") > 1 and b"\n" not in head:
+        raise DataError(f"{name} ends its lines with CR alone; convert them, such as with `tr '\\r' '\\n'`.")

@@ -8,7 +8,7 @@ from dragoman.data.readers.text_io import read_file
 from dragoman.data.readers.types import Numbered, Skipped
 from dragoman.errors import DataError
 
-NAMES, OTHER_COLUMNS = Skipped("names of the columns"), Skipped("other columns than most rows")
+NAMES, OTHER_COLUMNS = Skipped("row that names the columns"), Skipped("other columns than most rows")
 
 
 class Columns(NamedTuple):

@@ -2,28 +2,44 @@
 
 import re
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.filtering import reason_to_drop
+from dragoman.data.readers.language_codes import are_exchanged, languages_named
 from dragoman.data.readers.text_io import read_file
-from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
+from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
-
-_CODE = re.compile("(?!src|tgt|trg|ref)[a-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
 def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[str, PairReader]:
-    """The common name and a reader of two files, whose names may tell the languages: train.en, train.fr."""
+    """The common name and a reader of two files, whose names may tell the languages: train.en, train_fr.txt."""
     if source.samefile(target):
         raise DataError(f"Source and target are the same file {source}; give one per language.")
-    parts = list(zip(source.name.split("."), target.name.split("."), strict=False))
-    different = [pair for pair in parts if pair[0] != pair[1]]
-    common = parts[: parts.index(different[0])] if different else parts
+    parts = _parts(source, target, ".")
+    common = list(takewhile(lambda pair: pair[0] == pair[1], parts))
     name = ".".join(part for part, _ in common) or parts[0][0]
-    guessed = different[0] if len(different) == 1 and all(map(_CODE.fullmatch, different[0])) else (None, None)
-    return name, PairReader(lambda: _read(source, target, options.replace_bad_bytes), options.languages or guessed)
+    named = _languages(source, target)
+    if are_exchanged(named, options.languages):
+        raise DataError(
+            f"The source language is {named[1]}, but by its name {source} is {named[0]}; give {target} first."
+        )
+    return name, PairReader(lambda: _read(source, target, options.replace_bad_bytes), options.languages or named)
+
+
+def _languages(source: Path, target: Path) -> Languages:
+    """Those that the names tell by the only part in which they differ."""
+    for marks in (".", "._-"):
+        different = [pair for pair in _parts(source, target, marks) if pair[0] != pair[1]]
+        if len(different) == 1 and any(languages := languages_named(*different[0])):
+            return languages
+    return None, None
+
+
+def _parts(source: Path, target: Path, marks: str) -> list[tuple[str, str]]:
+    """The parts of both names between any of these marks, side by side."""
+    return list(zip(*(re.split(f"[{marks}]", path.name) for path in (source, target)), strict=False))
 
 
 def _read(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:

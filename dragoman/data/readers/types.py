@@ -10,7 +10,7 @@ Languages = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class Skipped:
-    """An entry of a file that is no pair to learn from, and why."""
+    """An entry of a file that is left out, and why."""
 
     reason: str
 

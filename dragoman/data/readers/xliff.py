@@ -46,7 +46,7 @@ def _read(path: Path, languages: Languages) -> Iterator[Numbered]:
 
 
 def _languages(unit: Unit) -> Languages:
-    """Those of the file (1.2) or of the whole document (2.0)."""
+    """Source and target language, of the file (1.2) or the whole document (2.0)."""
     file = unit.context.get("file", {})
     if "source-language" in file:
         return file.get("source-language"), file.get("target-language")

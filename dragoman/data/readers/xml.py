@@ -1,7 +1,6 @@
 """XML with segments of text, read as a stream in constant memory, without the inline codes inside the segments.
 
-Files come from strangers: a document type definition, which can define entities that fill the memory or fetch files,
-is refused.
+Files come from strangers: definitions of entities, which can fill the memory, are refused, and no other file is read.
 """
 
 import re
@@ -114,7 +113,7 @@ def parse(path: Path, layout: Layout) -> Iterator[Unit]:
     """The units of a file. Raises `DataError` with the line."""
     defused = {"extra": "formats", "purpose": f"Reading {path}"}
     forbidden = load("defusedxml", **defused).DefusedXmlException
-    parser = load("defusedxml.expatreader", **defused).create_parser(forbid_dtd=True)
+    parser = load("defusedxml.expatreader", **defused).create_parser(forbid_dtd=False, forbid_external=False)
     handler = _Handler(layout)
     parser.setContentHandler(handler)
     handler.setDocumentLocator(parser)
@@ -135,7 +134,7 @@ def parse(path: Path, layout: Layout) -> Iterator[Unit]:
     except SAXParseException as error:
         problem = f"is no well-formed XML ({error.getMessage()}); export the file again, or repair it there"
     except forbidden:
-        problem = "defines a document type, which can make a reader fetch files; delete <!DOCTYPE ...> from it"
+        problem = "defines entities, which can fill the memory; delete <!ENTITY ...> from it"
     # An encoding that the parser does not know, or one of the limits above.
     except (LookupError, ValueError) as error:
         problem = f"cannot be read: {error}; save the file as UTF-8 with a segment for each sentence"

@@ -41,12 +41,12 @@ VERBATIM = rf"""
     | \+\d[\d ()/-]{{3,18}}\d                                                     # +49 30 1234
     # 42, 1 234.5, 1,234.56, 2024-05-06, 12:30, 12h30, v1.2.3; a single digit is often translated to a word
     | (?<!{_LETTER})(?<![\d_])(?<!\d[.,:])
-      (?:\d{{1,3}}(?:[ \u00A0\u202F]\d{{3}})+(?:[.,]\d+)?(?!\d) | v?\d+(?:[.,:/h×x\u2013-]\d+)+ | \d\d+(?![\dA-Z_]))
+      (?:\d{{1,3}}(?:[ '’\u00A0\u202F]\d{{3}})+(?:[.,]\d+)?(?!\d) | v?\d+(?:[.,:/h×x\u2013-]\d+)+ | \d\d+(?![\dA-Z_]))
 """
 """What is copied whatever it means, as a verbose pattern: its case says nothing about the case of a sentence."""
 # NASA, COVID-19, A380, 3M, AT&T: capitals and digits, of which at least one is a capital.
 _ACRONYM = rf"""
-      (?<!{_LETTER})(?<![\d_])(?={_CAPITALS}[-&_]?{_CAPITALS})(?=[\d&_-]*{_CAPITAL})
+      (?<!{_LETTER})(?<![\d_])(?={_CAPITALS}[-&_]?{_CAPITALS})(?=[\d&_-]{{0,9}}{_CAPITAL})
       {_CAPITALS}+(?:[-&_]{_CAPITALS}+)*(?!{_LETTER}|[\d_]|['’]{_CAPITAL})
 """
 _PLACEHOLDER = re.compile(f"{VERBATIM} | {_ACRONYM}", re.VERBOSE)
@@ -80,7 +80,8 @@ def mask(text: str, excluded: Collection[str] = ()) -> Prepared:
     text = _without_slots(text)
     values = [value for value in _found(text) if value not in excluded][: len(SLOTS)]
     text = _filled(text, values)
-    return Prepared(_closed_up(text, _joined(text)), values, _joined(text))
+    joined = _joined(text)
+    return Prepared(_closed_up(text, joined), values, joined)
 
 
 def unmask(text: str, source: Prepared) -> str:

@@ -132,6 +132,7 @@ def test_a_broken_array_is_refused_by_its_item(tmp_path: Path, content: str | by
             "line 2 has no two sides among its fields (text, label); choose two texts, such as --columns text,label",
         ),
         ('{"id": 5, "en": "a"}\n', "line 1 has no two sides"),
+        ('{"id": "x1", "en": "a", "txt": "b"}\n', "line 1 has no two sides among its fields (id, en, txt)"),
         ("\n \n", "blank lines only"),
         ("", "a.jsonl is empty"),
         ("[" * 100_003, "item 1 is not JSON"),

@@ -52,6 +52,7 @@ COLUMNS = {
     "addresses": lambda n, s, t: ("https://a.org/en", "www.b.fr", s, t),
     "empty columns": lambda n, s, t: ("", s, "", t),
     "remarks": lambda n, s, t: (s, t, f"a remark on {s}"),
+    "keys": lambda n, s, t: (f"MENU_{'abcdefgh'[n % 8]}", s, t),
 }
 
 
@@ -97,7 +98,7 @@ def test_a_row_of_names_is_no_pair_and_may_tell_the_languages(tmp_path: Path, na
     path = write(tmp_path / f"a{suffix}", tsv(rows) if suffix == ".tsv" else csv_text(rows))
     assert list(Bitext.open(path)) == PAIRS
     assert languages(Bitext.open(path)) == found
-    assert skipped(path) == [(1, "names of the columns")]
+    assert skipped(path) == [(1, "row that names the columns")]
 
 
 def test_names_choose_the_columns_and_wanted_languages_their_order(tmp_path: Path):
@@ -135,6 +136,25 @@ def test_columns_that_are_not_there_are_refused(tmp_path: Path, columns: tuple, 
     assert words in str(caught.value)
 
 
+def test_names_that_are_not_above_their_columns_choose_none(tmp_path: Path):
+    for names in (("id", "en", "fr", "remark"), ("en", "fr")):
+        path = write(tmp_path / "a.csv", csv_text([names, *((str(n), *pair) for n, pair in enumerate(PAIRS))]))
+        with pytest.raises(DataError, match=r"a.csv has no column en; give two of 1, 2, 3 as --columns"):
+            Bitext.open(path, columns=("en", "fr"))
+
+
+def test_a_column_is_one_side_only(tmp_path: Path):
+    with pytest.raises(DataError, match="--columns names 1 twice"):
+        Bitext.open(write(tmp_path / "a.tsv", tsv(PAIRS)), columns=(1, 1))
+
+
+def test_languages_in_the_name_of_a_file_decide_which_column_is_the_source(tmp_path: Path):
+    path = write(tmp_path / "a.fr-en.tsv", tsv([pair[::-1] for pair in PAIRS]))
+    assert list(Bitext.open(path, languages=("en", "fr"))) == PAIRS
+    assert languages(Bitext.open(path)) == ("fr", "en")
+    assert list(Bitext.open(path, languages=("fr", "en"))) == [pair[::-1] for pair in PAIRS]
+
+
 def test_what_has_no_columns_takes_no_choice(tmp_path: Path):
     path = write(tmp_path / "a.po", 'msgid "a"\nmsgstr "b"\n')
     for paths in ([path], [path, path], ["builtin:grammar:5"]):
@@ -145,6 +165,8 @@ def test_what_has_no_columns_takes_no_choice(tmp_path: Path):
 def test_columns_without_two_texts_are_left_to_the_user(tmp_path: Path):
     path = write(tmp_path / "a.tsv", tsv([(str(n), str(n * n), s) for n, (s, _) in enumerate(PAIRS)]))
     assert "a.tsv has 3 columns, but no two of text; choose two, such as --columns 1,2" in refusal(path)
+    one_sided = write(tmp_path / "b.tsv", tsv([(str(n), "eng", s) for n, (s, _) in enumerate(PAIRS)]))
+    assert "b.tsv has 3 columns, but no two of text" in refusal(one_sided)
     assert len(list(Bitext.open(path, columns=(1, 3)))) == len(PAIRS)
 
 

@@ -36,6 +36,11 @@ def test_a_packed_file_that_breaks_off_or_is_none_is_refused(tmp_path: Path, suf
             list(read_file(path))
 
 
+def test_line_ends_of_old_macs_are_refused_with_the_remedy(tmp_path: Path):
+    with pytest.raises(DataError, match=r"a.txt ends its lines with CR alone; convert them, such as with `tr"):
+        list(read_file(write(tmp_path / "a.txt", "one\rtwo\rthree\r")))
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch, suffix: str):
     monkeypatch.setattr(text_io, "MAX_LINE", 1 << 20)
