@@ -19,7 +19,7 @@ class SourceStyle(BaseModel, extra="forbid"):
 
     case: CaseTable = CaseTable()
     translated: list[str] = []
-    """Strings such as "10" or "TV" that look like placeholders, but that the training pairs translate."""
+    """What looks like a placeholder, but the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
 
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:

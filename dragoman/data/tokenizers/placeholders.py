@@ -15,6 +15,8 @@ from dragoman.data.text import share
 
 NAMED, SURROUNDED = 0.3, 0.01
 """Shares of the training pairs with equal names and without, in which a model practises to copy."""
+FEWEST_OF_SHAPE = 20
+"""Numbers with the same marks that tell whether such numbers are copied."""
 SLOTS = tuple(map(chr, range(0xFDD0, 0xFDD9)))
 """Nine; further placeholders of a sentence stay in its text."""
 
@@ -54,6 +56,7 @@ _PLACEHOLDER = re.compile(f"{VERBATIM} | {_ACRONYM}", re.VERBOSE)
 _HINT = re.compile(rf"[\d<{{%&@#/\\\u2300-\u2BFF\U0001F000-\U0001FAFF]|{_CAPITAL}[A-Z\u00C0-\u00DE_-]|(?i:www)")
 # A name, if both sides have it: a digit, or a word with a capital that does not begin the sentence.
 _NAME = re.compile(r"(?<=[\w,] )(?:[^\W\d_a-z]\w+|\d)(?!\w)")
+_DIGITS = re.compile(r"\d+")
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
 # Where a space is expected: between a slot and a letter, digit or slot, after closing and before opening marks.
 _CLOSING, _OPENING = rf"{_LETTER}|[\d{SLOTS[0]}-{SLOTS[-1]},;:.!?)”»]", rf"{_LETTER}|[\d(„“«]"
@@ -78,7 +81,7 @@ class Prepared:
 def mask(text: str, excluded: Collection[str] = ()) -> Prepared:
     """A text with slots for all placeholders but those that are `excluded`, such as symbols of the tokenizer."""
     text = _without_slots(text)
-    values = [value for value in _found(text) if value not in excluded][: len(SLOTS)]
+    values = [value for value in _found(text) if not _is_in(excluded, value)][: len(SLOTS)]
     text = _filled(text, values)
     joined = _joined(text)
     return Prepared(_closed_up(text, joined), values, joined)
@@ -101,7 +104,7 @@ def mask_pair(source: str, target: str, excluded: Collection[str] = (), *, pract
     that have no placeholders are given slots: most corpora have too few to learn from.
     """
     source, target = _without_slots(source), _without_slots(target)
-    if values := [value for value in _found(source) if value not in excluded]:
+    if values := [value for value in _found(source) if not _is_in(excluded, value)]:
         values = [value for value in values if value in _found(target)][: len(SLOTS)]
         apart = _joined(_filled(target, values)) - _joined(_filled(source, values))
         values = [value for value, slot in zip(values, SLOTS, strict=False) if slot not in apart]
@@ -141,12 +144,24 @@ class CopyCounts:
 
     def add(self, source: str, target: str) -> None:
         if values := _found(source):
-            self.seen.update(values)
-            self.copied.update({*values} & {*_found(target)})
+            copied = {*values} & {*_found(target)}
+            self.seen.update([*values, *filter(None, map(_shape, values))])
+            self.copied.update([*copied, *filter(None, map(_shape, copied))])
 
     def translated(self) -> list[str]:
-        """Those that occur twice or more, mostly without being copied, such as "10" if it becomes "ten"."""
-        return sorted(value for value, count in self.seen.items() if count > 1 and 2 * self.copied[value] < count)
+        """Those that are mostly not copied, such as "10" if it becomes "ten", and "0,0" if "1,600" becomes "1.600"."""
+        often = (each for each, count in self.seen.items() if count >= (FEWEST_OF_SHAPE if each == _shape(each) else 2))
+        return sorted(each for each in often if 2 * self.copied[each] < self.seen[each])
+
+
+def _shape(value: str) -> str:
+    """What stands between the digits of a number: "0,0.0" for "1,234.56". Empty for what has no such marks."""
+    shape = _DIGITS.sub("0", value)
+    return shape if len(shape) > 1 and "0" in shape else ""
+
+
+def _is_in(excluded: Collection[str], value: str) -> bool:
+    return value in excluded or _shape(value) in excluded
 
 
 def _found(text: str) -> list[str]:

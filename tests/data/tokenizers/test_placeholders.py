@@ -148,6 +148,14 @@ def test_what_the_training_pairs_translate_is_told_from_what_they_copy() -> None
     assert counts.translated() == ["10", "TV"]
 
 
+def test_numbers_are_not_copied_where_the_training_pairs_write_them_otherwise() -> None:
+    counts = CopyCounts()
+    for n in range(1, 30):
+        counts.add(f"{n},600 men on 2024-05-{n}", f"{n}.600 Männer am 2024-05-{n}")
+    assert counts.translated() == ["0,0"]
+    assert mask("3,700 men, 1,234.5 on 2023-01-02", counts.translated()).values == ["1,234.5", "2023-01-02"]
+
+
 def test_some_pairs_practise_copying() -> None:
     pairs = [(f"We saw Anna {word}.", f"Nous avons vu Anna {word}.") for word in map(str.lower, dir(str))]
     pairs += [(f"the {word} sleeps", f"le {word} dort") for word in dir(str)]
