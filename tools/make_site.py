@@ -29,6 +29,7 @@ INDEX = DOCS / "README.md"
 
 COPIED = {".ipynb", ".png", ".svg"}
 LANGUAGES = {".c": "c", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+SOURCE_LINK = re.compile(rb"(?<=href=\")(?P<file>[\w./-]+\.py)#L(?P<line>\d+)")  # in a figure
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+)\$", re.DOTALL)
@@ -51,7 +52,7 @@ def pages() -> dict[Path, bytes]:
     made, waiting = {}, sorted(DOCS.rglob("*.md"))
     for file in waiting:
         if file.suffix in COPIED:
-            made[page_of(file)] = file.read_bytes()
+            made[page_of(file)] = SOURCE_LINK.sub(rb"\g<file>.html#__codelineno-0-\g<line>", file.read_bytes())
             continue
         text, linked = _page(file) if file.suffix == ".md" else (_source(file), set())
         made[page_of(file)] = text.encode()

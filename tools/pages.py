@@ -20,6 +20,7 @@ from textwrap import dedent
 import nbformat
 from nbformat import NotebookNode, v4
 
+from tools.draw_figures import SOURCE, figures
 from tools.outputs import Output
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +59,9 @@ def up_to_date() -> dict[Path, str]:
     """What follows from the code and the pages without running them: for each file the text that it should have."""
     pages = {path: refreshed(path.read_text(encoding="utf-8"), path.parent) for path in pages_with_links()}
     notebooks = {path.with_suffix(".ipynb"): to_json(notebook(pages[path], path.parent)) for path in chapters()}
-    return pages | notebooks
+    source = CHAPTERS / SOURCE
+    drawn = figures(lambda name: definition(source, name)[0])
+    return pages | notebooks | {CHAPTERS / path: text for path, text in drawn.items()}
 
 
 # --- excerpts and links ----------------------------------------------------------------------------

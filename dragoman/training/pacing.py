@@ -4,6 +4,7 @@ What a clock decides is decided once and saved with the run (`Plan`), so that a 
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ from dataclasses import replace
 from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.training.progress import Progress
-from dragoman.training.schedule import last_step, learning_rate, no_better, plan_decay, steps_in
+from dragoman.training.schedule import by_minutes, last_step, learning_rate, no_better, plan_decay, steps_in
 
 FIRST_VALIDATION = 50, 200
 """The step of the first validation, if the config leaves it open: two epochs, but not before or after these."""
@@ -19,8 +20,8 @@ VALIDATION_SHARE = 0.05
 """Share of the time of training that validations may take."""
 FEWEST_STEPS = 10
 """Steps that tell how long others take; the first ones are slow."""
-LATE = 1.1
-"""A decay that would take so many times the time that is left is made shorter."""
+AMISS = 1.1
+"""A decay that would take so many times the time that is left is made shorter, and one that would leave it longer."""
 WINDOW = 30, 200
 """Fewest and most steps that tell how long they take at present."""
 
@@ -78,7 +79,7 @@ class Pacing:
         self._latest = then + seconds, step
 
     def plan(self) -> bool:
-        """Begin the decay of `wsd` in time, or end it sooner if steps became slower; returns whether it did."""
+        """Begin the decay of `wsd` in time, or move its end if the speed has changed; returns whether it did."""
         progress, plan, left = self.progress, self.progress.plan, self._seconds_left()
         if self.config.schedule != "wsd":
             return False
@@ -89,12 +90,13 @@ class Pacing:
             self._latest = time.monotonic(), progress.step
             return decay is not None
         fewest, most = WINDOW
-        steps = self._steps_in(left, self._latest, fewest=fewest)
-        if late := plan.last_step - progress.step > LATE * steps:
-            plan.last_step = progress.step + max(1, int(steps))
-        if late or progress.step - self._latest[1] >= most:
+        steps, planned = self._steps_in(left, self._latest, fewest=fewest), plan.last_step - progress.step
+        early = AMISS * planned + fewest < steps < math.inf and plan.reason == by_minutes(self.config)
+        if moved := planned > AMISS * steps or early:
+            plan.last_step = min(progress.step + max(1, int(steps)), self.last_step or sys.maxsize)
+        if moved or progress.step - self._latest[1] >= most:
             self._latest = time.monotonic(), progress.step
-        return late
+        return moved
 
     def why_finished(self) -> str | None:
         """Which limit the run has reached, or None. A decay that has begun goes to its end."""
@@ -107,7 +109,7 @@ class Pacing:
         if config.max_epochs and progress.position.epoch + last_batch >= config.max_epochs:
             return f"{config.max_epochs} epochs"
         if progress.step and self._seconds_left() <= 0:  # there is no model without a step
-            return f"{config.max_minutes:g} minutes"
+            return by_minutes(config)
         if progress.stale >= config.patience and config.schedule != "wsd":
             return no_better(config)
         return None

@@ -116,10 +116,15 @@ def _ends(
 ) -> Iterator[tuple[str, float]]:
     """Steps until each limit, by its name."""
     if config.max_minutes and math.isfinite(steps_left):
-        yield f"{config.max_minutes:g} minutes", steps_left
+        yield by_minutes(config), steps_left
     if last_step is not None:
         by_steps = last_step == config.max_steps
         yield f"{config.max_steps} steps" if by_steps else f"{config.max_epochs} epochs", last_step - step
+
+
+def by_minutes(config: TrainingConfig) -> str:
+    """The reason of a run whose time is over."""
+    return f"{config.max_minutes:g} minutes"
 
 
 def no_better(config: TrainingConfig) -> str:

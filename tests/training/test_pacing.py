@@ -118,6 +118,16 @@ def test_a_machine_that_becomes_slower_does_not_exceed_the_minutes(runs: Runs, m
     assert rates(watcher)[-1] < 0.2 * 1e-3
 
 
+def test_a_machine_that_becomes_faster_uses_all_the_minutes(runs: Runs, monkeypatch):
+    trainer, watcher, clock = by_clock(runs, monkeypatch, step=3.0)(max_minutes=10, validate_every=90)
+    clock.slow_after, clock.slow = 90, 1 / 3
+    assert trainer.train() == "10 minutes"
+    assert 540 <= clock.monotonic() <= 610
+    assert len(watcher.of("decay")) > 1
+    assert trainer.progress.step > 300  # the first plan has 200
+    assert rates(watcher)[-1] < 0.1 * 1e-3
+
+
 def test_minutes_that_are_over_before_the_first_step_leave_a_model(runs: Runs, monkeypatch):
     trainer, watcher, _ = by_clock(runs, monkeypatch, seconds_after=99.0)(max_minutes=0.5)
     assert trainer.train() == "0.5 minutes"
