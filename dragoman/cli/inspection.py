@@ -1,13 +1,14 @@
-"""The command that looks inside a model: inspect.
+"""The commands that look inside a model: inspect, tokenize.
 
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli.checks import check_decoding, check_model, check_output, open_output
-from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Target, app, decoding, print_json
+from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, decoding, print_json
 
 
 @app.command(settings=lambda: decoding("beam_size", "length_penalty"))
@@ -39,3 +40,33 @@ def inspect(
     else:
         context.display().note(f"{inspection.target_text}  (score {inspection.score:.2f})")
         print(path)
+
+
+@app.command(
+    epilog='dragoman tokenize runs/en-fr "The red house is old."\ndragoman tokenize runs/en-fr --input test.en --json'
+)
+def tokenize(
+    context: Context,
+    model: Model,
+    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
+    input_file: Annotated[Path | None, File("--input", "-i", help="Text, line by line.")] = None,
+    target: Annotated[bool, Option(help="Text of the target language.")] = False,
+) -> None:
+    """Show the tokens of a text as the model reads them, each above its id; [brackets] hold what is copied."""
+    check_model(model, text or ())
+    from dragoman.cli.files import check_input
+    from dragoman.data.readers.text_io import open_input, read_lines
+    from dragoman.storage.model_directory import ModelDirectory
+
+    if not text:
+        check_input(input_file)
+    directory = ModelDirectory.load(model)
+    with nullcontext() if text else open_input(input_file) as stream:
+        for line in text or read_lines(stream, str(input_file or "stdin")):
+            tokens, ids = directory.tokenize(line, target=target)
+            if context.as_json:
+                print_json({"text": line, "tokens": tokens, "ids": ids})
+                continue
+            widths = [max(len(token), len(str(id_))) for token, id_ in zip(tokens, ids, strict=True)]
+            for row in (tokens, ids):
+                print("  ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)))

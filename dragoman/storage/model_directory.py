@@ -18,6 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
+from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer
@@ -82,6 +84,14 @@ class ModelDirectory:
     def preprocessor(self) -> Preprocessor:
         """What prepares sentences for the model."""
         return Preprocessor(self.style, self.source_tokenizer, (self.source_language, self.target_language))
+
+    def tokenize(self, text: str, *, target: bool = False) -> tuple[list[str], list[int]]:
+        """The tokens of a text as the model reads them, and their ids; what is copied stands in brackets."""
+        tokenizer = self.tokenizers[target]
+        prepared = Prepared(normalised(text)) if target else self.preprocessor(text)
+        ids = tokenizer.encode(prepared.text)
+        copied = {id_: f"[{value}]" for id_, value in zip(tokenizer.slots, prepared.values, strict=False)}
+        return [copied.get(id_, piece) for id_, piece in zip(ids, tokenizer.pieces(ids), strict=True)], ids
 
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.storage.model_directory import ModelDirectory
 from tests.report.models import HEADS, LAYERS, small_model
 
 
@@ -71,3 +72,17 @@ def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, m
     flat = " ".join(err.replace("│", " ").split())
     assert all(word in flat for word in words), flat
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_tokens_are_shown_as_the_model_reads_them(model: Path, dragoman, tmp_path):
+    code, out, _ = dragoman("tokenize", model, "The red house.", "--json")
+    told = json.loads(out)
+    assert (code, told["text"], "".join(told["tokens"])) == (0, "The red house.", "▁The▁red▁house.")
+    assert ModelDirectory.load(model).source_tokenizer.decode(told["ids"]) == "The red house."
+    (tmp_path / "text").write_text("The red house.\n\n", encoding="utf-8")
+    for options in (["The red house."], ["--input", tmp_path / "text", "--target"]):
+        code, out, _ = dragoman("tokenize", model, *options)
+        tokens, ids, *rest = out.split("\n")
+        assert (code, tokens.split(), list(map(int, ids.split()))) == (0, told["tokens"], told["ids"])
+        assert not "".join(rest)
+    assert dragoman("tokenize", model, "--input", tmp_path / "none")[0] == 3
