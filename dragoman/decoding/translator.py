@@ -213,7 +213,7 @@ class Translator:
         texts = [each.text for each in self._prepared(sentences, config)]
         begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
-        terms = map(glossary.terms, texts)
+        terms = [glossary.terms(text) if config.glossary else [] for text in texts]
         sources = self.source_tokenizer.encode_batch(texts)
         return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dragoman.config.run import RunConfig
 from dragoman.model.config import Size
 
-FEW, MANY = 200_000, 2_000_000
+FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
 GPU_CORES = 100
@@ -17,8 +17,12 @@ GPU_CORES = 100
 TOKENS_PER_PAIR = 30
 NIGHT = 600.0
 """Minutes that a run without any limit is expected to take."""
-DROPOUT = ((5, 0.0), (40, 0.1), (150, 0.2), (math.inf, 0.3))
-"""Highest number of epochs, and the dropout for it."""
+WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
+"""Of a model with an average vocabulary."""
+DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
+"""Highest number of epochs, times the weights for each token of the pairs, and the dropout for it."""
+FEW_EPOCHS = 5
+"""In which nothing is learnt by heart."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def choose(config: RunConfig, resources: Resources) -> None:
         if name not in training.model_fields_set:
             setattr(training, name, value)
     epochs = expected_epochs(config, resources)
-    dropout = config.model.setdefault("dropout", choose_dropout(epochs))
+    dropout = config.model.setdefault("dropout", choose_dropout(config.size, resources.pairs, epochs))
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     config.chosen = [
@@ -82,8 +86,8 @@ def choose_size(resources: Resources) -> Size:
 
 def choose_vocab_size(num_pairs: int, kind: str) -> int:
     """The size for this many pairs: fewer show fewer words often enough; what a vocabulary of words lacks is lost."""
-    sizes = (20_000, 50_000, 50_000) if kind == "word" else (8_000, 16_000, 32_000)
-    return sizes[(num_pairs >= FEW) + (num_pairs >= MANY)]
+    sizes = (20_000, 20_000, 50_000, 50_000) if kind == "word" else (2_000, 8_000, 16_000, 32_000)
+    return sizes[sum(num_pairs >= each for each in (FEWEST, FEW, MANY))]
 
 
 def expected_epochs(config: RunConfig, resources: Resources) -> float:
@@ -99,9 +103,12 @@ def expected_epochs(config: RunConfig, resources: Resources) -> float:
     return min(limits)
 
 
-def choose_dropout(epochs: float) -> float:
-    """The dropout for this many epochs."""
-    return next(dropout for most, dropout in DROPOUT if epochs <= most)
+def choose_dropout(size: Size, num_pairs: int, epochs: float) -> float:
+    """More for pairs that are seen more often, and for fewer of them, which a model can learn by heart sooner."""
+    if epochs <= FEW_EPOCHS:
+        return 0.0
+    weights_per_token = WEIGHTS[size] / (TOKENS_PER_PAIR * num_pairs)
+    return next(dropout for most, dropout in DROPOUT if epochs * weights_per_token <= most)
 
 
 def choose_training(optimizer: str, width: int) -> dict[str, float]:

@@ -34,7 +34,7 @@ LINES = {
     "old Mac line end inside": ("x\rx", "y", ("x\rx", "y")),
     "U+2028 inside": ("x\u2028x", "y\u2029y", ("x\u2028x", "y\u2029y")),
     "U+0085 inside": ("x\u0085x", "y", "damaged characters (control characters, U+FFFD)"),
-    "BOM in the middle": ("\ufeffx", "y", ("\ufeffx", "y")),
+    "BOM in the middle": ("\ufeffx", "y", ("x", "y")),
     "quotes": ('"x', 'y"""', ('"x', 'y"""')),
     "decomposed letters": ("cafe\u0301", "cafe\u0301s", ("caf\u00e9", "caf\u00e9s")),
     "private use": ("\uf8d0\uf8d1", "y", ("\uf8d0\uf8d1", "y")),

@@ -128,7 +128,7 @@ def test_the_pages_hold_every_command_setting_and_recipe():
     for command in ("train", "translate", "doctor"):
         assert f"## dragoman {command}\n" in commands
     assert r"| `--size tiny\|small\|base\|big` | Recipe of this size. Default: by the amount of data. |" in commands
-    warmup = "| `training.warmup` | `100` | whole number from 1 | Steps in which the learning rate rises from 0. |"
+    warmup = "| `training.warmup` | chosen | whole number from 1 | Steps in which the learning rate rises from 0. |"
     assert warmup in settings
     assert "| `model.norm` | `layer` | layer or rms | LayerNorm, or RMSNorm" in settings
     assert "model.pad_id" not in settings

@@ -20,7 +20,7 @@ def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
     assert (config.size, config.model["norm_order"], config.training.warmup) == ("base", "post", 17)
     assert config.tokenizer.vocab_size == 37_000
     config, _ = plan_run([str(path)], recipe=None, settings=[])
-    assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 8_000, (5, 5))
+    assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 2_000, (5, 5))
 
 
 def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it(tmp_path):
