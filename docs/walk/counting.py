@@ -64,19 +64,22 @@ def french(n: int) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """2,000 numbers to learn from and 500 others to test on."""
+    """2,000 numbers to learn from, 250 others to watch the training by, and 500 others to test on."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     train: TokenBatches
+    valid: TokenBatches
     test: TokenBatches
     test_pairs: list[tuple[str, str]]
 
 
 def counting(*, shared: bool = False) -> Task:
     """The task with a vocabulary for each language, or one for both."""
-    numbers = random.Random(1).sample(range(LARGEST + 1), 2500)
+    numbers = random.Random(1).sample(range(LARGEST + 1), 2750)
     pairs = [(english(n), french(n)) for n in numbers]
-    sides = [[text for pair in pairs for text in pair]] * 2 if shared else list(zip(*pairs, strict=True))
+    train, test, valid = pairs[:2000], pairs[2000:2500], pairs[2500:]
+    known = [*train, *test]  # every word is in each part
+    sides = [[text for pair in known for text in pair]] * 2 if shared else list(zip(*known, strict=True))
     tokenizers = tuple(Tokenizer.train(texts, vocab_size=100, kind="word") for texts in sides)
     folder = Path(tempfile.mkdtemp())
 
@@ -87,7 +90,8 @@ def counting(*, shared: bool = False) -> Task:
         TokenStore.write(paths, zip(*encoded, strict=True))
         return TokenBatches(*map(TokenStore, paths), max_tokens=256, seed=1)
 
-    return Task(tokenizers, batches("train", pairs[:2000]), batches("test", pairs[2000:]), pairs[2000:])
+    parts = (batches(name, part) for name, part in (("train", train), ("valid", valid), ("test", test)))
+    return Task(tokenizers, *parts, test)
 
 
 def build(task: Task, *, seed: int = 1, **choices: Any) -> Transformer:

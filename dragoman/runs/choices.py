@@ -21,6 +21,7 @@ WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 
 """Of a model with an average vocabulary."""
 DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 """Highest number of epochs, times the weights for each token of the pairs, and the dropout for it."""
+LARGEST_BATCH = 8192
 FEW_EPOCHS = 5
 """In which nothing is learnt by heart."""
 
@@ -48,10 +49,13 @@ def choose(config: RunConfig, resources: Resources) -> None:
         config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
     tokenizer, training = config.tokenizer, config.training
     tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
-    for name, value in choose_training(training.optimizer, model.d_model).items():
-        if name not in training.model_fields_set:
-            setattr(training, name, value)
+    chosen = choose_training(training.optimizer, model.d_model)
+    chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
+    for name, value in chosen.items():
+        setattr(training, name, value)
     epochs = expected_epochs(config, resources)
+    if epochs <= FEW_EPOCHS and not training.max_steps and "max_tokens" in chosen:
+        training.max_tokens = min(LARGEST_BATCH, 2 * training.max_tokens)  # new pairs are worth more than more steps
     dropout = config.model.setdefault("dropout", choose_dropout(config.size, resources.pairs, epochs))
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
@@ -116,4 +120,4 @@ def choose_training(optimizer: str, width: int) -> dict[str, float]:
     rate = 2e-3 * (128 / width) ** 0.75
     muon = {"learning_rate": 4 * rate, "warmup": 100}
     adam = {"learning_rate": rate, "warmup": 300 * max(1, width // 128)}
-    return (muon if optimizer == "muon" else adam) | {"max_tokens": min(8192, 2048 * max(1, width // 128))}
+    return (muon if optimizer == "muon" else adam) | {"max_tokens": min(LARGEST_BATCH, 2048 * max(1, width // 128))}

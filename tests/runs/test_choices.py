@@ -37,6 +37,11 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
         assert (found[0], found[-1]) == (0, 0.3)
 
 
+def test_batches_are_larger_where_pairs_are_seen_once():
+    assert [chosen(pairs=pairs).training.max_tokens for pairs in (29_000, 160_000)] == [2048, 4096]
+    assert chosen(["training.max_tokens=2048"], pairs=160_000).training.max_tokens == 2048
+
+
 def test_what_is_set_is_not_chosen():
     """Be it by a recipe or on the command line, and even if it is set to the default."""
     settings = ["training.learning_rate=8e-3", "model.dropout=0.5", "tokenizer.vocab_size=777", "training.warmup=9"]
