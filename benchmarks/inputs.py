@@ -15,10 +15,9 @@ from pathlib import Path
 
 from dragoman.data.readers.two_files import open_two_files
 from dragoman.data.readers.types import ReaderOptions
-from dragoman.data.scripts import unspaced_language
 from dragoman.decoding.translator import Translator
+from dragoman.evaluation.scores import score
 from dragoman.metrics import MAIN
-from dragoman.metrics.metric import Translations
 from dragoman.system.processes import available_workers
 from table import Row, Table, add_options, show
 
@@ -70,7 +69,7 @@ def translated(translator: Translator, sources: Iterable[str]) -> list[str]:
 
 
 def bleu(found: Sequence[str], expected: Sequence[str]) -> float:
-    return MAIN.compute(Translations(found, expected, language=unspaced_language(None, expected))).value
+    return score(found, expected, metrics=[MAIN])[MAIN.name].value
 
 
 if __name__ == "__main__":

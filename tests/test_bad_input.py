@@ -80,6 +80,7 @@ MISTAKES = [
     (["translate", LONG, "model"], USAGE, "MODEL comes first"),
     ("evaluate pairs.tsv model", USAGE, "MODEL comes first: write model before the other"),
     ("translate model Hello. --input pairs.tsv", USAGE, "not both"),
+    ("tokenize model Hello. --input pairs.tsv", USAGE, "not both"),
     ("train pairs.tsv --size tiny --recipe base", USAGE, "give one of them"),
     ("train pairs.tsv --resume finished", USAGE, "leave them out"),
     # what is no model

@@ -18,8 +18,12 @@ DOCUMENTS = {
 """What a line of a document looks like that is no text, and the command that gives its text."""
 
 
-def check_input(path: Path | None) -> None:
-    """Raise for a file whose first line cannot be read, or for a stdin (None) that is closed."""
+def check_input(text: list[str] | None, path: Path | None) -> None:
+    """Raise for text that is given twice, a file whose first line cannot be read, or a stdin (None) that is closed."""
+    if text and path:
+        raise UsageError("Give sentences on the command line or in --input, not both.")
+    if text:
+        return
     if path is not None:
         if path.exists() and not (path.is_file() or path.is_dir()):
             return  # a pipe gives what it has only once

@@ -58,8 +58,7 @@ def tokenize(
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.storage.model_directory import ModelDirectory
 
-    if not text:
-        check_input(input_file)
+    check_input(text, input_file)
     directory = ModelDirectory.load(model)
     with nullcontext() if text else open_input(input_file) as stream:
         for line in text or read_lines(stream, str(input_file or "stdin")):

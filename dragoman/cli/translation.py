@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Workers, app, decoding
-from dragoman.errors import UsageError, command_line, respell
+from dragoman.errors import command_line, respell
 
 if TYPE_CHECKING:
     from dragoman.decoding.translation import Translation
@@ -46,10 +46,7 @@ def translate(
     check_model(model, text or (), ensemble=ensemble)
     from dragoman.cli.files import check_input, notice_documents, read_glossary, read_terms
 
-    if text and input_file:
-        raise UsageError("Give sentences on the command line or in --input, not both.")
-    if not text:
-        check_input(input_file)
+    check_input(text, input_file)
     check_output(output, read=(input_file, glossary, forbid))
     readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
     terms = {name: read(path) for name, (read, path) in readers.items() if path}

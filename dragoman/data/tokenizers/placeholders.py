@@ -105,13 +105,15 @@ def mask_pair(source: str, target: str, excluded: Collection[str] = (), *, pract
     """
     source, target = _without_slots(source), _without_slots(target)
     if values := [value for value in _found(source) if not _is_in(excluded, value)]:
-        values = [value for value in values if value in _found(target)][: len(SLOTS)]
+        found = {*_found(target)}
+        values = [value for value in values if value in found][: len(SLOTS)]
         apart = _joined(_filled(target, values)) - _joined(_filled(source, values))
         values = [value for value, slot in zip(values, SLOTS, strict=False) if slot not in apart]
     if not values:
         return _with_practice(source, target) if practice else (source, target)
     source, target = _filled(source, values), _filled(target, values)
-    return _closed_up(source, _joined(source)), _closed_up(target, _joined(source))
+    joined = _joined(source)
+    return _closed_up(source, joined), _closed_up(target, joined)
 
 
 def _with_practice(source: str, target: str) -> tuple[str, str]:
@@ -119,7 +121,8 @@ def _with_practice(source: str, target: str) -> tuple[str, str]:
     chance = share((source, target), "practice")
     if chance >= NAMED:
         return source, target
-    names = [name for name in dict.fromkeys(_NAME.findall(source)) if name in _NAME.findall(target)]
+    found = {*_NAME.findall(target)}
+    names = [name for name in dict.fromkeys(_NAME.findall(source)) if name in found]
     if not names and chance >= SURROUNDED:
         return source, target
     rng = Random(chance)
