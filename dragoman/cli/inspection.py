@@ -55,10 +55,11 @@ def tokenize(
     """Show the tokens of a text as the model reads them, each above its id; [brackets] hold what is copied."""
     check_model(model, text or ())
     from dragoman.cli.files import check_input
+
+    check_input(text, input_file)
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.storage.model_directory import ModelDirectory
 
-    check_input(text, input_file)
     directory = ModelDirectory.load(model)
     with nullcontext() if text else open_input(input_file) as stream:
         for line in text or read_lines(stream, str(input_file or "stdin")):
