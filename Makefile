@@ -26,10 +26,13 @@ walk:  ## set up, then run the pages of docs/walk/ and write what they print
 site:  ## set up, then build docs/ as a website in build/site/, links checked
 	@$(PYTHON) tools/bootstrap.py site $(ARGS)
 
+colab:  ## set up, then build the wheel and the walk's notebooks for Google Colab, in dist/
+	@$(PYTHON) tools/bootstrap.py colab $(ARGS)
+
 install:  ## set up only; extras by name: make install ARGS=hf
 	@$(PYTHON) tools/bootstrap.py install $(ARGS)
 
 clean:  ## remove .venv, build results and caches; keeps runs/
 	@$(PYTHON) tools/bootstrap.py clean
 
-.PHONY: help demo test slow lint docs walk site install clean
+.PHONY: help demo test slow lint docs walk site colab install clean

@@ -46,7 +46,7 @@ def page(size: str) -> str:
         started = time.perf_counter()
         html = render_inspection(inspection)
         times.append(time.perf_counter() - started)
-    shape = " x ".join(map(str, inspection.attention["cross"].shape))
+    shape = " x ".join(map(str, inspection.attention["cross"].weights.shape))
     print(f"{size}: cross-attention {shape}, page {len(html.encode()) / 1e6:.1f} MB, written in", end=" ")
     print(f"{statistics.median(times):.3f} s", end=", ", flush=True)
     return html

@@ -1,6 +1,6 @@
 """Set up `.venv` in this checkout and run one verb there. Needs nothing but Python 3.11 or newer.
 
-    python3 tools/bootstrap.py demo|test|slow|lint|docs|walk|site [more arguments for it]
+    python3 tools/bootstrap.py demo|test|slow|lint|docs|walk|site|colab [more arguments for it]
     python3 tools/bootstrap.py install [extra ...]
     python3 tools/bootstrap.py clean
 
@@ -58,6 +58,7 @@ VERBS = {
     "docs": Verb(("test",), (("tools.make_docs",),)),
     "walk": Verb(("test",), (("tools.make_walk",),)),
     "site": Verb(("docs", "test"), (("tools.make_site",),)),
+    "colab": Verb(("test",), (("tools.make_colab",),)),
 }
 
 

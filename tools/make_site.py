@@ -27,7 +27,7 @@ PAGES, SITE = ROOT / "build/pages", ROOT / "build/site"
 SETTINGS, STYLE = DOCS / "site.yml", DOCS / "site.css"
 INDEX = DOCS / "README.md"
 
-COPIED = {".ipynb", ".png", ".svg"}
+COPIED = {".gif", ".html", ".ipynb", ".png", ".svg"}
 LANGUAGES = {".c": "c", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 SOURCE_LINK = re.compile(rb"(?<=href=\")(?P<file>[\w./-]+\.py)#L(?P<line>\d+)")  # in a figure
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)

@@ -6,6 +6,8 @@ A page is Markdown and its own source. What follows from the code is written bac
 - a block of ```python FILE NAME holds the definition of NAME in FILE;
 - a link [`NAME`](FILE.py) leads to the line on which FILE defines NAME.
 
+What a page folds in <details>, the answers of exercises, is folded in the notebook as well.
+
 The page as a notebook has the same cells, with the same output.
 """
 
@@ -35,6 +37,15 @@ CELL = re.compile(
 )
 EXCERPT = re.compile(r"^```python (?P<file>\S+) (?P<name>[\w.]+)\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[`(?P<name>[\w.]+)`\]\((?P<file>[\w./-]+\.py)(#L\d+)?\)")
+FOLD = re.compile(r"(<details[^>]*>\n<summary>Answer</summary>|</details>)")
+ON_COLAB = """\
+# On Google Colab, first upload the two files of dist/ that `make colab` builds. Elsewhere this does nothing.
+import sys
+from zipfile import ZipFile
+
+if "google.colab" in sys.modules:
+    %pip install --quiet dragoman-*.whl
+    ZipFile("walk.zip").extractall()"""
 CHAPTER_LINK = re.compile(r"\]\((\d-[\w-]+)\.md")
 
 
@@ -57,7 +68,8 @@ def pages_with_links() -> list[Path]:
 
 def up_to_date() -> dict[Path, str]:
     """What follows from the code and the pages without running them: for each file the text that it should have."""
-    pages = {path: refreshed(path.read_text(encoding="utf-8"), path.parent) for path in pages_with_links()}
+    with_code = {*pages_with_links(), *chapters()}
+    pages = {path: refreshed(path.read_text(encoding="utf-8"), path.parent) for path in sorted(with_code)}
     notebooks = {path.with_suffix(".ipynb"): to_json(notebook(pages[path], path.parent)) for path in chapters()}
     source = CHAPTERS / SOURCE
     drawn = figures(lambda name: definition(source, name)[0])
@@ -140,15 +152,19 @@ def with_outputs(
 
 
 def notebook(page: str, folder: Path, *, with_output: bool = True) -> NotebookNode:
-    """The page as a Jupyter notebook."""
+    """The page as a Jupyter notebook; one `with_output` is for readers, and sets itself up on Colab."""
     cells, end = [], 0
     for match, output in zip(CELL.finditer(page), shown_outputs(page, folder), strict=True):
-        cells += _markdown(page[end : match.start()])
+        cells += _markdown(page[end : match.start()], folded=_in_fold(page, end))
         cells.append(v4.new_code_cell(match["code"].rstrip("\n")))
+        if _in_fold(page, match.start()):
+            cells[-1].metadata |= {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "cellView": "form"}
         if with_output:
             cells[-1].outputs = _outputs(output)
         end = match.end()
-    cells += _markdown(page[end:])
+    cells += _markdown(page[end:], folded=_in_fold(page, end))
+    if with_output:
+        cells.insert(1, v4.new_code_cell(ON_COLAB))  # after the title
     for number, cell in enumerate(cells, start=1):
         cell.id = f"cell-{number}"  # not random, so that the same page gives the same file
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -162,10 +178,23 @@ def to_json(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def _markdown(text: str) -> list[NotebookNode]:
+def _in_fold(page: str, position: int) -> bool:
+    """Whether a position of a page is inside <details>."""
+    return page.count("<details", 0, position) > page.count("</details>", 0, position)
+
+
+def _markdown(text: str, *, folded: bool) -> list[NotebookNode]:
+    """Cells of the text; what the page folds has a fold in each cell, since tags cannot reach into another one."""
     text = EXCERPT.sub(r"```python\n\g<lines>```", text)
     text = CHAPTER_LINK.sub(r"](\1.ipynb", text)
-    return [v4.new_markdown_cell(text.strip())] if text.strip() else []
+    cells = []
+    for part in FOLD.split(text):
+        if FOLD.fullmatch(part):
+            folded = part.startswith("<details")
+        elif part := part.strip():
+            part = f"<details><summary>Answer</summary>\n\n{part}\n\n</details>" if folded else part
+            cells.append(v4.new_markdown_cell(part))
+    return cells
 
 
 def _outputs(output: Output) -> list[NotebookNode]:

@@ -64,7 +64,7 @@ def french(n: int) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """2,000 numbers to learn from, 250 others to watch the training by, and 500 others to test on."""
+    """Numbers to learn from, 250 others to watch the training by, and 500 others to test on."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     train: TokenBatches
@@ -73,8 +73,8 @@ class Task:
     test_pairs: list[tuple[str, str]]
 
 
-def counting(*, shared: bool = False) -> Task:
-    """The task with a vocabulary for each language, or one for both."""
+def counting(*, size: int = 2000, shared: bool = False) -> Task:
+    """The task with `size` numbers to learn from, 2,000 or fewer; a vocabulary for each language, or one for both."""
     numbers = random.Random(1).sample(range(LARGEST + 1), 2750)
     pairs = [(english(n), french(n)) for n in numbers]
     train, test, valid = pairs[:2000], pairs[2000:2500], pairs[2500:]
@@ -90,7 +90,7 @@ def counting(*, shared: bool = False) -> Task:
         TokenStore.write(paths, zip(*encoded, strict=True))
         return TokenBatches(*map(TokenStore, paths), max_tokens=256, seed=1)
 
-    parts = (batches(name, part) for name, part in (("train", train), ("valid", valid), ("test", test)))
+    parts = (batches(name, part) for name, part in (("train", train[:size]), ("valid", valid), ("test", test)))
     return Task(tokenizers, *parts, test)
 
 
@@ -104,8 +104,8 @@ def build(task: Task, *, seed: int = 1, **choices: Any) -> Transformer:
 
 def train(model: Transformer, batches: TokenBatches, *, steps: int, **settings: Any) -> Iterator[dict[str, Any]]:
     """Train a step each time that the next one is asked for; `settings` are those of the section `training`."""
-    paper = {"optimizer": "adam", "schedule": "inverse_sqrt", "learning_rate": 1e-2, "warmup": 30, "max_steps": steps}
-    config = TrainingConfig(**(paper | settings))
+    defaults = {"optimizer": "adam", "schedule": "inverse_sqrt", "learning_rate": 1e-2, "warmup": 30}
+    config = TrainingConfig(**(defaults | {"max_steps": steps} | settings))
     optimizer, position = build_optimizer(model, config), Position()
     options = LossOptions(PAD_ID, config.label_smoothing, config.r_drop)
     for step in range(1, steps + 1):

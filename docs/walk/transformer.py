@@ -105,6 +105,7 @@ class Transformer(nn.Module):
         sizes = d_model, d_ff, num_heads, dropout
         self.encoder = nn.ModuleList(EncoderLayer(*sizes) for _ in range(num_layers))
         self.decoder = nn.ModuleList(DecoderLayer(*sizes) for _ in range(num_layers))
+        # The paper does not say how weights begin; this is usual.
         for weight in self.parameters():
             if weight.dim() > 1:
                 nn.init.xavier_uniform_(weight)
@@ -125,7 +126,7 @@ class Transformer(nn.Module):
     def decode(self, target_ids: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Logits; no position sees the ones after it (section 3.2.3)."""
         length = target_ids.size(1)
-        no_future = torch.ones(length, length, dtype=torch.bool).tril()
+        no_future = torch.ones(length, length, dtype=torch.bool, device=target_ids.device).tril()
         x = self.embed(target_ids)
         for layer in self.decoder:
             x = layer(x, memory, no_future, source_mask)
@@ -134,4 +135,4 @@ class Transformer(nn.Module):
     def embed(self, ids: Tensor) -> Tensor:
         """The table times sqrt(d_model), plus positions, with dropout (sections 3.4, 3.5, 5.4)."""
         x = self.table(ids) * math.sqrt(self.d_model)
-        return self.dropout(x + positions(ids.size(1), self.d_model))
+        return self.dropout(x + positions(ids.size(1), self.d_model).to(x.device))

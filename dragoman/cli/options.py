@@ -112,13 +112,17 @@ Workers = Annotated[
 ]
 
 
-def print_scores(context: Context, evaluation: Any, title: str) -> None:
-    """Print an `Evaluation` as a table, or as JSON."""
+def print_scores(context: Context, evaluation: Any, title: str, *, examples: Sequence[dict[str, str]] = ()) -> None:
+    """Print an `Evaluation` as a table, or as JSON, and examples of its translations."""
     if context.as_json:
-        return print_json(evaluation.to_dict())
-    from dragoman.terminal import console, scores_table
+        return print_json(evaluation.to_dict() | ({"examples": examples} if examples else {}))
+    from dragoman.terminal import console, results_table, scores_table
+    from dragoman.terminal.figures import printable
 
     console().print(scores_table(title, evaluation.to_dict()))
+    if examples:
+        rows = [(s, t, f"reference: {r}") for s, t, r in (map(printable, each.values()) for each in examples)]
+        console().print(results_table("Examples", rows, text=True))
 
 
 def print_json(result: Any) -> None:

@@ -4,6 +4,7 @@ Budget: a command takes more parameters than a function may, since they are its 
 """
 
 import os
+import random
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs
-from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Workers, app, decoding
+from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
 
 if TYPE_CHECKING:
@@ -140,6 +141,9 @@ def evaluate(
     data: Annotated[list[str], options.pairs("SOURCE REFERENCE")],
     columns: options.Columns = None,
     output: Annotated[Path | None, File(*OUTPUT, help="File to write the translations to.")] = None,
+    examples: Annotated[
+        int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random, with their translations.")
+    ] = 0,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
@@ -152,8 +156,12 @@ def evaluate(
 
     with context.display().status("Translating and scoring"):
         loading = _loading(precision, workers, ensemble)
-        evaluation = evaluate_pairs(model, list(bitext), search=search, **loading)
+        pairs = list(bitext)
+        evaluation = evaluate_pairs(model, pairs, search=search, **loading)
     if output:
         with open_output(output) as out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
-    options.print_scores(context, evaluation, f"{model} on {' '.join(data)}")
+    rows = zip(pairs, evaluation.translations, strict=True)
+    named = [{"source": pair[0], "translation": text, "reference": pair[1]} for pair, text in rows]
+    random.Random(1).shuffle(named)  # the same ones each time
+    options.print_scores(context, evaluation, f"{model} on {' '.join(data)}", examples=named[:examples])

@@ -66,6 +66,9 @@ class TrainingConfig(Section):
     many that validations take a twentieth of the time."""
     validate_sentences: int = Field(1000, ge=1)
     """At most this many sentences of the validation set are translated for BLEU; the loss is computed on all."""
+    accuracy: bool = False
+    """Also measure, at each validation, how often the likeliest next token is the right one: on the validation set and
+    on as many batches of training pairs, in the segmentation of the epoch; both without dropout."""
     patience: int = Field(12, ge=1)
     """Stop after this many validations in a row without a better one; with `wsd`, begin the decay then."""
     monitor: Monitor = "bleu"

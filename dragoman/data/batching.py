@@ -150,6 +150,10 @@ class TokenBatches:
         for rows in self._cut(np.lexsort((self._source_lengths, self._target_lengths))):
             yield self.collate(rows)
 
+    def first(self, number: int) -> Iterator[Batch]:
+        """The first `number` batches of the current epoch. Their order is random, so they are a sample."""
+        return map(self.collate, self.plan(self._planned[0] if self._planned else 0)[:number])
+
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
         return Batch.of(*([side[i] for i in rows.tolist()] for side in (self.source, self.target)))

@@ -60,22 +60,35 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
     )
 
 
-def survey(bitext: Bitext, data: DataConfig) -> tuple[int, tuple[int, int]]:
-    """The number of pairs, and how many source sentences, or lines, to hold out for validation and for test.
+class Survey(NamedTuple):
+    """What one pass over sentence pairs counts."""
+
+    pairs: int
+    num_bytes: int
+    """Of both sides as UTF-8."""
+    held_out: tuple[int, int]
+    """Source sentences, or lines, to hold out for validation and for test."""
+
+
+def survey(bitext: Bitext, data: DataConfig) -> Survey:
+    """Count pairs, and what to hold out of them.
 
     One pass over the pairs; where the config gives shares, 8 bytes of memory a pair. Raises `DataError` for too few.
     """
     sizes, seen = data.held_out, Seen()
     shares = sizes is not None and min(sizes) < 1
-    num_pairs = distinct = 0
+    num_pairs = num_bytes = distinct = 0
     for pair in bitext:
         num_pairs += 1
+        num_bytes += len(pair[0].encode()) + len(pair[1].encode())
         distinct += shares and seen.add(split_key(pair, data.split))
     if not num_pairs:
         raise DataError(f"{bitext.name} has no pairs to train on; `dragoman data check` says why each is left out.")
     if sizes is None:
-        return num_pairs, (0, 0) if data.valid and data.test else (default_held_out(num_pairs),) * 2
-    return num_pairs, tuple(max(1, round(size * distinct)) if size < 1 else size for size in sizes)
+        held_out = 0 if data.valid and data.test else default_held_out(num_pairs)
+        return Survey(num_pairs, num_bytes, (held_out, held_out))
+    valid, test = (max(1, round(size * distinct)) if size < 1 else size for size in sizes)
+    return Survey(num_pairs, num_bytes, (valid, test))
 
 
 def default_held_out(num_pairs: int) -> int:

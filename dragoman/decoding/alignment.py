@@ -32,7 +32,7 @@ def word_giving_attention(
     """
     maps = AttentionMaps()
     model.states(source_ids, target_ids, maps=maps)
-    return torch.stack([weights.float().mean(1) for weights in maps.cross[1:-1] or maps.cross]).mean(0)
+    return torch.stack([layer.weights.float().mean(1) for layer in maps.cross[1:-1] or maps.cross]).mean(0)
 
 
 def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:

@@ -132,8 +132,8 @@ class Translator:
     def _translate_units(
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
     ) -> list[Translation]:
-        groups = [group[: config.n_best] for group in self.search(sentences, config, prefixes=prefixes)]
         prepared = self._prepared(sentences, config)
+        groups = [group[: config.n_best] for group in self._search(sentences, prepared, prefixes, config)]
         texts = iter(self._texts(prepared, groups))
         links = iter(self._align(prepared, groups)) if config.alignments else repeat(None)
         pieces = self.target_tokenizer.pieces
@@ -180,10 +180,15 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
         config = self._merged(config, options)
-        results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         prefixes = _one_each(sentences, prefixes, config)
+        return self._search(sentences, self._prepared(sentences, config), prefixes, config)
+
+    def _search(
+        self, sentences: list[str], prepared: list[Prepared], prefixes: Sequence[str], config: DecodingConfig
+    ) -> list[list[Hypothesis]]:
+        results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         filled = [index for index, text in enumerate(sentences) if text.strip()]
-        asked = self._asked([sentences[i] for i in filled], [prefixes[i] for i in filled], config)
+        asked = self._asked([prepared[i] for i in filled], [prefixes[i] for i in filled], config)
         rows = config.n_best if config.sample else config.beam_size
         batches = self._shared_out([len(each.source) + 1 for each in asked], config.max_tokens // rows)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
@@ -208,9 +213,9 @@ class Translator:
         config = config or self.decoding
         return DecodingConfig.validate(config.model_dump() | options) if options else config
 
-    def _asked(self, sentences: list[str], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
+    def _asked(self, prepared: list[Prepared], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
         """Each sentence in tokens, with its prefix and terms."""
-        texts = [each.text for each in self._prepared(sentences, config)]
+        texts = [each.text for each in prepared]
         begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         terms = [glossary.terms(text) if config.glossary else [] for text in texts]

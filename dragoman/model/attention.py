@@ -5,6 +5,7 @@ Masks are boolean and True means "may be attended to".
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -121,15 +122,24 @@ class DecoderCache:
                 layer.cross_attention.reorder(memory_rows)
 
 
+class Recorded(NamedTuple):
+    """What the heads of one attention computed."""
+
+    query: Queries
+    key: Keys
+    value: Keys
+    weights: Weights
+
+
 @dataclass
 class AttentionMaps:
-    """The attention weights of one forward pass, a tensor for each layer (section 3.2.3)."""
+    """What the attention of each layer computed in one forward pass (section 3.2.3)."""
 
-    encoder: list[Weights] = field(default_factory=list)
+    encoder: list[Recorded] = field(default_factory=list)
     """Self-attention of the encoder."""
-    decoder: list[Weights] = field(default_factory=list)
+    decoder: list[Recorded] = field(default_factory=list)
     """Self-attention of the decoder."""
-    cross: list[Weights] = field(default_factory=list)
+    cross: list[Recorded] = field(default_factory=list)
     """The decoder's attention to the memory."""
 
 
@@ -147,12 +157,13 @@ class MultiHeadAttention(nn.Module):
         self.project = kernels.project
 
     def mix(
-        self, query: Queries, key: Keys, value: Keys, mask: Mask | None, weights: list[Weights] | None
+        self, query: Queries, key: Keys, value: Keys, mask: Mask | None, record: list[Recorded] | None
     ) -> Float[Tensor, "groups queries d_model"]:
-        """The results of all heads, side by side; `weights`, if given, receives their attention weights."""
-        if weights is not None:
-            weights.append(attention_weights(query, key, mask).detach())
-        compute = attend if weights is None else attention
+        """The results of all heads, side by side; `record`, if given, receives what they come from."""
+        if record is not None:
+            weights = attention_weights(query, key, mask)
+            record.append(Recorded(query.detach(), key.detach(), value.detach(), weights.detach()))
+        compute = attend if record is None else attention
         return compute(query, key, value, mask, dropout=self.dropout).transpose(1, 2).flatten(2)
 
     def heads(self, x: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows heads length width"]:
@@ -172,7 +183,7 @@ class SelfAttention(MultiHeadAttention):
         x: States,
         mask: Mask | None = None,
         cache: KeyValueCache | None = None,
-        weights: list[Weights] | None = None,
+        record: list[Recorded] | None = None,
     ) -> States:
         """With a cache, `x` holds the new positions alone, which attend to the cached ones too."""
         query, key, value = map(self.heads, self.project(x, self.query, self.key, self.value))
@@ -181,7 +192,7 @@ class SelfAttention(MultiHeadAttention):
             query, key = self.rotation(query, offset=past), self.rotation(key, offset=past)
         if cache is not None:
             key, value = cache.append(key, value)
-        return self.output(self.mix(query, key, value, mask, weights))
+        return self.output(self.mix(query, key, value, mask, record))
 
 
 class CrossAttention(MultiHeadAttention):
@@ -193,7 +204,7 @@ class CrossAttention(MultiHeadAttention):
         memory: Float[Tensor, "groups keys d_model"],
         mask: Mask | None = None,
         cache: MemoryCache | None = None,
-        weights: list[Weights] | None = None,
+        record: list[Recorded] | None = None,
     ) -> States:
         """A cache keeps the keys and values of the memory from the first call on.
 
@@ -207,4 +218,4 @@ class CrossAttention(MultiHeadAttention):
             key, value = map(self.heads, self.project(memory, self.key, self.value))
             if cache is not None:
                 key, value = cache.fill(key, value)
-        return self.output(self.mix(query, key, value, mask, weights).reshape(x.shape))
+        return self.output(self.mix(query, key, value, mask, record).reshape(x.shape))

@@ -73,9 +73,10 @@ class TransformerConfig:
     projection_bias: bool = False
     """Add a learned bias to the logits (`Transformer`)."""
 
-    initialisation: Literal["xavier", "pytorch"] = "xavier"
-    """Xavier-uniform matrices, zero biases and embeddings of length 1, or what PyTorch gives its linear maps and
-    embeddings, of which each feature then varies by 1 (`Transformer`)."""
+    initialisation: Literal["xavier", "xavier-tables", "pytorch", "keras"] = "xavier"
+    """`xavier`: matrices Xavier-uniform, biases 0, embeddings of length 1 on average; `xavier-tables`: tables
+    Xavier-uniform too, biases as PyTorch draws them; `pytorch`: all as PyTorch; `keras`: matrices Xavier-uniform,
+    biases 0, tables within 0.05 (`initialise`)."""
 
     dropout: float = 0.1
     """After every sub-layer and on the embeddings (`ResidualConnection`, `Embedding`)."""

@@ -170,7 +170,7 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(2))
 
     def forward(self, x: States, mask: Mask | None, maps: AttentionMaps | None = None) -> States:
-        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, weights=maps and maps.encoder))
+        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, record=maps and maps.encoder))
         return self.residuals[1](x, self.feed_forward)
 
 

@@ -1,13 +1,13 @@
-"""The Transformer (figure 1): encoder, decoder, both together, and their initialisation."""
+"""The Transformer (figure 1): encoder, decoder, and both together."""
 
 from typing import Self
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, DecoderCache, causal_mask
 from dragoman.model.config import TransformerConfig
+from dragoman.model.initialisation import initialise
 from dragoman.model.kernels import Dropout
 from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
 
@@ -79,23 +79,9 @@ class Transformer(nn.Module):
         if config.tie_projection:
             self.projection.weight = self.decoder.embedding.table.weight
 
-    @torch.no_grad()
     def initialise(self) -> Self:
-        """Xavier-uniform matrices, zero biases, embeddings that have length 1 on average; or all as PyTorch does."""
-        for module in self.modules():
-            tied = module is self.projection and self.config.tie_projection
-            if not isinstance(module, nn.Linear | nn.Embedding):
-                continue
-            if self.config.initialisation == "pytorch":
-                if not tied:
-                    module.reset_parameters()
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
-            else:
-                if not tied:
-                    nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        """Draw all weights again."""
+        initialise(self, self.config, tied=self.projection if self.config.tie_projection else None)
         return self
 
     def encode(self, source_ids: Int[Tensor, "batch src_len"], source_mask: SourceMask | None = None) -> Memory:

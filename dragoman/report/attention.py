@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,8 +22,19 @@ from dragoman.storage.model_directory import ModelDirectory
 Weights = Float[np.ndarray, "target_words source_words"]
 Maps = Float[np.ndarray, "layers heads queries keys"]
 
+Vectors = Float[np.ndarray, "layers heads length width"]
+
 WIDEST = 16
 """Source words of a sentence whose picture fits on a page."""
+
+
+class Heads(NamedTuple):
+    """What the heads of all layers computed for one sentence pair, as `model.attention.Recorded`."""
+
+    query: Vectors
+    key: Vectors
+    value: Vectors
+    weights: Maps
 
 
 @dataclass(frozen=True)
@@ -56,11 +67,11 @@ class Axis:
 @torch.inference_mode()
 def forced_decoding(
     model: Transformer, source_ids: list[int], target_ids: list[int]
-) -> tuple[Float[Tensor, "target vocab"], dict[str, Maps]]:
+) -> tuple[Float[Tensor, "target vocab"], dict[str, Heads]]:
     """Log-probabilities and attention of `model` when it is given `target_ids` to predict from `source_ids`.
 
     Both end with the end of sentence. Row i is of the position that predicts token i; its input is the token before.
-    The attention is that of `encoder`, `decoder` and `cross`; a row sums to 1.
+    The attention is that of `encoder`, `decoder` and `cross`; a row of weights sums to 1.
     """
     config, device = model.config, next(model.parameters()).device
     inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
@@ -68,8 +79,12 @@ def forced_decoding(
     with evaluating(model):
         states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
         logits = model.project(states)
-    maps = {kind: torch.cat(layers).float().cpu().numpy() for kind, layers in vars(recorded).items()}
-    return logits.float().log_softmax(-1).cpu(), maps
+    heads = {kind: Heads(*map(_stacked, zip(*layers, strict=True))) for kind, layers in vars(recorded).items()}
+    return logits.float().log_softmax(-1).cpu(), heads
+
+
+def _stacked(layers: Iterable[Tensor]) -> Maps:
+    return torch.cat(list(layers)).float().cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -107,8 +122,8 @@ def word_attention(model: ModelDirectory, source_text: str, target_text: str) ->
         Axis.of(tokenizer, [*tokenizer.encode(text)[:room], config.eos_id])
         for tokenizer, text in zip(model.tokenizers, texts, strict=True)
     )
-    _, maps = forced_decoding(model.model, source.ids, target.ids)
-    layers = by_word(maps["cross"].mean(1), target.words, source.words)
+    _, heads = forced_decoding(model.model, source.ids, target.ids)
+    layers = by_word(heads["cross"].weights.mean(1), target.words, source.words)
     return WordAttention(source.labels, target.labels, list(layers))
 
 

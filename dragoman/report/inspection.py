@@ -13,7 +13,7 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
-from dragoman.report.attention import Axis, Maps, clearest_layer, forced_decoding
+from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, forced_decoding
 from dragoman.report.search_tree import SearchRecorder, SearchTree
 from dragoman.storage.model_directory import ModelDirectory
 
@@ -43,8 +43,8 @@ class Inspection:
     """Of each target token, given those before it."""
     alternatives: list[list[tuple[str, float]]]
     """For each target token the likeliest pieces at its position, with their probabilities, best first."""
-    attention: dict[str, Maps]
-    """For each of `AXES` the weights between pieces."""
+    attention: dict[str, Heads]
+    """For each of `AXES` the weights between pieces, and the vectors that they come from."""
     search: SearchTree
     """The model's own search for a translation."""
     search_config: DecodingConfig
@@ -66,7 +66,7 @@ class Inspection:
 
     def word_maps(self, kind: str) -> Maps:
         """The weights of an attention between words, for each layer and head."""
-        return by_word(self.attention[kind], *(axis.words for axis in self.axes(kind)))
+        return by_word(self.attention[kind].weights, *(axis.words for axis in self.axes(kind)))
 
     def clearest_layer(self, kind: str = "cross") -> int:
         """Index of the layer whose attention tells the words that are looked at apart best."""
@@ -145,7 +145,7 @@ def inspect_translation(
         # A translation that was truncated at the length limit has no end of sentence.
         target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
         target = preprocessor.restored(tokenizer.decode(target_ids), preprocessor(text))
-    log_probs, maps = forced_decoding(model.model, source_ids, target_ids)
+    log_probs, attention = forced_decoding(model.model, source_ids, target_ids)
     return Inspection(
         model=model,
         source_text=text,
@@ -156,7 +156,7 @@ def inspect_translation(
         target=Axis.of(tokenizer, target_ids),
         log_probs=log_probs[range(len(target_ids)), target_ids].tolist(),
         alternatives=_alternatives(tokenizer, log_probs),
-        attention=maps,
+        attention=attention,
         search=search,
         search_config=search_config,
     )

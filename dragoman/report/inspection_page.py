@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from dragoman.report.attention import Maps
+from dragoman.report.attention import Maps, Vectors
 from dragoman.report.inspection import AXES, Inspection
 from dragoman.report.templates import read_static, render
 
-SCRIPTS = ("data.js", "words.js", "maps.js", "attention.js", "search.js")
+SCRIPTS = ("data.js", "words.js", "maps.js", "head.js", "attention.js", "search.js")
+MOST_POSITIONS = 64
+"""Of a sentence whose queries, keys and values the page holds too: a base model's then take 5 MB."""
 
 
 def render_inspection(inspection: Inspection) -> str:
@@ -33,13 +35,30 @@ def _data(inspection: Inspection) -> dict[str, Any]:
             kind: {
                 "rows": rows,
                 "columns": columns,
-                "layers": len(inspection.attention[kind]),
-                "heads": inspection.attention[kind].shape[1],
-                "weights": _base64(in_bytes(inspection.attention[kind]).tobytes()),
+                "layers": len(inspection.attention[kind].weights),
+                "heads": inspection.attention[kind].weights.shape[1],
+                "weights": _base64(in_bytes(inspection.attention[kind].weights).tobytes()),
             }
             for kind, (rows, columns) in AXES.items()
         },
+        "vectors": _vectors(inspection),
     }
+
+
+def _vectors(inspection: Inspection) -> dict[str, Any] | None:
+    if max(len(inspection.source.ids), len(inspection.target.ids)) > MOST_POSITIONS:
+        return None
+    return {
+        kind: {"width": heads.query.shape[-1]}
+        | {name: _in_two_bytes(getattr(heads, name)) for name in ("query", "key", "value")}
+        for kind, heads in inspection.attention.items()
+    }
+
+
+def _in_two_bytes(vectors: Vectors) -> dict[str, Any]:
+    """Numbers as shares of the largest one, 32,767 for all of it."""
+    largest = float(np.abs(vectors).max()) or 1.0
+    return {"largest": largest, "numbers": _base64((vectors / largest * 32767).round().astype("<i2").tobytes())}
 
 
 def in_bytes(maps: Maps) -> UInt8[np.ndarray, "layers heads queries keys"]:

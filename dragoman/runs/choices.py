@@ -14,7 +14,8 @@ TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
-TOKENS_PER_PAIR = 30
+BYTES_PER_TOKEN = 4
+"""Of UTF-8: measured for Latin letters, about right for Chinese; scripts of two or three bytes a letter have more."""
 NIGHT = 600.0
 """Minutes that a run without any limit is expected to take."""
 WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
@@ -31,9 +32,16 @@ class Resources:
     """What there is to train with."""
 
     pairs: int
+    num_bytes: int
+    """Of both sides as UTF-8."""
     cores: int
     """Of the CPU."""
     gpu: bool
+
+    @property
+    def tokens(self) -> float:
+        """Approximate number of tokens in all pairs, both sides together."""
+        return self.num_bytes / BYTES_PER_TOKEN
 
     def __str__(self) -> str:
         cores = "a GPU" if self.gpu else f"{self.cores} CPU core{'s' * (self.cores > 1)}"
@@ -54,9 +62,13 @@ def choose(config: RunConfig, resources: Resources) -> None:
     for name, value in chosen.items():
         setattr(training, name, value)
     epochs = expected_epochs(config, resources)
-    if epochs <= FEW_EPOCHS and not training.max_steps and "max_tokens" in chosen:
-        training.max_tokens = min(LARGEST_BATCH, 2 * training.max_tokens)  # new pairs are worth more than more steps
-    dropout = config.model.setdefault("dropout", choose_dropout(config.size, resources.pairs, epochs))
+    by_heart = epochs * WEIGHTS[config.size] / resources.tokens
+    if by_heart <= DROPOUT[0][0] and not training.max_steps and "max_tokens" in chosen:
+        # New pairs are worth more than more steps.
+        training.max_tokens = min(LARGEST_BATCH, 2 * training.max_tokens)
+        if "learning_rate" in chosen:
+            training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
+    dropout = config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     config.chosen = [
@@ -98,21 +110,20 @@ def expected_epochs(config: RunConfig, resources: Resources) -> float:
     """About how often each pair will be seen."""
     training = config.training
     speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES if resources.gpu else resources.cores)
-    limits = [60 * (training.max_minutes or NIGHT) * speed / (TOKENS_PER_PAIR * resources.pairs)]
+    limits = [60 * (training.max_minutes or NIGHT) * speed / resources.tokens]
     if training.max_steps:
         tokens = training.max_steps * training.accumulate * training.max_tokens
-        limits.append(tokens / (TOKENS_PER_PAIR / 2 * resources.pairs))  # they count target tokens
+        limits.append(tokens / (resources.tokens / 2))  # they count target tokens
     if training.max_epochs:
         limits.append(training.max_epochs)
     return min(limits)
 
 
-def choose_dropout(size: Size, num_pairs: int, epochs: float) -> float:
+def choose_dropout(epochs: float, by_heart: float) -> float:
     """More for pairs that are seen more often, and for fewer of them, which a model can learn by heart sooner."""
     if epochs <= FEW_EPOCHS:
         return 0.0
-    weights_per_token = WEIGHTS[size] / (TOKENS_PER_PAIR * num_pairs)
-    return next(dropout for most, dropout in DROPOUT if epochs * weights_per_token <= most)
+    return next(dropout for most, dropout in DROPOUT if by_heart <= most)
 
 
 def choose_training(optimizer: str, width: int) -> dict[str, float]:

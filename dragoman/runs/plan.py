@@ -31,10 +31,10 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     open_held_out(config.data, bitext.languages)
     if config.tokenizer.pairs:
         Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
-    num_pairs, held_out = survey(bitext, config.data)
-    choose(config, Resources(num_pairs, cores(), _has_gpu()))
+    found = survey(bitext, config.data)
+    choose(config, Resources(found.pairs, found.num_bytes, cores(), _has_gpu()))
     if not (config.data.valid and config.data.test):
-        config.data.held_out = held_out
+        config.data.held_out = found.held_out
     return config, bitext
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 CURVES = {
     "step": {"loss": "loss/training", "learning_rate": "learning rate"},
     "validation": {LOSS.validation_key: "loss/validation"}
-    | {each.validation_key: f"validation/{each.label}" for each in VALIDATED_TEXT_METRICS},
+    | {each.validation_key: f"validation/{each.label}" for each in VALIDATED_TEXT_METRICS}
+    | {"train_accuracy": "accuracy/training", "valid_accuracy": "accuracy/validation"},
 }
 """For each event the values that are drawn, and the names of their curves."""
 

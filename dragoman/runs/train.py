@@ -17,6 +17,7 @@ from dragoman.data.preparation import PreparedData, prepare
 from dragoman.decoding.translator import Translator
 from dragoman.errors import Interrupted, command_line
 from dragoman.evaluation.evaluate import Evaluation
+from dragoman.evaluation.likelihood import token_statistics
 from dragoman.evaluation.scores import score
 from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
@@ -151,7 +152,7 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
 
 
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
-    """Scores of greedy translations of the first validation pairs, and `samples` of the translations."""
+    """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
     translator = Translator(
         ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, style=data.style),
         precision=config.training.precision,
@@ -162,7 +163,10 @@ def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConf
     samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
     language = data.about.target_language
     scores = score(texts, references, sources=sources, target_language=language, metrics=VALIDATED_TEXT_METRICS)
-    return {**{name: each.value for name, each in scores.items()}, "samples": samples}
+    valid = list(data.valid.in_order()) if config.training.accuracy else []
+    batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid} if valid else {}
+    accuracies = {name: token_statistics([model], each).token_accuracy for name, each in batches.items()}
+    return {**{name: each.value for name, each in scores.items()}, **accuracies, "samples": samples}
 
 
 class EventWriter:

@@ -21,6 +21,9 @@ COLUMNS = ("step", "epoch", "loss", "valid loss", MAIN.label, "tokens/s", "time"
 IN_NARROW = ("step", "valid loss", MAIN.label)
 NARROW = 64
 """Columns of a screen below which a row has the figures of `IN_NARROW` only."""
+ACCURACIES = {"accuracy": "train_accuracy", "valid acc.": "valid_accuracy"}
+"""Further columns and their keys, where they are measured and a screen has `WIDE` columns."""
+WIDE = 88
 SHOWN_VALIDATIONS = 12
 CURVE_WIDTH = 40
 SMOOTHING = 0.95
@@ -128,16 +131,18 @@ class TrainingView:
             "tokens/s": f"{self.rate:,.0f}",
             "time": clock(seconds),
         }
+        row |= {name: f"{metrics[key]:.1%}" for name, key in ACCURACIES.items() if key in metrics}
         self.validations.append(metrics | {"seconds": seconds, "row": row})
 
     def _table(self, num_rows: int, *, narrow: bool) -> Table:
         table = Table(box=None)
-        shown = IN_NARROW if narrow else COLUMNS
+        more = ACCURACIES if self.config.accuracy and self.console.width >= WIDE else ()
+        shown = IN_NARROW if narrow else (*COLUMNS, *more)
         for name in shown:
             table.add_column(name, justify="right", header_style="bold", no_wrap=True)
         for each in self.validations[-num_rows:]:
             best = each is self.validations[-1] and each["better"]
-            table.add_row(*(each["row"][name] for name in shown), style="bold green" if best else "")
+            table.add_row(*(each["row"].get(name, "") for name in shown), style="bold green" if best else "")
         return table
 
     def _sample_lines(self, number: int) -> Iterator[Text]:

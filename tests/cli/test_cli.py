@@ -107,6 +107,16 @@ def test_evaluate_prints_all_figures_with_signatures(model, pairs, dragoman, tmp
     assert "version:" in figures["signatures"]["bleu"]
     code, out, _ = dragoman("evaluate", model, pairs, "--beam-size", 1)
     assert all(name in out for name in ("BLEU", "chrF++", "TER", "perplexity", "token accuracy", "sentences/s"))
+    translated = hypotheses.read_text(encoding="utf-8").splitlines()
+    code, out, _ = dragoman("evaluate", model, pairs, "--beam-size", 1, "--examples", 7, "--json")
+    examples = json.loads(out)["examples"]
+    rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
+    assert len(examples) == 7
+    for each in examples:
+        row = rows.index([each["source"], each["reference"]])
+        assert each["translation"] == translated[row]
+    code, out, _ = dragoman("evaluate", model, pairs, "--beam-size", 1, "--examples", 2)
+    assert out.count("reference: ") == 2
 
 
 def test_average_of_snapshots_is_a_model(model, dragoman, tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import inspect
 import io
+import json
 import re
 from textwrap import dedent
 from typing import Literal, get_args, get_origin
@@ -21,11 +22,7 @@ from tools.outputs import Output, same_picture, same_text, smaller
 CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
 
 
-# Training every variant takes a minute.
-PAGES = [
-    pytest.param(page, marks=[pytest.mark.slow] if page.stem == "7-variants" else [], id=page.stem)
-    for page in pages.runnable_pages()
-]
+PAGES = [pytest.param(page, id=page.stem) for page in pages.runnable_pages()]
 
 
 @pytest.fixture(scope="module")
@@ -53,24 +50,52 @@ def test_every_picture_of_a_page_is_described_and_none_is_left_over():
         described = re.findall(r"!\[([^]]*)\]\(", page.read_text(encoding="utf-8"))
         assert all(len(text) > 20 for text in described), page
     linked = {
-        name for page in pages.chapters() for name in re.findall(r"pictures/[\w-]+\.png", page.read_text("utf-8"))
+        name for page in pages.chapters() for name in re.findall(r"pictures/[\w-]+\.\w+", page.read_text("utf-8"))
     }
     assert linked == {f"pictures/{path.name}" for path in (pages.CHAPTERS / "pictures").iterdir()}
 
 
+def test_each_chapter_has_exercises_whose_answers_are_folded_on_the_page_and_in_the_notebook():
+    for path in pages.chapters():
+        text = path.read_text(encoding="utf-8")
+        answers = re.findall(r"<details markdown=\"1\">\n<summary>Answer</summary>\n(.*?)</details>", text, re.DOTALL)
+        assert len(answers) == text.count("<details") == text.count("</details>") >= 2
+        cells = nbformat.read(path.with_suffix(".ipynb"), as_version=4).cells
+        folded = [cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+        assert folded == [cell["code"].rstrip("\n") for answer in answers for cell in pages.CELL.finditer(answer)]
+        prose = " ".join(cell.source for cell in cells if cell.source.startswith("<details>"))
+        for answer in answers:
+            assert answer.strip().split("\n")[0] in prose
+        assert all(cell.source.count("<details") == cell.source.count("</details>") for cell in cells)
+
+
 def test_the_walk_is_small():
-    assert sum(path.stat().st_size for path in pages.CHAPTERS.rglob("*.*")) < 1_000_000
+    assert sum(path.stat().st_size for path in pages.CHAPTERS.rglob("*.*")) < 2_000_000
 
 
 def test_every_field_of_the_architecture_and_each_of_its_values_is_switched_on():
-    page = (pages.CHAPTERS / "7-variants.md").read_text(encoding="utf-8")
+    program = (pages.CHAPTERS / "evidence.py").read_text(encoding="utf-8")
     given = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
     for field in dataclasses.fields(TransformerConfig):
         if get_origin(field.type) is Literal:
             for value in set(get_args(field.type)) - {field.default}:
-                assert f'{field.name}="{value}"' in page
+                assert f'"{field.name}": "{value}"' in program, value
         elif field.name not in given:
-            assert f"{field.name}=" in page, field.name
+            assert f'"{field.name}":' in program, field.name
+
+
+def test_the_evidence_has_a_result_of_every_variant_and_seed(monkeypatch):
+    monkeypatch.syspath_prepend(pages.CHAPTERS)
+    spec = importlib.util.spec_from_file_location("evidence", pages.CHAPTERS / "evidence.py")
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    kept = json.loads((pages.CHAPTERS / "evidence/variants.json").read_text(encoding="utf-8"))
+    assert kept["groups"] == {group: list(names) for group, names in program.VARIANTS.items()}
+    names = {"many": program.VARIANTS.values(), "few": [program.VARIANTS[program.ON_FEW]]}
+    for task, found in kept["found"].items():
+        assert found.keys() == {program.AS_IT_IS}.union(*names[task])
+        marks = [f"{what} {mark}" for mark in program.MARKS[task] for what in ("train loss", "loss", "whole")]
+        assert all(len(each[mark]) == len(program.SEEDS) for each in found.values() for mark in marks)
 
 
 def test_a_page_leads_from_each_section_and_equation_of_the_paper_to_code():
@@ -131,9 +156,9 @@ def test_a_notebook_has_the_text_the_cells_and_their_output(tmp_path):
     made = nbformat.reads(pages.to_json(pages.notebook(page, tmp_path)), as_version=4)
     nbformat.validate(made)
     kinds, sources = zip(*((cell.cell_type, cell.source) for cell in made.cells), strict=True)
-    assert kinds == ("markdown", "code", "markdown")
-    assert sources == ("Some text.", "print(6 * 7)", "More.\n\nNext: [two](2-two.ipynb).")
-    printed, picture = made.cells[1].outputs
+    assert kinds == ("markdown", "code", "code", "markdown")
+    assert sources == ("Some text.", pages.ON_COLAB, "print(6 * 7)", "More.\n\nNext: [two](2-two.ipynb).")
+    printed, picture = made.cells[2].outputs
     assert printed.text == "42\n"
     assert picture.data["image/png"] == "YSBwaWN0dXJl"  # base64
     assert pages.shown_outputs(page, tmp_path) == [Output("42\n", b"a picture")]

@@ -252,13 +252,15 @@ def test_weights_that_were_asked_for_sum_to_one_and_change_nothing():
     maps = AttentionMaps()
     with_maps = model.states(source, target, maps=maps)
     torch.testing.assert_close(with_maps, model.states(source, target), rtol=0, atol=1e-5)
-    for weights, count, shape in (
+    for layers, count, shape in (
         (maps.encoder, 2, (5, 3, 13, 13)),
         (maps.decoder, 3, (5, 3, 7, 7)),
         (maps.cross, 3, (5, 3, 7, 13)),
     ):
-        assert [tuple(each.shape) for each in weights] == [shape] * count
-        for each in weights:
-            torch.testing.assert_close(each.sum(-1), torch.ones(each.shape[:-1]))
-            assert not each.requires_grad
-            assert (each.triu(1) == 0).all() if weights is maps.decoder else (each[..., 11:] == 0).all()
+        assert [tuple(layer.weights.shape) for layer in layers] == [shape] * count
+        for query, key, value, weights in layers:
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+            assert not weights.requires_grad
+            assert query.shape == (*shape[:3], query.size(-1))
+            assert key.shape == value.shape == (5, 3, shape[3], query.size(-1))
+            assert (weights.triu(1) == 0).all() if layers is maps.decoder else (weights[..., 11:] == 0).all()

@@ -265,6 +265,26 @@ def test_weights_may_begin_as_pytorch_makes_them(again: bool):
         assert 0.5 * bound < linear.bias.abs().max() <= bound
 
 
+def test_weights_may_begin_as_those_of_the_notebooks():
+    torch.manual_seed(37)
+    model = Transformer(small_config(initialisation="xavier-tables", source_vocab_size=997, tie_projection=False))
+    table = model.encoder.embedding.table.weight
+    bound = math.sqrt(6 / (997 + 30))
+    assert 0.95 * bound < table.abs().max() <= bound
+    query = model.encoder.layers[0].self_attention.query
+    assert 0.95 * math.sqrt(6 / 60) < query.weight.abs().max() <= math.sqrt(6 / 60)
+    assert 0.5 * 30**-0.5 < query.bias.abs().max() <= 30**-0.5
+
+    keras = Transformer(small_config(initialisation="keras", positions="learned", tie_projection=False))
+    layer = keras.decoder.layers[0]
+    for linear, fans in ((layer.cross_attention.key, 60), (layer.feed_forward.inner, 71), (keras.projection, 77)):
+        bound = math.sqrt(6 / fans)
+        assert 0.95 * bound < linear.weight.abs().max() <= bound
+    assert all((p == 0).all() for name, p in keras.named_parameters() if name.endswith("bias") and "norm" not in name)
+    for table in (keras.decoder.embedding.table.weight, keras.decoder.embedding.positions.table):
+        assert 0.045 < table.abs().max() <= 0.05
+
+
 @pytest.mark.parametrize("initialisation", ["xavier", "pytorch"])
 def test_a_tied_projection_begins_as_the_embeddings_do(initialisation: str):
     torch.manual_seed(41)

@@ -23,21 +23,22 @@ def test_the_attention_is_what_the_model_records(model, given):
     maps = AttentionMaps()
     with torch.inference_mode():
         model.model.states(source, torch.cat([torch.tensor([[BOS_ID]]), target[:, :-1]], dim=1), maps=maps)
-    assert {kind: weights.shape[:2] for kind, weights in given.attention.items()} == {
+    assert {kind: heads.weights.shape[:2] for kind, heads in given.attention.items()} == {
         "encoder": (LAYERS["num_encoder_layers"], HEADS),
         "decoder": (LAYERS["num_decoder_layers"], HEADS),
         "cross": (LAYERS["num_decoder_layers"], HEADS),
     }
     for kind in given.attention:
-        for found, expected in zip(given.attention[kind], getattr(maps, kind), strict=True):
-            np.testing.assert_allclose(found, expected[0], atol=1e-6)
+        for part, found in given.attention[kind]._asdict().items():
+            expected = [getattr(layer, part)[0] for layer in getattr(maps, kind)]
+            np.testing.assert_allclose(found, torch.stack(expected), atol=1e-6)
 
 
 def test_words_are_looked_at_with_all_their_pieces_and_look_with_the_mean_of_them(given):
     assert max(map(len, given.source.words)) > 1 < max(map(len, given.target.words))
     for kind in AXES:
         rows, columns = given.axes(kind)
-        pieces, words = given.attention[kind], given.word_maps(kind)
+        pieces, words = given.attention[kind].weights, given.word_maps(kind)
         assert words.shape == (*pieces.shape[:2], len(rows.labels), len(columns.labels))
         np.testing.assert_allclose(words.sum(-1), 1, atol=1e-5)
         for r, c in ((0, 0), (2, 1), (len(rows.words) - 1, len(columns.words) - 1)):
@@ -48,7 +49,7 @@ def test_words_are_looked_at_with_all_their_pieces_and_look_with_the_mean_of_the
 def test_the_decoder_looks_at_what_it_has_read_and_not_ahead(given):
     assert given.inputs.labels == ["<s>", *given.target.labels[:-1]]
     assert given.target.labels == [*TARGET.split(), "</s>"]
-    pieces, words = given.attention["decoder"], given.word_maps("decoder")
+    pieces, words = given.attention["decoder"].weights, given.word_maps("decoder")
     assert not np.triu(pieces, 1).any()
     assert np.diagonal(pieces, axis1=2, axis2=3).all()
     assert not np.triu(words, 2).any()  # of its own pieces a word may see the first ones

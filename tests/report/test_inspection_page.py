@@ -54,7 +54,8 @@ class Page(HTMLParser):
 
 def test_the_page_holds_every_weight_to_half_a_percent(given):
     data = Page(render_inspection(given)).data
-    for kind, weights in given.attention.items():
+    for kind, heads in given.attention.items():
+        weights = heads.weights
         packed = data["attention"][kind]
         stored = np.frombuffer(base64.b64decode(packed["weights"]), np.uint8).reshape(weights.shape)
         roots = stored.astype(float) / 255
@@ -64,6 +65,24 @@ def test_the_page_holds_every_weight_to_half_a_percent(given):
         axes = [data["axes"][packed[name]] for name in ("rows", "columns")]
         assert [sum(len(word["pieces"]) for word in axis) for axis in axes] == list(weights.shape[2:])
         assert [[word["text"] for word in axis] for axis in axes] == [axis.labels for axis in given.axes(kind)]
+
+
+def test_the_page_holds_the_vectors_that_the_weights_come_from(given):
+    vectors = Page(render_inspection(given)).data["vectors"]
+    for kind, heads in given.attention.items():
+        read = {
+            name: np.frombuffer(base64.b64decode(part["numbers"]), "<i2") / 32767 * part["largest"]
+            for name, part in vectors[kind].items()
+            if name != "width"
+        }
+        query, key, value = (read[name].reshape(getattr(heads, name).shape) for name in ("query", "key", "value"))
+        assert query.shape[-1] == vectors[kind]["width"]
+        scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+        if kind == "decoder":
+            scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        np.testing.assert_allclose(weights, heads.weights, atol=1e-3)
+        np.testing.assert_allclose(value, heads.value, atol=1e-4 * np.abs(heads.value).max())
 
 
 def test_the_page_loads_nothing_and_runs_its_own_script_only(given):
@@ -102,12 +121,14 @@ for (const [index, grid] of document.querySelectorAll(".grid").entries()) {
   for (const key of ["ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight"]) press("matrix", key);
   told.push([button.title, document.getElementById("readout").textContent]);
 }
-const grids = [...document.querySelectorAll("canvas")].map((c) => [c.width, c.height]);
+const grids = [...document.querySelectorAll("canvas:not(.strip)")].map((c) => [c.width, c.height]);
 const labels = (side) => [...document.querySelectorAll(`#matrix .${side} bdi`)].map((each) => each.textContent);
 const words = labels("left");
+const head = [...document.querySelectorAll("#head td.bar")].map((each) => each.textContent);
 document.getElementById("pieces").click();
 press("tree", "ArrowRight");
-const result = { told, grids, words, pieces: labels("left"), prefix: document.getElementById("prefix").textContent };
+const prefix = document.getElementById("prefix").textContent;
+const result = { told, grids, words, head, prefix, pieces: labels("left") };
 const holder = document.createElement("pre");
 holder.id = "result";
 holder.textContent = JSON.stringify(result);
@@ -151,6 +172,9 @@ def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
         assert f"“{rows.labels[2]}”" in sentence  # the first key shows where the cursor is
         assert f"“{columns.labels[1]}”" in sentence
         assert float(sentence.split()[-2]) == pytest.approx(100 * expected[kind][2, 1], abs=0.6)
+    # The chosen head step by step computes its weights anew, from queries and keys; it begins with the first position.
+    shares = [float(share.strip("<%")) for share in result["head"]]
+    assert shares == pytest.approx(100 * given.attention["cross"].weights[2, 0, 0], abs=0.6)
     assert result["words"] == given.target.labels
     assert result["pieces"] == given.target.pieces
     # A picture for each layer and head and mean, the legend, and the large one.

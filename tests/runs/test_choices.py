@@ -5,10 +5,13 @@ import pytest
 from dragoman.config.run import load_config
 from dragoman.runs.choices import Resources, choose, choose_size
 
+PAIR = 120
+"""Bytes of a caption and its translation."""
 
-def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
+
+def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR):
     config = load_config(recipe or {}, [*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
-    choose(config, Resources(pairs, cores=2, gpu=False))
+    choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False))
     return config
 
 
@@ -23,7 +26,7 @@ def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0):
     ],
 )
 def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
-    assert choose_size(Resources(pairs, cores=2, gpu=gpu)) == size
+    assert choose_size(Resources(pairs, pairs * PAIR, cores=2, gpu=gpu)) == size
 
 
 def test_pairs_that_are_seen_more_often_get_more_dropout():
@@ -37,9 +40,17 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
         assert (found[0], found[-1]) == (0, 0.3)
 
 
-def test_batches_are_larger_where_pairs_are_seen_once():
+def test_batches_and_with_them_the_rate_are_larger_where_pairs_are_seen_seldom():
     assert [chosen(pairs=pairs).training.max_tokens for pairs in (29_000, 160_000)] == [2048, 4096]
     assert chosen(["training.max_tokens=2048"], pairs=160_000).training.max_tokens == 2048
+    rates = [chosen(pairs=pairs).training.learning_rate for pairs in (29_000, 160_000)]
+    assert rates == pytest.approx([0.008, 0.008 * 2**0.5])
+    assert chosen(["training.learning_rate=0.008"], pairs=160_000).training.learning_rate == 0.008
+
+
+def test_short_sentences_are_seen_more_often_in_the_same_time():
+    short, long = (chosen(pairs=100_000, pair=size) for size in (60, 600))
+    assert (short.model["dropout"], long.model["dropout"]) == (0.1, 0)
 
 
 def test_what_is_set_is_not_chosen():

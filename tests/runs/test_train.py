@@ -124,6 +124,23 @@ def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path)
     assert left_out + len(directory.pairs("valid")) + len(directory.pairs("test")) == 202
 
 
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_accuracy_of_both_sets_is_measured_where_wanted_and_changes_nothing(tmp_path):
+    losses = []
+    for name, settings in (("plain", []), ("measured", ["training.accuracy=true"])):
+        config, bitext = small_run(*settings, "training.log_every=1", "model.dropout=0.1")
+        evaluation = run.start_run(bitext, config, tmp_path / name, display=Display(quiet=True))
+        events = list(read_metrics(RunDirectory(tmp_path / name).metrics))
+        losses.append([event["loss"] for event in events if event["event"] == "step"])
+    assert losses[0] == losses[1]
+    validations = [event for event in events if event["event"] == "validation"]
+    kept = [event for event in validations if event["better"]][-1]
+    # It validates and tests on the same pairs.
+    assert kept["valid_accuracy"] == pytest.approx(evaluation.tokens.token_accuracy)
+    assert validations[0]["train_accuracy"] < validations[-1]["train_accuracy"] < 1
+    assert all(each["train_accuracy"] != each["valid_accuracy"] for each in validations)
+
+
 def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
     path = tmp_path / "metrics.jsonl"
     with MetricsFile(path, every=3) as metrics:

@@ -92,6 +92,15 @@ def test_the_table_fits_every_screen(width, height):
     assert [line.split()[0] for line in lines if "13.3 " in line][-1] == "46"  # nor is the last validation
 
 
+def test_accuracies_have_columns_where_they_are_measured():
+    shown = view(live=True, width=100, accuracy=True)
+    shown.report("step", STEP)
+    shown.report("validation", VALIDATION | {"train_accuracy": 0.5479, "valid_accuracy": 0.53})
+    text = "\n".join(screen(shown))
+    for words in ("accuracy", "valid acc.", "54.8%", "53.0%"):
+        assert words in text, words
+
+
 def test_without_unicode_there_is_no_sparkline():
     shown = view(live=True)
     feed(shown, validations=3)

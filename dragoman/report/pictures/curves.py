@@ -83,6 +83,10 @@ def _draw_scores(axes: Axes, metrics: Metrics) -> None:
         style.draw_line(
             axes, *_curve(metrics, "validation", each.validation_key), color=colors[each.name], label=each.label
         )
+    for name, color in (("train", style.FIRST), ("valid", style.SECOND)):
+        x, y = _curve(metrics, "validation", f"{name}_accuracy")
+        if len(x):
+            style.draw_line(axes, x, 100 * y, color=color, label=f"accuracy, {name}, %", ls=":")
     averages = _events(metrics, "average")
     if averages:
         last, scores = [max(each["steps"]) for each in averages], _column(averages, MAIN.validation_key)

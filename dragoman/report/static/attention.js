@@ -1,6 +1,5 @@
 // The pictures of all layers and heads, and the chosen one at large: as lines between words and as a matrix.
 
-const NAMES = { encoder: "Encoder self-attention", decoder: "Decoder self-attention", cross: "Cross-attention" };
 const THUMBNAIL = 64; // pixels a side
 const LINES_PER_WORD = 4;
 const FAINTEST_LINE = 0.04;
@@ -24,7 +23,10 @@ const thumbnails = Object.values(attentions).flatMap((attention) => {
     for (const head of heads) {
       const button = make("button", { type: "button", title: title(attention.kind, layer, head) }, make("canvas"));
       button.setAttribute("aria-label", button.title);
-      button.addEventListener("click", () => choosePicture(attention.kind, layer, head));
+      button.addEventListener("click", () => {
+        choosePicture(attention.kind, layer, head);
+        chooseHead(attention.kind, layer, head ?? looking.head);
+      });
       buttons.push({ button, kind: attention.kind, layer, head });
       cells.push(button);
     }
@@ -207,3 +209,4 @@ find("pieces").addEventListener("change", (event) => {
 paint(find("legend"), { rows: 1, columns: 256, values: Float32Array.from({ length: 256 }, (_, i) => i), peak: 255 });
 paintThumbnails();
 choosePicture(view.kind, view.layer, view.head);
+chooseHead(view.kind, view.layer, looking.head);

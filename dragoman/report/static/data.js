@@ -3,6 +3,7 @@
 
 const find = (id) => document.getElementById(id);
 const data = JSON.parse(find("data").textContent);
+const NAMES = { encoder: "Encoder self-attention", decoder: "Decoder self-attention", cross: "Cross-attention" };
 
 /** A new element with these properties and children. */
 function make(tag, properties = {}, ...children) {
