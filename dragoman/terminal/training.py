@@ -60,6 +60,9 @@ class TrainingView:
 
     def report(self, event: str, metrics: dict[str, Any]) -> None:
         """Take in one event of the trainer."""
+        if self.message and not self.live:
+            self._print(self.message)
+            self.message = ""
         if event == "step":
             self._step(metrics)
             due = metrics["step"] == 1 or time.monotonic() - self._printed > SECONDS_BETWEEN_LINES
@@ -85,11 +88,8 @@ class TrainingView:
             self._print(f"The average of the last {len(metrics['steps'])} validations has {score}: {decision}.")
 
     def stopping(self) -> None:
-        """A signal came."""
+        """A signal came; the message is shown at the next event, because a handler may interrupt an import or a print."""
         self.message = "Stopping after this step, and saving; once more to stop at once."
-        # Printing here could interrupt a refresh; the live table shows the message itself.
-        if not self.live:
-            self._print(self.message)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         # Two lines of status, two of curves, two above the rows, and one for the cursor.
