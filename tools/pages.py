@@ -13,6 +13,7 @@ The page as a notebook has the same cells, with the same output.
 
 import ast
 import base64
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -22,12 +23,14 @@ from textwrap import dedent
 import nbformat
 from nbformat import NotebookNode, v4
 
+from dragoman.report.inspection_page import page_of
 from tools.draw_figures import SOURCE, figures
 from tools.outputs import Output
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CHAPTERS = DOCS / "walk"
+INSPECTION = CHAPTERS / "inspection.html"
 
 CELL = re.compile(
     r"^```python\n(?P<code>.*?)^```\n"
@@ -73,7 +76,12 @@ def up_to_date() -> dict[Path, str]:
     notebooks = {path.with_suffix(".ipynb"): to_json(notebook(pages[path], path.parent)) for path in chapters()}
     source = CHAPTERS / SOURCE
     drawn = figures(lambda name: definition(source, name)[0])
-    return pages | notebooks | {CHAPTERS / path: text for path, text in drawn.items()}
+    return pages | notebooks | {CHAPTERS / path: text for path, text in drawn.items()} | {INSPECTION: _inspection()}
+
+
+def _inspection() -> str:
+    """The page of an inspection that evidence.py wrote, with its data, as the package would write it now."""
+    return page_of(json.loads(re.search(r'id="data">(.*?)</script>', INSPECTION.read_text(encoding="utf-8"))[1]))
 
 
 # --- excerpts and links ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The small task of chapters 5 to 7: numbers in words, from English to French, learnt in seconds.
+"""The small task of chapters 5, 6, 7 and 9: numbers in words, from English to French, learnt in seconds.
 
 A language of some thirty words, and yet no translation word by word: 71 is "sixty and eleven" in French, 97 is "four
 twenty seventeen". Hyphens are left out, for a word is a token here.
@@ -18,6 +18,7 @@ from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.tokenizers.tokenizer import PAD_ID, Tokenizer
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer
 from dragoman.training.schedule import learning_rate
@@ -117,6 +118,21 @@ def train(model: Transformer, batches: TokenBatches, *, steps: int, **settings: 
         optimizer.step()
         optimizer.zero_grad()
         yield {"event": "step", "step": step, "loss": float(loss.detach() / tokens), "learning_rate": rate}
+
+
+def averages(task: Task, *, seed: int = 1, **settings: Any) -> Iterator[tuple[str, Transformer]]:
+    """A trained model as it is, with the moving average of its weights, and with the mean of its last snapshots."""
+    model = build(task, seed=seed)
+    snapshots, moving = [], MovingAverage(model, 0.99)
+    for event in train(model, task.train, **settings):
+        moving.update(model, event["step"])
+        if event["step"] % 20 == 0:
+            snapshots.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+    yield "as it is", model
+    with moving.applied(model):
+        yield "moving average", model
+    model.load_state_dict(average_weights(snapshots[-8:]), strict=False)
+    yield "mean of the last 8", model
 
 
 def solved(model: Transformer, task: Task, **options: Any) -> float:

@@ -1,14 +1,16 @@
-"""What takes too long for the pages of the walk: measured here, kept in evidence/, shown by chapters 0, 8 and 9.
+"""What takes too long for the pages of the walk: measured here, kept in evidence/, shown by chapters 0, 5, 8 and 9.
 
-    .venv/bin/python docs/walk/evidence.py [variants] [heads] [lengths]
+    .venv/bin/python docs/walk/evidence.py [variants] [averaging] [heads] [lengths]
 
-`variants` trains each choice of chapter 9 with five seeds (twenty minutes on two cores), `heads` trains the demo and
-takes its heads out (five minutes), and `lengths` times attention beside an RNN (a minute, on Linux).
+`variants` trains each choice of chapter 9 with five seeds (twenty minutes on two cores), `averaging` does what chapter
+5 does once (a minute), `heads` trains the demo and takes its heads out (five minutes), and `lengths` times attention
+beside an RNN (a minute, on Linux).
 """
 
 import io
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from counting import build, counting, solved, train
+from counting import averages, build, counting, solved, train
 from PIL import Image
 from torch import nn
 from transformer import MultiHeadAttention
@@ -68,6 +70,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "positions=rotary": {"positions": "rotary"},
         "scale_embeddings=False": {"scale_embeddings": False},
         "tie_projection=True": {"tie_projection": True},
+        "d_model=64": {"d_model": 64},
+        "d_model=64, tie_projection=True": {"d_model": 64, "tie_projection": True},
         "projection_bias=True": {"projection_bias": True},
         "initialisation=pytorch": {"initialisation": "pytorch"},
         "initialisation=xavier-tables": {"initialisation": "xavier-tables"},
@@ -113,6 +117,11 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
             "training": {"schedule": "constant", "warmup": warmup},  # the same rate after the warm-up
         }
         for order in ("pre", "post") for warmup in (30, 1)
+    } | {
+        "post, four layers, 0.003, warmup=100": {
+            "norm_order": "post", "num_encoder_layers": 4, "num_decoder_layers": 4,
+            "training": {"schedule": "constant", "warmup": 100, "learning_rate": 3e-3},
+        },
     },
     "one table": {
         "two tables": {"shared": True},
@@ -160,6 +169,24 @@ def _variant(work: tuple[str, str, dict[str, Any], int]) -> tuple[str, str, dict
     return name_of_task, name, result
 
 
+# --- averaging -------------------------------------------------------------------------------------
+
+
+def averaging() -> None:
+    """Losses and whole numbers of five models with a rate that stays and one that falls, before and after averaging."""
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    task, kept = counting(), {}
+    for schedule in ("constant", "wsd"):
+        found = kept[schedule] = defaultdict(lambda: {"loss": [], "whole": []})
+        for seed in SEEDS:
+            for name, model in averages(task, seed=seed, steps=400, schedule=schedule, learning_rate=2e-2):
+                found[name]["loss"].append(round(loss_of(model, task.test), 4))
+                found[name]["whole"].append(solved(model, task))
+            print(schedule, seed, dict(found), flush=True)
+    _write("averaging", kept)
+
+
 def loss_of(model: nn.Module, batches: TokenBatches) -> float:
     """Nats a token."""
     return math.log(token_statistics([model], batches.in_order()).perplexity)
@@ -196,7 +223,9 @@ def heads() -> None:
         command = [sys.executable, "-m", "dragoman", "train", "builtin:grammar", "--recipe", "demo", "--quiet"]
         limits = [f"training.max_steps={STEPS}", "training.max_minutes=", f"training.validate_every={EVERY}"]
         # Snapshots are kept for an average, which is not what is looked at here.
-        subprocess.run([*command, "--output", run, *limits, f"training.average={STEPS // EVERY}"], check=True)
+        limits.append(f"training.average={STEPS // EVERY}")
+        on_one_core = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run([*command, "--output", run, *limits], check=True, env=on_one_core)
         directory = ModelDirectory.load(run)
         events = list(read_metrics(RunDirectory(run).metrics))
         assert not any(event["event"] == "average" and event["better"] for event in events)
@@ -430,6 +459,6 @@ def _write(name: str, content: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    parts = {"variants": variants, "heads": heads, "lengths": lengths}
+    parts = {"variants": variants, "averaging": averaging, "heads": heads, "lengths": lengths}
     for name in sys.argv[1:] or parts:
         parts[name]()

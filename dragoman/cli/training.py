@@ -35,8 +35,7 @@ def demo(
     from dragoman.cli.demo import run_demo
 
     display = context.display()
-    evaluation = run_demo(path, display=display)
-    options.print_scores(context, evaluation, "On held-out combinations of words")
+    options.print_scores(context, run_demo(path, display=display), "On held-out combinations of words")
     display.note(
         f"The model is in {path}, its curves and attention in {path / 'report.html'}.\n"
         "What to type next:\n"

@@ -155,9 +155,8 @@ def evaluate(
     from dragoman.evaluation.evaluate import evaluate_pairs
 
     with context.display().status("Translating and scoring"):
-        loading = _loading(precision, workers, ensemble)
         pairs = list(bitext)
-        evaluation = evaluate_pairs(model, pairs, search=search, **loading)
+        evaluation = evaluate_pairs(model, pairs, search=search, **_loading(precision, workers, ensemble))
     if output:
         with open_output(output) as out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)

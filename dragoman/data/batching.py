@@ -100,8 +100,7 @@ class Batch:
         return cls(padded(sources), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
-        moved = (t.to(device, non_blocking=True) for t in (self.source_ids, self.target_ids, self.labels))
-        return Batch(*moved)
+        return Batch(*(t.to(device, non_blocking=True) for t in (self.source_ids, self.target_ids, self.labels)))
 
 
 @dataclass

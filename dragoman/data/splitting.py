@@ -7,6 +7,7 @@ from dragoman.config.data import DataConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.filtering import Seen
 from dragoman.data.readers.types import Pair
+from dragoman.data.scripts import expected_tokens
 from dragoman.data.text import split_key, text_hash
 from dragoman.errors import DataError
 
@@ -64,8 +65,8 @@ class Survey(NamedTuple):
     """What one pass over sentence pairs counts."""
 
     pairs: int
-    num_bytes: int
-    """Of both sides as UTF-8."""
+    tokens: float
+    """About how many both sides have."""
     held_out: tuple[int, int]
     """Source sentences, or lines, to hold out for validation and for test."""
 
@@ -77,18 +78,18 @@ def survey(bitext: Bitext, data: DataConfig) -> Survey:
     """
     sizes, seen = data.held_out, Seen()
     shares = sizes is not None and min(sizes) < 1
-    num_pairs = num_bytes = distinct = 0
+    num_pairs, distinct, tokens = 0, 0, 0.0
     for pair in bitext:
         num_pairs += 1
-        num_bytes += len(pair[0].encode()) + len(pair[1].encode())
+        tokens += expected_tokens(pair[0]) + expected_tokens(pair[1])
         distinct += shares and seen.add(split_key(pair, data.split))
     if not num_pairs:
         raise DataError(f"{bitext.name} has no pairs to train on; `dragoman data check` says why each is left out.")
     if sizes is None:
         held_out = 0 if data.valid and data.test else default_held_out(num_pairs)
-        return Survey(num_pairs, num_bytes, (held_out, held_out))
+        return Survey(num_pairs, tokens, (held_out, held_out))
     valid, test = (max(1, round(size * distinct)) if size < 1 else size for size in sizes)
-    return Survey(num_pairs, num_bytes, (valid, test))
+    return Survey(num_pairs, tokens, (valid, test))
 
 
 def default_held_out(num_pairs: int) -> int:

@@ -21,10 +21,14 @@ MOST_POSITIONS = 64
 
 def render_inspection(inspection: Inspection) -> str:
     """The page as HTML."""
+    return page_of(_data(inspection))
+
+
+def page_of(data: dict[str, Any]) -> str:
+    """The page that shows the data of an inspection; it holds them as JSON in the element `data`."""
     style, script = read_static("inspection.css"), "\n".join(map(read_static, SCRIPTS))
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
-    page = {"policy": policy, "style": style, "script": script, "data": _data(inspection)}
-    return render("inspection.html", title=f"Inspection: {inspection.source_text}", **page)
+    return render("inspection.html", policy=policy, style=style, script=script, data=data)
 
 
 def _data(inspection: Inspection) -> dict[str, Any]:

@@ -14,8 +14,6 @@ TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
-BYTES_PER_TOKEN = 4
-"""Of UTF-8: measured for Latin letters, about right for Chinese; scripts of two or three bytes a letter have more."""
 NIGHT = 600.0
 """Minutes that a run without any limit is expected to take."""
 WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
@@ -32,16 +30,11 @@ class Resources:
     """What there is to train with."""
 
     pairs: int
-    num_bytes: int
-    """Of both sides as UTF-8."""
+    tokens: float
+    """About how many they have, both sides together."""
     cores: int
     """Of the CPU."""
     gpu: bool
-
-    @property
-    def tokens(self) -> float:
-        """Approximate number of tokens in all pairs, both sides together."""
-        return self.num_bytes / BYTES_PER_TOKEN
 
     def __str__(self) -> str:
         cores = "a GPU" if self.gpu else f"{self.cores} CPU core{'s' * (self.cores > 1)}"

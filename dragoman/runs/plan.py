@@ -32,7 +32,7 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     if config.tokenizer.pairs:
         Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
     found = survey(bitext, config.data)
-    choose(config, Resources(found.pairs, found.num_bytes, cores(), _has_gpu()))
+    choose(config, Resources(found.pairs, found.tokens, cores(), _has_gpu()))
     if not (config.data.valid and config.data.test):
         config.data.held_out = found.held_out
     return config, bitext

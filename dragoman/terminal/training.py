@@ -1,5 +1,6 @@
 """The view of a training: a live table for people, plain lines for pipes and log files."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -60,9 +61,6 @@ class TrainingView:
 
     def report(self, event: str, metrics: dict[str, Any]) -> None:
         """Take in one event of the trainer."""
-        if self.message and not self.live:
-            self._print(self.message)
-            self.message = ""
         if event == "step":
             self._step(metrics)
             due = metrics["step"] == 1 or time.monotonic() - self._printed > SECONDS_BETWEEN_LINES
@@ -88,8 +86,10 @@ class TrainingView:
             self._print(f"The average of the last {len(metrics['steps'])} validations has {score}: {decision}.")
 
     def stopping(self) -> None:
-        """A signal came; the message is shown at the next event, because a handler may interrupt an import or a print."""
+        """A signal came. It may interrupt an import or a print of rich, so the live table shows the message itself."""
         self.message = "Stopping after this step, and saving; once more to stop at once."
+        if not self.live and not self.quiet:
+            os.write(2, f"{self.message}\n".encode())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         # Two lines of status, two of curves, two above the rows, and one for the cursor.

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
+from dragoman.data.scripts import expected_tokens
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -43,3 +44,20 @@ def test_nothing_is_invented_or_lost(text: str, tokenizer: Tokenizer) -> None:
     back = tokenizer.decode(tokenizer.encode(source.text))
     assert preprocessor.restored(back, source) == normalised(text)
     assert tokenizer.decode(tokenizer.encode(normalised(text))) == normalised(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where did you buy that red book?",
+        "Где ты купил эту красную книгу?",
+        "तुमने वह लाल किताब कहाँ से खरीदी?",
+        "من أين اشتريت ذلك الكتاب الأحمر؟",
+        "你在哪里买的那本红色的书？",
+        "あの赤い本はどこで買ったのですか？",
+        "그 빨간 책을 어디서 샀어요?",
+    ],
+)
+def test_a_sentence_is_expected_to_have_about_as_many_tokens_in_each_script(text: str) -> None:
+    """However many bytes: 32 in English, 85 in Hindi."""
+    assert 6 <= expected_tokens(text) <= 11

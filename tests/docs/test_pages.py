@@ -40,9 +40,11 @@ def test_a_page_prints_and_shows_what_it_says(run, page):
         assert shown.agrees(output), f"{page.name} says\n{shown.printed}\nbut now prints\n{output.printed}"
 
 
-@pytest.mark.parametrize("path", pages.up_to_date(), ids=lambda path: path.name)
-def test_excerpts_links_and_notebooks_follow_from_code_and_pages(path):
-    assert path.read_text(encoding="utf-8") == pages.up_to_date()[path], "run `make docs`"
+@pytest.mark.parametrize(
+    ("path", "text"), [pytest.param(path, text, id=path.name) for path, text in pages.up_to_date().items()]
+)
+def test_excerpts_links_and_notebooks_follow_from_code_and_pages(path, text):
+    assert path.read_text(encoding="utf-8") == text, "run `make docs`"
 
 
 def test_every_picture_of_a_page_is_described_and_none_is_left_over():

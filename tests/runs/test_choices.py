@@ -5,8 +5,8 @@ import pytest
 from dragoman.config.run import load_config
 from dragoman.runs.choices import Resources, choose, choose_size
 
-PAIR = 120
-"""Bytes of a caption and its translation."""
+PAIR = 30
+"""Tokens of a caption and its translation."""
 
 
 def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR):
@@ -49,7 +49,7 @@ def test_batches_and_with_them_the_rate_are_larger_where_pairs_are_seen_seldom()
 
 
 def test_short_sentences_are_seen_more_often_in_the_same_time():
-    short, long = (chosen(pairs=100_000, pair=size) for size in (60, 600))
+    short, long = (chosen(pairs=100_000, pair=size) for size in (15, 150))
     assert (short.model["dropout"], long.model["dropout"]) == (0.1, 0)
 
 

@@ -17,7 +17,7 @@ const piecesOf = (axis) => data.axes[axis].flatMap((word) => word.pieces.map((pi
 /** The vectors of all positions for one head: `query`, `key` or `value`. */
 function vectorsOf(name, { kind, layer, head }) {
   const { width, [name]: part } = data.vectors[kind], { heads } = data.attention[kind];
-  const all = new Int16Array(bytesOf(part.numbers).buffer);
+  const all = (part.decoded ??= new Int16Array(bytesOf(part.numbers).buffer));
   const positions = all.length / width / heads / data.attention[kind].layers;
   const start = (layer * heads + head) * positions * width;
   return Array.from({ length: positions }, (_, position) =>
