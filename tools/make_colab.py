@@ -1,6 +1,6 @@
 """Build what Google Colab needs for the notebooks of the walk, in dist/: the wheel, and walk.zip with their files.
 
-    python -m tools.make_colab
+python -m tools.make_colab
 """
 
 import os

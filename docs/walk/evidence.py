@@ -369,13 +369,16 @@ def _own_places(kind: str, sides: Sides) -> Places:
     of_word = [index for index, (_, positions) in enumerate(own) for _ in positions]
     for row, word in enumerate(of_word):
         seen = len(of_word) if kind == "encoder" else row + 1
-        yield seen, {
-            "the end" if kind == "encoder" else "the beginning": [seen - 1 if kind == "encoder" else 0],
-            "itself": [row],
-            "the piece before": [row - 1] if row else [],
-            "the piece after": [row + 1] if row + 1 < seen else [],
-            **{f"the nearest {name}": _nearest(own, word, seen, forms) for name, forms in CLASSES.items()},
-        }
+        yield (
+            seen,
+            {
+                "the end" if kind == "encoder" else "the beginning": [seen - 1 if kind == "encoder" else 0],
+                "itself": [row],
+                "the piece before": [row - 1] if row else [],
+                "the piece after": [row + 1] if row + 1 < seen else [],
+                **{f"the nearest {name}": _nearest(own, word, seen, forms) for name, forms in CLASSES.items()},
+            },
+        )
 
 
 def _nearest(own: list[tuple[str, list[int]]], word: int, seen: int, forms: frozenset[str]) -> list[int]:
