@@ -12,10 +12,6 @@ LANGUAGES = {
     "LAO": "lo", "KHMER": "km", "MYANMAR": "my", "TIBETAN": "bo",
 }  # fmt: skip
 """The language of each script. Korean has spaces, but endings are written together with words."""
-FIRST_DENSE = "\u2e80"
-"""Behind it Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
-CHARACTERS, DENSE_CHARACTERS = 4.0, 1.7
-"""Characters in a token: 3.1 to 4.8 were measured in eleven languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
 # Thai, Lao, Tibetan and Burmese; Khmer; Chinese and Japanese.
 _UNSPACED = (
     "[\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0f40-\u0f6c\u1000-\u102a\u1780-\u17b3"
@@ -37,11 +33,6 @@ def whole(pattern: str, text: str) -> str:
     before = "" if not text or _UNSPACED_LETTER.match(text) else f"(?<!{_SPACED})"
     after = "" if not text or is_unspaced(text[-2:]) else f"(?!{_SPACED})"
     return f"{before}(?:{pattern}){after}(?!{_MARK})"
-
-
-def expected_tokens(text: str) -> float:
-    """About how many tokens a vocabulary of some thousands makes of a text."""
-    return len(text) / (DENSE_CHARACTERS if max(text, default="") >= FIRST_DENSE else CHARACTERS)
 
 
 def script(letter: str) -> str:
