@@ -138,7 +138,8 @@ def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> It
 def random_weights(directory: ModelDirectory, size: str) -> ModelDirectory:
     """A model of this size and Marian's architecture that cannot end a sentence: all go to their limit.
 
-    What it says is noise, but it takes every engine the same number of tokens.
+    What it says is noise, but it takes every engine the same number of tokens. It has no half characters, for which
+    Dragoman would search again.
     """
     ids = {name: getattr(directory.model.config, name) for name in ("source_vocab_size", "target_vocab_size")}
     architecture = {"norm_order": "post", "positions": "sinusoidal-concatenated", "projection_bias": True}
@@ -146,7 +147,9 @@ def random_weights(directory: ModelDirectory, size: str) -> ModelDirectory:
     torch.manual_seed(1)
     model = Transformer(config).eval()
     with torch.no_grad():
-        model.projection.bias[config.eos_id] = -1e4
+        tokens = directory.target_tokenizer.decode_batch([[id_] for id_ in range(config.target_vocab_size)])
+        halves = [id_ for id_, text in enumerate(tokens) if "\N{REPLACEMENT CHARACTER}" in text]
+        model.projection.bias[[config.eos_id, *halves]] = -1e4
     return replace(directory, model=model)
 
 
