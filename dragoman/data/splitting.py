@@ -15,7 +15,7 @@ MAX_HELD_OUT = 2_000
 FIRST_DENSE = "\u2e80"
 """Behind it Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
 CHARACTERS, DENSE_CHARACTERS = 4.0, 1.7
-"""Characters in a token: 3.1 to 4.8 were measured in eleven languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
+"""Characters in a token: 3.1 to 4.8 were measured in ten languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
 
 
 class Splits(NamedTuple):

@@ -30,7 +30,7 @@ def word_giving_attention(
     This is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
     last one says less about words than the others.
     """
-    maps = AttentionMaps()
+    maps = AttentionMaps(encoder=None, decoder=None)  # only cross-attention is looked at
     model.states(source_ids, target_ids, maps=maps)
     return torch.stack([layer.weights.float().mean(1) for layer in maps.cross[1:-1] or maps.cross]).mean(0)
 

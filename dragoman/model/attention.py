@@ -133,11 +133,11 @@ class Recorded(NamedTuple):
 
 @dataclass
 class AttentionMaps:
-    """What the attention of each layer computed in one forward pass (section 3.2.3)."""
+    """What the attention of each layer computed in one forward pass (section 3.2.3); None: it is not recorded."""
 
-    encoder: list[Recorded] = field(default_factory=list)
+    encoder: list[Recorded] | None = field(default_factory=list)
     """Self-attention of the encoder."""
-    decoder: list[Recorded] = field(default_factory=list)
+    decoder: list[Recorded] | None = field(default_factory=list)
     """Self-attention of the decoder."""
     cross: list[Recorded] = field(default_factory=list)
     """The decoder's attention to the memory."""
