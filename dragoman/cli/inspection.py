@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
+from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model, check_output, open_output
 from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, decoding, print_json
 
@@ -21,6 +22,8 @@ def inspect(
         Path | None,
         File(*OUTPUT, help="The page to write. Default: inspection.html, without --json."),
     ] = None,
+    source_language: options.From = None,
+    target_language: options.To = None,
 ) -> None:
     """Look inside a translation, on one HTML page: probabilities of words, all attention, the beam as a tree."""
     check_model(model, [text])
@@ -30,8 +33,9 @@ def inspect(
     from dragoman.report import inspect_translation, render_inspection
     from dragoman.storage.model_directory import ModelDirectory
 
-    options = {"target": target, "beam_size": config.beam_size, "length_penalty": config.length_penalty}
-    inspection = inspect_translation(ModelDirectory.load(model), text, **options)
+    directory = ModelDirectory.load(model).speaking(source_language, target_language)
+    search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
+    inspection = inspect_translation(directory, text, target=target, **search)
     if path:
         with open_output(path) as page:
             page.write(render_inspection(inspection))
@@ -51,6 +55,8 @@ def tokenize(
     text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
     input_file: Annotated[Path | None, File("--input", "-i", help="Text, line by line.")] = None,
     target: Annotated[bool, Option(help="Text of the target language.")] = False,
+    source_language: options.From = None,
+    target_language: options.To = None,
 ) -> None:
     """Show the tokens of a text as the model reads them, each above its id; [brackets] hold what is copied."""
     check_model(model, text or ())
@@ -60,7 +66,7 @@ def tokenize(
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.storage.model_directory import ModelDirectory
 
-    directory = ModelDirectory.load(model)
+    directory = ModelDirectory.load(model).speaking(source_language, target_language)
     with nullcontext() if text else open_input(input_file) as stream:
         for line in text or read_lines(stream, str(input_file or "stdin")):
             tokens, ids = directory.tokenize(line, target=target)

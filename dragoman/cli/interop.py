@@ -3,12 +3,18 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from dragoman.cli import options
 from dragoman.cli.options import Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 from dragoman.interop.styles import STYLES
+
+if TYPE_CHECKING:
+    from dragoman.model import TransformerConfig
+    from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
 WORDS = (
@@ -19,45 +25,108 @@ WORDS = (
 
 @app.command(
     "import",
-    epilog="dragoman import tmodel_19.pt runs/en-it --style prenorm --num-heads 8 "
-    "--source-tokenizer tokenizer_en.json --target-tokenizer tokenizer_it.json\n"
-    "dragoman import model.weights.h5 runs/en-fr --style keras --num-heads 8 "
-    "--source-tokenizer english.txt --target-tokenizer french.txt",
+    epilog="dragoman import opus-mt-en-fr runs/en-fr\n"
+    "dragoman import hf:Helsinki-NLP/opus-mt-en-fr runs/en-fr\n"
+    "dragoman import nllb-200-distilled-600M runs/en-de --from en --to de\n"
+    "dragoman import tmodel_19.pt runs/en-it --style prenorm --num-heads 8 "
+    "--source-tokenizer tokenizer_en.json --target-tokenizer tokenizer_it.json",
 )
 def import_(
     context: Context,
-    file: Annotated[Path, Argument(metavar="FILE", help="Weights that a notebook saved.")],
+    model: Annotated[
+        str, Argument(metavar="MODEL", help="A folder with a pretrained model, hf:OWNER/NAME, or a notebook's weights.")
+    ],
     output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.")],
-    style: Annotated[str, Option(**STYLE, help="Which notebook's code the weights belong to.")],
-    num_heads: Annotated[int, Option(metavar="N", min=1, help="Attention heads, which the weights do not tell.")],
-    source_tokenizer: Annotated[Path | None, File(help=f"Source tokenizer: {WORDS}")] = None,
-    target_tokenizer: Annotated[Path | None, File(help=f"Target tokenizer: {WORDS}")] = None,
+    source: options.From = None,
+    target: options.To = None,
+    style: Annotated[str | None, Option(**STYLE, help="Which notebook's code the weights belong to.")] = None,
+    num_heads: Annotated[
+        int | None, Option(metavar="N", min=1, help="Attention heads, which a notebook's weights do not tell.")
+    ] = None,
+    source_tokenizer: Annotated[Path | None, File(help=f"A notebook's source tokenizer: {WORDS}")] = None,
+    target_tokenizer: Annotated[Path | None, File(help=f"A notebook's target tokenizer: {WORDS}")] = None,
 ) -> None:
-    """Make a model directory of the weights and tokenizers that a notebook saved."""
-    from dragoman.data.readers.text_io import open_input
+    """Make a model directory of a pretrained model or of what a notebook saved.
+
+    Pretrained are Marian (OPUS-MT), M2M-100 and NLLB-200, in folders as transformers keeps them, and Marian's own .npz.
+    With hf:OWNER/NAME the folder is downloaded from the Hugging Face Hub.
+    """
     from dragoman.storage.run_directory import refuse_to_overwrite
+
+    refuse_to_overwrite(output)
+    own = [style, num_heads, source_tokenizer, target_tokenizer]
+    if model.startswith("hf:") or os.path.isdir(model):
+        if any(each is not None for each in own):
+            raise UsageError("--style, --num-heads and tokenizers are for a notebook's weights; leave them out.")
+        _import_pretrained(context, model, output, (source, target))
+        return
+    if source or target:
+        raise UsageError("--from and --to are for pretrained models of many languages; leave them out.")
+    if style is None or num_heads is None:
+        raise UsageError(
+            f"{model} is a file, and so a notebook's weights: give --style and --num-heads. A pretrained model is a "
+            "folder, or hf:OWNER/NAME."
+        )
+    _import_notebook(context, Path(model), output, style, num_heads, (source_tokenizer, target_tokenizer))
+
+
+def _import_pretrained(context: Context, model: str, output: Path, languages: tuple[str | None, str | None]) -> None:
+    from dragoman.interop.pretrained import import_pretrained
+
+    display = context.display()
+    folder = Path(model)
+    if model.startswith("hf:"):
+        from dragoman.interop.hub import download
+
+        display.note(f"Downloading {model} from the Hugging Face Hub, as far as it is not on this machine yet.")
+        folder = download(model, progress=not (context.quiet or context.as_json))
+    with display.status("Reading and checking the model"):
+        imported = import_pretrained(folder, output, languages=languages, name=model)
+    if context.as_json:
+        print_json({"model": str(output), "architecture": imported.model.config.to_dict()})
+    _note_size(display, output, imported.model.config)
+    choices = ()
+    if imported.target_tokenizer.languages and not imported.target_tokenizer.language:
+        choices = ("--to", "de")
+        display.note(f"It knows {len(imported.target_tokenizer.languages)} languages; choose with --from and --to.")
+    display.note(f"Try it:  {command_line('translate', output, 'Hello.', *choices)}")
+
+
+def _import_notebook(
+    context: Context,
+    file: Path,
+    output: Path,
+    style: str,
+    num_heads: int,
+    tokenizers: tuple[Path | None, Path | None],
+) -> None:
+    from dragoman.data.readers.text_io import open_input
     from dragoman.system.optional import load
 
-    tokenizers = None if source_tokenizer is None else (source_tokenizer, target_tokenizer)
-    if (source_tokenizer is None) != (target_tokenizer is None):
+    source, target = tokenizers
+    if (source is None) != (target is None):
         raise UsageError(
             "Give --source-tokenizer and --target-tokenizer, the same file twice if both sides share it; or neither, "
             "and sentences are token ids."
         )
-    for path in (file, *(tokenizers or ())):
+    files = (source, target) if source and target else None
+    for path in (file, *(files or ())):
         open_input(path).close()
     if style == "keras":
         load("h5py", extra="keras", purpose="Reading weights of Keras")
-    refuse_to_overwrite(output)
     from dragoman.interop.importing import NotebookFiles, import_notebook
 
     display = context.display()
-    imported = import_notebook(NotebookFiles(file, style, num_heads, tokenizers), output, note=display.note)
+    imported = import_notebook(NotebookFiles(file, style, num_heads, files), output, note=display.note)
     config = imported.model.config
     if context.as_json:
         print_json({"model": str(output), "style": style, "architecture": config.to_dict()})
+    _note_size(display, output, config)
+    display.note(f"Try it:  {command_line('translate', output, '5 7 11' if files is None else 'Hello.')}")
+
+
+def _note_size(display: "Display", output: Path, config: "TransformerConfig") -> None:
     display.note(
         f"{output} holds {config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model}, "
         f"with vocabularies of {config.source_vocab_size:,} and {config.target_vocab_size:,} tokens."
     )
-    display.note(f"Try it:  {command_line('translate', output, '5 7 11' if tokenizers is None else 'Hello.')}")

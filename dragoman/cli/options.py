@@ -100,6 +100,11 @@ Recipe = Annotated[
 Target = Annotated[
     str | None, Option(metavar="TEXT", help="A translation to look at. Default: the model's own translation.")
 ]
+CODE = "in any style, such as de, deu or deu_Latn. Default: the model's."
+From = Annotated[
+    str | None, Option("--from", metavar="CODE", help=f"Source language of a model that knows many, {CODE}")
+]
+To = Annotated[str | None, Option("--to", metavar="CODE", help=f"Target language of a model that knows many, {CODE}")]
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.")]
 Ensemble = Annotated[
     list[Path] | None, Option(metavar="MODEL", help="A model to average with, of the same vocabulary; may be repeated.")

@@ -35,6 +35,8 @@ def translate(
     output: Output = None,
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
+    source: options.From = None,
+    target: options.To = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
@@ -64,7 +66,7 @@ def translate(
     with (
         # The input is opened first: an output is never emptied for an input that is not there.
         nullcontext() if text else open_input(input_file) as stream,
-        Translator.load(model, **_loading(precision, 1 if text else workers, ensemble)) as translator,
+        Translator.load(model, **_loading(precision, 1 if text else workers, ensemble, (source, target))) as translator,
         open_output(output) as out,
         display.progress("Translating") as advance,
     ):
@@ -82,11 +84,14 @@ def translate(
             advance(1)
 
 
-def _loading(precision: str, workers: int | None, ensemble: list[Path] | None) -> dict[str, Any]:
+def _loading(
+    precision: str, workers: int | None, ensemble: list[Path] | None, languages: tuple[str | None, str | None]
+) -> dict[str, Any]:
     """The keywords with which models are loaded."""
     from dragoman.system.processes import available_workers
 
-    return {"precision": precision, "workers": workers or available_workers(), "ensemble": ensemble or ()}
+    sizes = {"precision": precision, "workers": workers or available_workers()}
+    return sizes | {"ensemble": ensemble or (), "languages": languages}
 
 
 def text_rows(translation: "Translation", number: int | None) -> list[str]:
@@ -110,6 +115,8 @@ def score(
     data: Annotated[list[str], options.pairs()],
     columns: options.Columns = None,
     output: Output = None,
+    source: options.From = None,
+    target: options.To = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "float32",
     workers: Workers = None,
@@ -122,7 +129,7 @@ def score(
 
     display = context.display(hidden=output is None and sys.stdout.isatty())
     with (
-        Translator.load(model, **_loading(precision, workers, ensemble)) as translator,
+        Translator.load(model, **_loading(precision, workers, ensemble, (source, target))) as translator,
         open_output(output) as out,
         display.progress("Scoring") as advance,
     ):
@@ -144,6 +151,8 @@ def evaluate(
     examples: Annotated[
         int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random, with their translations.")
     ] = 0,
+    source: options.From = None,
+    target: options.To = None,
     ensemble: Ensemble = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
@@ -152,11 +161,15 @@ def evaluate(
     bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output)
     search = check_decoding(model, context.settings)
     from dragoman.data.text import one_line
+    from dragoman.decoding.ensemble import load_ensemble
     from dragoman.evaluation.evaluate import evaluate_pairs
+    from dragoman.system.processes import available_workers
 
     with context.display().status("Translating and scoring"):
         pairs = list(bitext)
-        evaluation = evaluate_pairs(model, pairs, search=search, **_loading(precision, workers, ensemble))
+        loaded = load_ensemble([model, *(ensemble or ())], languages=(source, target))
+        work = {"precision": precision, "workers": workers or available_workers()}
+        evaluation = evaluate_pairs(loaded, pairs, search=search, **work)
     if output:
         with open_output(output) as out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)

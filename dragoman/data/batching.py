@@ -13,7 +13,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, PAD_ID
+from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
+
+Rows = Sequence[Sequence[int] | np.ndarray]
+"""The token ids of some sentences."""
 
 
 class Sentences:
@@ -92,12 +95,12 @@ class Batch:
     """What the decoder must predict: tokens, then the end of sentence."""
 
     @classmethod
-    def of(cls, sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int] | np.ndarray]) -> Self:
+    def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS) -> Self:
         """Pairs of sentences, given as tokens without begin and end of sentence."""
-        labels = padded(targets)
+        labels = padded(targets, special)
         # The inputs of short rows have their end of sentence too; its label is padding, which nobody predicts.
-        target_ids = torch.cat([labels.new_full((len(labels), 1), BOS_ID), labels[:, :-1]], dim=1)
-        return cls(padded(sources), target_ids, labels)
+        target_ids = torch.cat([labels.new_full((len(labels), 1), special.bos), labels[:, :-1]], dim=1)
+        return cls(padded(sources, special), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
         return Batch(*(t.to(device, non_blocking=True) for t in (self.source_ids, self.target_ids, self.labels)))
@@ -119,13 +122,13 @@ class TokenBatches:
     epoch alone, so a `Position` is all there is to save.
     """
 
-    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int):
+    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: SpecialIds = OURS):
         assert len(source) == len(target) > 0
         self._stores = source, target
         # The sentences of the epoch that is open; before the first, the stores themselves.
         self.source: Any = source
         self.target: Any = target
-        self.max_tokens, self.seed = max_tokens, seed
+        self.max_tokens, self.seed, self.special = max_tokens, seed, special
         self._planned: tuple[int, list[np.ndarray]] | None = None
 
     def plan(self, epoch: int) -> list[np.ndarray]:
@@ -155,7 +158,8 @@ class TokenBatches:
 
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
-        return Batch.of(*([side[i] for i in rows.tolist()] for side in (self.source, self.target)))
+        source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
+        return Batch.of(source, target, self.special)
 
     def _open(self, epoch: int) -> None:
         self.source, self.target = (store.epoch(epoch) for store in self._stores)
@@ -187,11 +191,11 @@ class TokenBatches:
         return batches
 
 
-def padded(sentences: Sequence[Sequence[int] | np.ndarray]) -> Int[Tensor, "batch length"]:
+def padded(sentences: Rows, special: SpecialIds) -> Int[Tensor, "batch length"]:
     """Sentences as rows: tokens, then the end of sentence, filled up with padding on the right."""
     lengths = np.array([len(ids) for ids in sentences])[:, None]
     columns = np.arange(lengths.max() + 1)
-    rows = np.where(columns == lengths, EOS_ID, PAD_ID)
+    rows = np.where(columns == lengths, special.eos, special.pad)
     rows[columns < lengths] = np.concatenate(sentences)
     return torch.from_numpy(rows)
 

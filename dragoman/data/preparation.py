@@ -20,6 +20,7 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
 from dragoman.data.tokenizers.placeholders import SLOTS, mask_pair
+from dragoman.data.tokenizers.pretrained import load_tokenizer
 from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
@@ -60,9 +61,10 @@ class PreparedData:
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
         """Read what `prepare` wrote."""
-        source = Tokenizer.load(folder / "source_tokenizer.json")
-        target = source if config.tokenizer.shared else Tokenizer.load(folder / "target_tokenizer.json")
-        batches = partial(TokenBatches, max_tokens=config.training.max_tokens, seed=config.seed)
+        source = load_tokenizer(folder / "source_tokenizer.json")
+        target = source if config.tokenizer.shared else load_tokenizer(folder / "target_tokenizer.json")
+        sizes = {"max_tokens": config.training.max_tokens, "special": target.special_ids}
+        batches = partial(TokenBatches, seed=config.seed, **sizes)
         held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
         valid, test = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))

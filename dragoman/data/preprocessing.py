@@ -1,17 +1,19 @@
 """What is done to a sentence before it is encoded, and undone in its translation: normal form, case, placeholders."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel
 
+from dragoman.data.readers.language_codes import two_letters
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.truecasing import CaseTable, Truecaser, in_capitals
 from dragoman.errors import DataError
+from dragoman.system.optional import load
 
 
 class SourceStyle(BaseModel, extra="forbid"):
@@ -20,6 +22,8 @@ class SourceStyle(BaseModel, extra="forbid"):
     case: CaseTable = CaseTable()
     translated: list[str] = []
     """What looks like a placeholder, but the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
+    punctuation: Literal["moses"] | None = None
+    """Rules by which quotation marks, spaces around marks and the like were made the same: those of Moses, or none."""
 
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
@@ -49,21 +53,29 @@ class Preprocessor:
     def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
         """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
         source_language, self._target_language = languages
+        self._normalised = _moses(source_language) if style.punctuation else normalised
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
 
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
-        text, capitals = self._truecaser(normalised(sentence))
+        text, capitals = self._truecaser(self._normalised(sentence))
         prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
         return replace(prepared, capitals=capitals)
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""
-        source, target = self._truecaser(normalised(source))[0], normalised(target)
+        source, target = self._truecaser(self._normalised(source))[0], normalised(target)
         return mask_pair(source, target, self._excluded) if self._masks else (source, target)
 
     def restored(self, translation: str, source: Prepared) -> str:
         """A decoded translation with the values of its slots, in capitals if its source was."""
         translation = in_capitals(translation, self._target_language) if source.capitals else translation
         return unmask(translation, source) if self._masks else translation
+
+
+def _moses(language: str | None) -> Callable[[str], str]:
+    """`normalised` with the rules of Moses for punctuation, some of which are of one language."""
+    library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
+    rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")
+    return lambda text: rules.normalize(normalised(text))

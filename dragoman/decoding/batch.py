@@ -12,13 +12,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.placeholders import Prepared
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
 from dragoman.decoding.diverse import DiverseBeams
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
 from dragoman.decoding.glossary import ForbiddenTerms
 from dragoman.decoding.rules import (
     Ban,
+    Never,
     RepetitionGuard,
     RuledStepper,
     SlotLimits,
@@ -184,15 +185,30 @@ class BatchWork:
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         prefixes = repeated([s.prefix for s in sentences], times)
         bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
+        if self.config.bos_id == self.config.pad_id:
+            bans.append(Never(self.config.pad_id))  # Marian starts with padding, which is no token to say
         if any(s.repaired for s in sentences):
             bans.append(self._whole_characters)
         limits = [[s.source.count(slot) for slot in self._slots] for s in sentences]
         if any(map(any, limits)):
             bans.append(SlotLimits(list(self._slots.values()), repeated(limits, times)))
-        guard = _guard(sentences, config.max_copies, times) if config.max_copies else None
+        guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
         if not (any(prefixes) or bans or guard):
             return stepper
         return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=self.config.eos_id)
+
+    def _guard(self, sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
+        """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.
+
+        `least` is how often anything may be repeated.
+        """
+        # What an imported tokenizer puts around a source says nothing.
+        special = {*self.source_tokenizer.special_ids}
+        said = [[i for i in s.source if i not in special] for s in sentences]
+        # Tokens of which fewer than `least` occur before cannot have that many copies of a phrase.
+        copies = [max(least, most_copies(ids)) if len(ids) - len(set(ids)) >= least else least for ids in said]
+        anywhere = [max(least, len(ids) // 10, most_times(ids)) for ids in said]
+        return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
         bos, eos = self.config.bos_id, self.config.eos_id
@@ -210,16 +226,3 @@ class BatchWork:
                 f"A sentence has {length} tokens and an end, but this model has {self.max_length} positions: "
                 "split the sentence."
             )
-
-
-def _guard(sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
-    """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.
-
-    `least` is how often anything may be repeated.
-    """
-    # What an imported tokenizer puts around a source says nothing.
-    said = [[i for i in s.source if i > EOS_ID] for s in sentences]
-    # Tokens of which fewer than `least` occur before cannot have that many copies of a phrase.
-    copies = [max(least, most_copies(ids)) if len(ids) - len(set(ids)) >= least else least for ids in said]
-    anywhere = [max(least, len(ids) // 10, most_times(ids)) for ids in said]
-    return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))

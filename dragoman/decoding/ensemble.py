@@ -66,9 +66,17 @@ def mean_of_probabilities(log_probs: Sequence[Float[Tensor, "*shape"]]) -> Float
     return torch.stack(list(log_probs)).logsumexp(0) - math.log(len(log_probs))
 
 
-def load_ensemble(paths: Sequence[str | Path], *, device: torch.device | str | None = None) -> list[ModelDirectory]:
-    """One model directory, or several that can translate together. Raises `DataError` if they cannot."""
-    loaded = [ModelDirectory.load(Path(path), device=device or choose_device()) for path in paths]
+def load_ensemble(
+    paths: Sequence[str | Path],
+    *,
+    device: torch.device | str | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> list[ModelDirectory]:
+    """One model directory, or several that can translate together, for these languages; None: those of the model.
+
+    Raises `DataError` if they cannot, and `UsageError` for languages that they do not know.
+    """
+    loaded = [ModelDirectory.load(Path(path), device=device or choose_device()).speaking(*languages) for path in paths]
     first, *others = [[each.source_tokenizer.to_json(), each.target_tokenizer.to_json()] for each in loaded]
     for path, tokenizers in zip(paths[1:], others, strict=True):
         if tokenizers != first:

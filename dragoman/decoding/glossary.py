@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.data.scripts import WORD, whole
 from dragoman.data.text import normalised
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.terms import Term
 from dragoman.errors import DataError, UsageError
 
@@ -80,8 +80,10 @@ class ForbiddenTerms:
     """
 
     def __init__(self, terms: Sequence[str], tokenizer: Tokenizer):
-        words = range(EOS_ID + 1, tokenizer.vocab_size)  # the special tokens are no text
-        self._pieces = [""] * words.start + tokenizer.pieces(words)
+        special = {*tokenizer.special_ids}  # which are no text
+        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+        self._pieces = ["" if id_ in special else piece for id_, piece in enumerate(pieces)]
+        self._end = tokenizer.special_ids.eos
         spellings = {spelling for term in terms for spelling in _cases(normalised(term).replace(" ", "▁"))}
         self._pattern = re.compile("|".join(whole(_early(s), s) for s in sorted(spellings, reverse=True)))
         self._beginnings = {spelling[:end] for spelling in spellings for end in range(1, len(spelling))}
@@ -126,7 +128,7 @@ class ForbiddenTerms:
         silent = "" if any(tail[start:] in self._beginnings for start in range(len(tail))) else None
         banned = [
             i for i, piece in enumerate(self._pieces)
-            if (piece == silent and i != EOS_ID) or self._completed(tail, piece)
+            if (piece == silent and i != self._end) or self._completed(tail, piece)
         ]  # fmt: skip
         return torch.tensor(banned, dtype=torch.long)
 

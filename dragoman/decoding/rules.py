@@ -131,6 +131,17 @@ class RepetitionGuard:
 _NONE = torch.empty(0, dtype=torch.long)
 
 
+class Never:
+    """Bans a token everywhere."""
+
+    def __init__(self, token: int):
+        self.token = token
+
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        rows = torch.arange(len(history))
+        return rows, torch.full_like(rows, self.token)
+
+
 class SlotLimits:
     """Bans each slot for a placeholder once a translation has it as often as the source."""
 

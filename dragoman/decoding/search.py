@@ -118,8 +118,8 @@ def beam_search(stepper: Stepper, beams: "Beams") -> list[list[Hypothesis]]:
 class Beams:
     """The `beam_size` best live prefixes of each sentence, and the hypotheses that have ended.
 
-    A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the best of
-    them. At its length limit its live prefixes are hypotheses too, ranked after all that have ended.
+    A sentence is done when `beam_size` of its hypotheses have ended and no live prefix scores better than the worst of
+    the `beam_size` best. At its length limit its live prefixes are hypotheses too, ranked after all that have ended.
     """
 
     def __init__(self, beam_size: int, options: SearchOptions):
@@ -168,10 +168,10 @@ class Beams:
     def _drop_done(self) -> Tensor:
         """Forget the sentences that are done; returns the indices of the others."""
         ended = [self.ended[index] for index in self.live.tolist()]
-        reached = torch.tensor([max((h.score for h in group), default=-torch.inf) for group in ended])
-        enough = torch.tensor([len(group) >= self.beam_size for group in ended], dtype=torch.bool)
+        scores = [sorted((h.score for h in group), reverse=True)[: self.beam_size] for group in ended]
+        needed = torch.tensor([each[-1] if len(each) == self.beam_size else -torch.inf for each in scores])
         hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
-        full = (enough & (hope <= reached)) | (hope == -torch.inf)
+        full = hope <= needed
         cut = ~full & (self.limits <= self.length)
         for sentence in cut.nonzero().flatten().tolist():
             for tokens, total in zip(self.history[sentence].tolist(), self.totals[sentence].tolist(), strict=True):

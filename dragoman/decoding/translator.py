@@ -58,6 +58,12 @@ class Translator:
         """
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
+        for side, tokenizer in zip(("source", "target"), directory.tokenizers, strict=True):
+            if tokenizer.languages and not tokenizer.language and not tokenizer.tagged:
+                raise UsageError(
+                    f"This model has {len(tokenizer.languages)} languages; say the `{side}` language, such as "
+                    f"{', '.join(list(tokenizer.languages)[:8])}."
+                )
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.source_language = directory.source_language
         self.device = next(directory.model.parameters()).device
@@ -82,12 +88,15 @@ class Translator:
         precision: str = "float32",
         workers: int = 1,
         ensemble: Sequence[str | Path] = (),
+        languages: tuple[str | None, str | None] = (None, None),
     ) -> Self:
         """Load a model directory, or several that translate together.
 
-        Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first.
+        A model of many languages needs to know `languages`, source and target, unless its directory says them.
+        Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first, and
+        `dragoman.errors.UsageError` for languages that the model does not have.
         """
-        first, *others = load_ensemble([path, *ensemble], device=device)
+        first, *others = load_ensemble([path, *ensemble], device=device, languages=languages)
         return cls(first, ensemble=others, precision=precision, workers=workers)
 
     def __enter__(self) -> Self:

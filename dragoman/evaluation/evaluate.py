@@ -4,17 +4,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
-from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.scores import score
 from dragoman.metrics.metric import Score
+from dragoman.storage.model_directory import ModelDirectory
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,17 @@ class Evaluation:
 
 
 def evaluate_pairs(
-    model: Path,
+    loaded: Sequence[ModelDirectory],
     pairs: Sequence[tuple[str, str]],
     *,
     search: DecodingConfig,
     precision: str,
     workers: int,
-    ensemble: Sequence[Path] = (),
 ) -> Evaluation:
-    """Score a model directory, or several together, on all of `pairs`.
+    """Score a model, or several together, on all of `pairs`.
 
     Translations are made in `precision`; perplexity and token accuracy are computed in float32.
     """
-    loaded = load_ensemble([model, *ensemble])
     first, models = loaded[0], [each.model for each in loaded]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     with Translator(first, ensemble=loaded[1:], precision=precision, workers=workers) as translator:

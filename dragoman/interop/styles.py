@@ -26,8 +26,12 @@ class Style:
     """Part of Dragoman's name -> the notebook's. The longest part that fits is replaced, and what fits none stays. `{}`
     stands for the index of the layer."""
     keras: bool = False
-    """Keras saved the weights: names have "/" for ".", layers are x, x_1, x_2 instead of x.0, x.1, x.2, and matrices
-    of linear layers are (in, out) instead of (out, in)."""
+    """Keras saved the weights: layers are x, x_1, x_2 instead of x.0, x.1, x.2, and matrices of linear layers are
+    (in, out) instead of (out, in)."""
+    separator: str = "."
+    """Between the parts of a name."""
+    first_layer: int = 0
+    """The index of the first layer."""
     unbiased_std: bool = False
     """Norms divide by the standard deviation with d - 1 in the denominator, where LayerNorm has d."""
 
@@ -36,6 +40,8 @@ class Style:
         index = "".join(_LAYER.findall(parameter))
         if self.keras:
             index = "" if index == "0" else f"_{index}"
+        elif index:
+            index = str(int(index) + self.first_layer)
         return self._translated(_LAYER.sub("{}", parameter)).format(index)
 
     def num_layers(self, stack: str, names: Iterable[str]) -> int:
@@ -49,7 +55,7 @@ class Style:
 
     def _translated(self, name: str) -> str:
         translated = self._any_part.sub(lambda part: self.parts[part[0]], name)
-        return translated.replace(".", "/") if self.keras else translated
+        return translated.replace(".", self.separator)
 
     @cached_property
     def _any_part(self) -> re.Pattern[str]:
@@ -57,7 +63,10 @@ class Style:
         return re.compile(rf"(?<![^.])(?:{'|'.join(map(re.escape, longest_first))})(?![^.])")
 
 
-STYLES = {
-    name: Style(**table)
-    for name, table in tomllib.loads(Path(__file__).with_name("notebooks.toml").read_text(encoding="utf-8")).items()
-}
+def read_table(name: str) -> dict[str, Any]:
+    """A TOML file of this folder."""
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+STYLES = {name: Style(**table) for name, table in read_table("notebooks.toml").items()}
+"""The notebooks by the name that `--style` has for them."""

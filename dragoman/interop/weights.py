@@ -1,22 +1,31 @@
-"""Files of weights that other programs saved, read as named tensors. Nothing in a file is run."""
+"""Files of weights that other programs saved, read as named tensors. Nothing in a file is run.
+
+A pickle is opened in a process of its own with little memory: what it describes may be far larger than the file.
+"""
 
 import re
 import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dragoman.errors import DataError, DragomanError
+from dragoman.interop.files import read_json
 from dragoman.system import optional
+from dragoman.system.processes import run_limited
 
 WRAPPED = ("model_state_dict", "state_dict", "model")
 """Keys under which training loops save the weights, beside the epoch and the optimizer."""
 WRAPPERS = ("module", "_orig_mod")
 """Parts that `DataParallel` and `torch.compile` add to every name."""
+INDEX = ".index.json"
+"""Ending of a file that tells in which other files weights are."""
 KERAS_STATE = ("optimizer/", "metrics/")
 """What Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"
@@ -25,7 +34,8 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a PyTorch file (`torch.save` of a `state_dict`), a Keras `.weights.h5` or a `.keras` archive.
+    """The tensors of a PyTorch file (`torch.save` of a `state_dict`), a .safetensors file, the index of several of
+    either kind, a Keras `.weights.h5` or a `.keras` archive.
 
     Raises `DataError` for a file that is missing, damaged, or holds anything but tensors.
     """
@@ -62,6 +72,14 @@ def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
 
 
 def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
+    if path.name.endswith(INDEX):
+        parts = read_json(path).get("weight_map")
+        names = sorted(set(parts.values())) if isinstance(parts, dict) else []
+        if not names or any(Path(name).name != name or name.endswith(INDEX) for name in names):
+            raise DataError(f"{path} does not name files in its folder; copy the whole model again.")
+        return {key: value for name in names for key, value in read_weights(path.with_name(name)).items()}
+    if path.suffix == ".safetensors":
+        return load_file(path)
     if file.read(len(_HDF5)) == _HDF5:
         return _read_hdf5(path, path)
     if zipfile.is_zipfile(file):
@@ -72,6 +90,26 @@ def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
 
 
 def _read_pickle(path: Path) -> Mapping[str, Any]:
+    with TemporaryDirectory() as folder:
+        converted = Path(folder) / "weights.safetensors"
+        allowed = 4 * path.stat().st_size + 2**30
+        if not run_limited(allowed, _convert, path, converted):
+            raise DataError(f"{path} takes more memory than {allowed >> 20} MB to read, which no such weights do.")
+        return load_file(converted)
+
+
+def _convert(path: Path, converted: Path) -> None:
+    """Write the tensors of a pickle to a .safetensors file. Raises `MemoryError` for tensors that are too large."""
+    try:
+        tensors = named_tensors(_unpickled(path), str(path))
+        save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, converted)
+    except RuntimeError as error:
+        if "alloc" in str(error):
+            raise MemoryError from None
+        raise
+
+
+def _unpickled(path: Path) -> Mapping[str, Any]:
     try:
         with warnings.catch_warnings(action="ignore"):  # about the form of the pickle: it is read or refused anyway
             content = torch.load(path, map_location="cpu", weights_only=True)

@@ -56,9 +56,11 @@ class TransformerConfig:
     norm_eps: float = 1e-5
     """Added to the variance before the square root (`Norm`)."""
 
-    positions: Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary"] = "sinusoidal"
-    """Sines and cosines interleaved (the paper) or all sines first (Marian), a learned table, or rotated
-    queries and keys (`build_positions`)."""
+    positions: Literal["sinusoidal", "sinusoidal-concatenated", "sinusoidal-fairseq", "learned", "rotary"] = (
+        "sinusoidal"
+    )
+    """Sines and cosines interleaved (the paper) or all sines first (Marian; fairseq, with other frequencies), a learned
+    table, or rotated queries and keys (`build_positions`)."""
     max_positions: int = 1024
     """Longest sequence of a learned table; the other kinds grow when asked (`build_positions`)."""
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"

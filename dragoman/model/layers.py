@@ -84,11 +84,15 @@ class Embedding(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Section 3.5: sin(pos / 10000^(2i/d)) and its cosine, interleaved or all sines first. Grows when asked."""
+    """Section 3.5: sin(pos / 10000^(2i/d)) and its cosine, interleaved or all sines first. Grows when asked.
+
+    In fairseq's table the last frequency is 1 / 10000, and the first position is the one after the number of `pad_id`.
+    """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.d_model, self.interleaved = config.d_model, config.positions == "sinusoidal"
+        self.d_model, self.kind = config.d_model, config.positions
+        self.first = config.pad_id + 1 if self.kind == "sinusoidal-fairseq" else 0
         self.table: Tensor
         self.register_buffer("table", self._compute(1024), persistent=False)
 
@@ -98,10 +102,14 @@ class SinusoidalPositions(nn.Module):
         return self.table[offset : offset + length]
 
     def _compute(self, length: int) -> Tensor:
-        angles = _angles(torch.arange(length), self.d_model)
+        even = self.d_model // 2 * 2
+        width, span = (even, even - 2) if self.kind == "sinusoidal-fairseq" else (self.d_model, self.d_model)
+        angles = _angles(torch.arange(length) + self.first, width, span)
         sin, cos = angles.sin().float(), angles.cos().float()
-        if self.interleaved:
+        if self.kind == "sinusoidal":
             return torch.stack([sin, cos], dim=-1).flatten(1)[:, : self.d_model]
+        if self.kind == "sinusoidal-fairseq":
+            return F.pad(torch.cat([sin, cos], dim=-1), (0, self.d_model - even))
         return torch.cat([sin, cos], dim=-1)[:, : self.d_model]
 
 
@@ -141,15 +149,15 @@ class RotaryPositions(nn.Module):
 
     def _turns(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
         if length > len(self.turns) or self.turns.device != heads.device:
-            angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(3))
+            angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(3), heads.size(3))
             sin, cos = angles.sin().float(), angles.cos().float()
             self.turns = torch.stack([torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)], 1).flatten(2)
         return self.turns[:length]
 
 
-def _angles(positions: Tensor, width: int) -> Float[Tensor, "length half"]:
-    """pos / 10000^(2i/width); in double precision, since far positions turn many times."""
-    exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width
+def _angles(positions: Tensor, width: int, span: int) -> Float[Tensor, "length half"]:
+    """pos / 10000^(2i/span) for 2i below width; in double precision, since far positions turn many times."""
+    exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / max(span, 1)
     return torch.outer(positions.double(), 10_000.0**-exponents)
 
 

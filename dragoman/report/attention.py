@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dragoman.data.scripts import is_unspaced
 from dragoman.data.tokenizers.placeholders import SLOTS, Prepared
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word, words
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
@@ -145,7 +145,7 @@ def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
     slots = Prepared("", list(SLOTS))  # which stand for themselves
     numbers = {index: number for number, word in enumerate(words(tokenizer, ids, slots)) for index in word}
     # A tokenizer may put a space before a text, which is no part of the text; here it belongs to the first word.
-    spaces = [index for index, id_ in enumerate(ids) if id_ > EOS_ID and index not in numbers]
+    spaces = [index for index, id_ in enumerate(ids) if id_ not in tokenizer.special_ids and index not in numbers]
     numbers |= {index: numbers[index + 1] for index in spaces if index + 1 in numbers}
     found = []
     for _, indices in groupby(range(len(ids)), lambda index: numbers.get(index, ~index)):

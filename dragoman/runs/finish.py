@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
+from dragoman.decoding.ensemble import load_ensemble
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
 from dragoman.report import RunSummary, model_card, most_reordered, word_attention
@@ -37,7 +38,7 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
     """Score the kept model on the test pairs, and write its card and its report."""
     with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
         evaluation = evaluate_pairs(
-            directory.path,
+            load_ensemble([directory.path]),
             data.test_pairs,
             search=config.decoding,
             precision=config.training.precision,

@@ -18,11 +18,13 @@ from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
+from dragoman.data.readers.language_codes import find_language, same_language, two_letters
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared
+from dragoman.data.tokenizers.pretrained import load_tokenizer
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError
-from dragoman.model import Transformer
+from dragoman.errors import DataError, UsageError
+from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.atomic import write_file
 from dragoman.storage.validate import (
     FORMAT,
@@ -85,6 +87,23 @@ class ModelDirectory:
         """What prepares sentences for the model."""
         return Preprocessor(self.style, self.source_tokenizer, (self.source_language, self.target_language))
 
+    def speaking(self, source: str | None, target: str | None) -> "ModelDirectory":
+        """The same model for other languages that it knows, None: as before.
+
+        Codes may be of any style: de, deu and deu_Latn are the same. Raises `UsageError` for other languages.
+        """
+        tagged = self.source_tokenizer.tagged
+        first = _speaking(self.source_tokenizer, target if tagged else source, self.source_language)
+        second = self.target_tokenizer if tagged else _speaking(self.target_tokenizer, target, self.target_language)
+        own, other = self.languages
+        languages = two_letters(source) if source else own, two_letters(target) if target else other
+        return ModelDirectory(self.model, first, second, *languages, self.decoding, self.style)
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language."""
+        return self.source_language, self.target_language
+
     def tokenize(self, text: str, *, target: bool = False) -> tuple[list[str], list[int]]:
         """The tokens of a text as the model reads them, and their ids; what is copied stands in brackets."""
         tokenizer = self.tokenizers[target]
@@ -99,8 +118,8 @@ class ModelDirectory:
         config, architecture = check_files(path)
         verify(path, config)
         source, target = (config[key] for key in TOKENIZERS)
-        source_tokenizer = Tokenizer.load(path / source)
-        target_tokenizer = source_tokenizer if source == target else Tokenizer.load(path / target)
+        source_tokenizer = load_tokenizer(path / source)
+        target_tokenizer = source_tokenizer if source == target else load_tokenizer(path / target)
         for side, tokenizer, size in (
             ("source", source_tokenizer, architecture.source_vocab_size),
             ("target", target_tokenizer, architecture.target_vocab_size),
@@ -110,21 +129,46 @@ class ModelDirectory:
                     f"The {side} tokenizer in {path} has {tokenizer.vocab_size} entries, but the model {size}: "
                     "the files are of two different models; copy the whole folder again."
                 )
+            for name in ("pad", "bos", "eos"):
+                ours, theirs = getattr(tokenizer.special_ids, name), getattr(architecture, f"{name}_id")
+                if ours != theirs:
+                    raise DataError(
+                        f"{path / 'config.json'}: `{name}_id` is {theirs}, but the {side} tokenizer has this token as "
+                        f"{ours}; copy the model again."
+                    )
         decoding = decoding_defaults(path)
         try:
             weights = load_file(path / WEIGHTS)
         except (OSError, SafetensorError) as error:
             raise DataError(f"{path / WEIGHTS} cannot be read as weights ({error}); copy the model again.") from None
-        with _Uninitialised():
-            with torch.device("meta"):
-                # Before any memory is asked for: the sizes in a stranger's config may be huge.
-                check_weights(weights, Transformer(architecture), origin=path / WEIGHTS)
-            model = Transformer(architecture)
-        _copy(weights, model)
+        model = with_weights(architecture, weights, origin=path / WEIGHTS)
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
         style = SourceStyle.load(path / config[STYLE]) if config[STYLE] else SourceStyle()
         return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding, style)
+
+
+def with_weights(architecture: TransformerConfig, weights: dict[str, Tensor], *, origin: Path) -> Transformer:
+    """The model of these weights. Raises `DataError` as `check_weights` does."""
+    with _Uninitialised():
+        with torch.device("meta"):
+            # Before any memory is asked for: the sizes in a stranger's config may be huge.
+            check_weights(weights, Transformer(architecture), origin=origin)
+        model = Transformer(architecture)
+    _copy(weights, model)
+    return model
+
+
+def _speaking(tokenizer: Tokenizer, language: str | None, own: str | None) -> Tokenizer:
+    if language is None:
+        return tokenizer
+    if not tokenizer.languages:
+        if own and not same_language(language, own):
+            raise UsageError(f"This model has '{own}' where '{language}' is asked for, and no other language.")
+        return tokenizer
+    if (code := find_language(language, tokenizer.languages)) is None:
+        raise UsageError(f"This model does not know the language '{language}', but {', '.join(tokenizer.languages)}.")
+    return tokenizer.speaking(code)
 
 
 class _Uninitialised(TorchFunctionMode):

@@ -19,8 +19,6 @@ LANGUAGES = ("source_language", "target_language")
 TOKENIZERS = ("source_tokenizer", "target_tokenizer")
 STYLE = "source_style"
 """Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
-SPECIAL_IDS = {name: getattr(TransformerConfig, name) for name in ("pad_id", "bos_id", "eos_id")}
-"""The ids of special tokens in every tokenizer (`dragoman.data.tokenizers.algorithms`): the defaults of a config."""
 WEIGHTS = "model.safetensors"
 SUMS = "checksums"
 """Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
@@ -76,18 +74,11 @@ def decoding_defaults(path: Path) -> DecodingConfig:
 
 
 def _read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
-    """The architecture that `config`, read from `path`, describes, with the special ids of its tokenizers."""
+    """The architecture that `config`, read from `path`, describes."""
     try:
-        model = TransformerConfig.from_dict(config["model"])
+        return TransformerConfig.from_dict(config["model"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
-    for name, expected in SPECIAL_IDS.items():
-        if getattr(model, name) != expected:
-            raise DataError(
-                f"{path / 'config.json'}: `{name}` is {getattr(model, name)}, but the tokenizer has this token as "
-                f"{expected}; copy the model again."
-            )
-    return model
 
 
 def checksum(content: bytes | memoryview) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -81,6 +82,32 @@ class Workers:
 
     def _death(self) -> WorkerError:
         return WorkerError(f"A worker process was ended, most likely for want of memory; {self.remedy}.")
+
+
+def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool:
+    """Call `work(*arguments)` in a process that may take so many bytes more than this one; whether they sufficed.
+
+    Raises what it raised. Where processes cannot be forked or limited, it is called in this one.
+    """
+    if sys.platform != "linux":
+        work(*arguments)
+        return True
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(1, mp_context=fork, initializer=_limit_memory, initargs=(memory,)) as pool:
+        try:
+            pool.submit(work, *arguments).result()
+        except (BrokenProcessPool, MemoryError):
+            return False
+    return True
+
+
+def _limit_memory(memory: int) -> None:
+    import resource
+
+    torch.set_num_threads(1)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def available_workers() -> int:

@@ -28,8 +28,8 @@ def plain_groups(chain: Tensor, *, groups: int, size: int, limit: int, strength:
             ended[group] += [scored(p, total, 1.0, finished=True) for _, total, p, t in candidates[:size] if t == EOS]
             live[group] = [([*p, t], total) for _, total, p, t in candidates if t != EOS][:size]
             alive = [scored(prefix, total, 1.0, finished=False) for prefix, total in live[group]]
-            best = max((h.score for h in ended[group]), default=-1e9)
-            if len(ended[group]) >= size and max((h.score for h in alive), default=-1e9) <= best:
+            kept = sorted((h.score for h in ended[group]), reverse=True)[:size]
+            if len(kept) == size and max((h.score for h in alive), default=-1e9) <= kept[-1]:
                 live[group] = []
             elif position == limit - 1:
                 ended[group] += alive

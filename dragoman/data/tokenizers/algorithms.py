@@ -6,7 +6,7 @@ All spell their tokens in bytes, and a space belongs to the word that follows it
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
@@ -17,6 +17,19 @@ from dragoman.data.tokenizers.unigram import train_unigram
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 
+
+class SpecialIds(NamedTuple):
+    """The ids of the special tokens of a tokenizer: of pretrained models other than these."""
+
+    pad: int = PAD_ID
+    unk: int = UNK_ID
+    bos: int = BOS_ID
+    """What the decoder starts with."""
+    eos: int = EOS_ID
+
+
+OURS = SpecialIds()
+"""Those of the tokenizers that Dragoman trains."""
 KINDS = ("bpe", "unigram", "word", "char")
 STANDARDISATIONS = ("punctuation", "lowercase", "none")
 """How text becomes words, for the kind `word`; the first is the default."""

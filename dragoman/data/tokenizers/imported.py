@@ -33,7 +33,7 @@ def build(tokens: Sequence[str], *, normalizer: Part, pre_tokenizer: Part, bpe: 
     if bpe is None:
         backend, special = blank("word", "none"), [token for token in SPECIAL_TOKENS if token != unknown]
         tokens = [byte_level_encode(f" {word}") for word in tokens]
-        pre_tokenizer = {"type": "Sequence", "pretokenizers": [*_steps(pre_tokenizer), _BYTE_LEVEL]}
+        pre_tokenizer = {"type": "Sequence", "pretokenizers": [*steps(pre_tokenizer), _BYTE_LEVEL]}
         model = {"type": "WordLevel", "unk_token": unknown}
     else:
         backend, special = blank("bpe"), list(SPECIAL_TOKENS)
@@ -74,7 +74,7 @@ def surroundings_are_known(backend: tokenizers.Tokenizer) -> bool:
 def unsupported_part(content: Mapping[str, Any]) -> str | None:
     """The first part of a tokenizer's JSON that is not one of a few plain ones, none of which can be made to hang."""
     for name, known in (("normalizer", _NORMALIZERS), ("pre_tokenizer", (*_PRE_TOKENIZERS, "ByteLevel"))):
-        for step in _steps(content[name]):
+        for step in steps(content[name]):
             # Replacing a string is safe; a regular expression may take hours.
             if step["type"] not in known and not (step["type"] == "Replace" and "String" in step["pattern"]):
                 return step["type"]
@@ -90,21 +90,21 @@ def identify(backend: tokenizers.Tokenizer) -> str | None:
     if unsupported_part(content):
         return None
     kind = "word" if content["model"]["type"] == "WordLevel" else "bpe"
-    *steps, last = _steps(content["pre_tokenizer"]) or [None]
+    *others, last = steps(content["pre_tokenizer"]) or [None]
     # Words must be spelled in bytes by the last step alone, or a text might hold a special token.
-    if kind == "word" and (last != _BYTE_LEVEL or any(step["type"] == "ByteLevel" for step in steps)):
+    if kind == "word" and (last != _BYTE_LEVEL or any(step["type"] == "ByteLevel" for step in others)):
         return None
     decoder = json.loads(blank(kind, "none").to_str())["decoder"] if _is_byte_level(content) else None
     return kind if content["decoder"] == decoder else None
 
 
-def _steps(part: Part) -> list[Mapping[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer, nested sequences flattened."""
-    if part is None:
-        return []
-    parts = part.get("normalizers", part.get("pretokenizers")) if part["type"] == "Sequence" else None
-    return [part] if parts is None else [step for each in parts for step in _steps(each)]
+def steps(part: Part) -> list[Mapping[str, Any]]:
+    """The steps of a normalizer, pre-tokenizer or decoder, nested sequences flattened."""
+    if part is None or part["type"] != "Sequence":
+        return [] if part is None else [part]
+    parts = next(part[key] for key in ("normalizers", "pretokenizers", "decoders") if key in part)
+    return [step for each in parts for step in steps(each)]
 
 
 def _is_byte_level(content: Mapping[str, Any]) -> bool:
-    return any(step["type"] == "ByteLevel" for step in _steps(content["pre_tokenizer"])[-1:])
+    return any(step["type"] == "ByteLevel" for step in steps(content["pre_tokenizer"])[-1:])

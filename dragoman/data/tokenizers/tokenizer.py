@@ -5,7 +5,7 @@ has ids, no string is unknown, and decoding gives back what was encoded.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Encoding
 
 from dragoman.data.text import well_formed
 from dragoman.data.tokenizers import algorithms, imported
-from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
+from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.data.tokenizers.byte_level import BYTES, byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.errors import DataError, UsageError
@@ -30,8 +30,21 @@ class Tokenizer:
 
     There are exceptions: a lone surrogate, which is no character, becomes U+FFFD; the kind `word` gives back the text
     as it standardises it, with "<unk>" for words that it does not know; and a notebook's tokenizer
-    (`dragoman.data.tokenizers.imported`) does what it did there.
+    (`dragoman.data.tokenizers.imported`) and a pretrained model's (`dragoman.data.tokenizers.pretrained`) do what they
+    did there.
     """
+
+    special_ids = OURS
+    languages: Mapping[str, str] = {}
+    """The tokens that can stand before texts to say their language, by its code: pretrained models have some."""
+    language: str | None = None
+    """The one of them that does."""
+    tagged = False
+    """Whether these tokens stand in the source, and say the language of the target."""
+
+    def speaking(self, language: str) -> "Tokenizer":
+        """The same for texts of another of the `languages`."""
+        raise NotImplementedError
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         # Not part of the JSON, so it has to be set again on everything that was loaded.

@@ -1,0 +1,26 @@
+"""JSON files of strangers, read within bounds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import DataError
+
+LARGEST = 2**28
+"""Most bytes of a JSON file; the vocabulary of NLLB-200 has 32 MB."""
+
+
+def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The object in a JSON file; `missing`, if given, for a file that is not there. Raises `DataError` else."""
+    if missing is not None and not path.exists():
+        return missing
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"larger than {LARGEST >> 20} MB")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise DataError(f"{path} cannot be read: {problem}; copy the whole model again.") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds no JSON object; copy the whole model again.")
+    return content

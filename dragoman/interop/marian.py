@@ -1,0 +1,148 @@
+"""Models in the format of Marian itself: an .npz file that holds its options as YAML, and vocabularies in .yml."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from torch import Tensor
+from torch.nn.functional import pad
+
+from dragoman.errors import DataError
+from dragoman.interop.styles import Style, read_table
+from dragoman.model import Transformer, TransformerConfig
+
+STYLE = Style(**read_table("pretrained.toml")["styles"]["npz"])
+OPTIONS = "special:model.yml"
+"""Name of the array with the options of the training."""
+SINGLE_TABLE = "Wemb"
+"""The table that both sides and the projection share."""
+MOST_RATIO = 20
+"""Most that weights are compressed by; a file that promises more is made to fill the memory."""
+ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "gelu"}
+EXPECTED = {"type": ("transformer",), "transformer-preprocess": ("",), "transformer-postprocess": ("dan",),
+             "transformer-postprocess-emb": ("d", ""), "transformer-ffn-depth": (2,),
+             "transformer-decoder-autoreg": ("self-attention",), "transformer-train-position-embeddings": (False,),
+             "lemma-dim-emb": (0,)}  # fmt: skip
+"""What options must be for the model to be the one that Dragoman computes."""
+
+
+def read_npz(files: Sequence[Path], folder: Path) -> tuple[TransformerConfig, dict[str, Tensor], list[dict[str, int]]]:
+    """Architecture, weights under Dragoman's names, and both vocabularies of the model in `folder`.
+
+    Padding, for which Marian has no row, becomes the last row of the tables: zeros, with which the decoder starts.
+    """
+    if len(files) > 1:
+        raise DataError(f"{folder} has {len(files)} models ({', '.join(each.name for each in files[:3])}); leave one.")
+    origin = str(files[0])
+    arrays = _arrays(files[0])
+    options = _options(arrays.pop(OPTIONS, None), origin)
+    if shared := SINGLE_TABLE in arrays:
+        arrays["encoder_Wemb"] = arrays["decoder_Wemb"] = arrays.pop(SINGLE_TABLE)
+    tables = [arrays.get("encoder_Wemb"), arrays.get("decoder_Wemb")]
+    if any(table is None or table.ndim != 2 for table in tables):
+        raise DataError(f"{origin} has no tables `{SINGLE_TABLE}`, or `encoder_Wemb` and `decoder_Wemb`.")
+    config = _architecture(options, max(map(len, tables)) + 1, shared, "decoder_ff_logit_out_W" not in arrays, origin)
+    with torch.device("meta"):
+        parameters = dict(Transformer(config).named_parameters())
+    names = {name: STYLE.name_of(name) for name in parameters}
+    if missing := [theirs for theirs in names.values() if theirs not in arrays]:
+        raise DataError(f"{origin} lacks `{missing[0]}`; copy the whole model again.")
+    unknown = sorted(arrays.keys() - names.values() - {"decoder_Wemb"})
+    if unknown := [name for name in unknown if not name.startswith("special:")]:
+        raise DataError(f"{origin} has `{unknown[0]}`, which Dragoman's Transformer does not have.")
+    weights = {name: _weight(arrays[theirs], parameters[name], name) for name, theirs in names.items()}
+    vocabularies = _vocabularies(folder)
+    for ids in vocabularies:
+        ids["<pad>"] = config.pad_id
+    return config, weights, vocabularies
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if sum(each.file_size for each in members) > MOST_RATIO * path.stat().st_size + 2**20:
+                raise ValueError(f"it would be more than {MOST_RATIO} times as large in memory")
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged file raises zlib.error, KeyError and many others
+        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; copy it again.") from None
+
+
+def _options(array: np.ndarray | None, origin: str) -> dict[str, Any]:
+    """The options that the file holds, all of which Dragoman computes."""
+    try:
+        options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode())
+        found = {key: options.get(key, known[0]) for key, known in EXPECTED.items()}
+    except (AttributeError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        raise DataError(f"{origin} holds no options under `{OPTIONS}`; is it a model of Marian?") from None
+    for key, known in EXPECTED.items():
+        if found[key] not in known:
+            raise DataError(f"{origin} has `{key}: {found[key]}`; Dragoman computes {known[0]!r} alone.")
+    return options
+
+
+def _architecture(options: dict[str, Any], rows: int, shared: bool, tied: bool, origin: str) -> TransformerConfig:
+    try:
+        return TransformerConfig(
+            source_vocab_size=rows,
+            target_vocab_size=rows,
+            d_model=options["dim-emb"],
+            d_ff=options["transformer-dim-ffn"],
+            num_heads=options["transformer-heads"],
+            num_encoder_layers=options["enc-depth"],
+            num_decoder_layers=options["dec-depth"],
+            norm_order="post",
+            positions="sinusoidal-concatenated",
+            activation=ACTIVATIONS[options["transformer-ffn-activation"]],
+            share_embeddings=shared,
+            tie_projection=tied,
+            projection_bias=True,
+            pad_id=rows - 1,
+            bos_id=rows - 1,
+            eos_id=0,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{origin} does not describe a model: {error}") from None
+
+
+def _weight(array: np.ndarray, parameter: Tensor, name: str) -> Tensor:
+    """An array in Dragoman's layout; tables get the rows that they lack, with a bias of 0."""
+    weight = torch.from_numpy(np.ascontiguousarray(array, np.float32))
+    if parameter.dim() == 1:
+        weight = weight.flatten()
+    elif weight.dim() == 2 and "embedding" not in name:
+        weight = weight.T
+    missing = [size - own for size, own in zip(parameter.shape, weight.shape, strict=False)]
+    if name.startswith(("encoder.embedding", "decoder.embedding", "projection")) and min(missing) >= 0:
+        return pad(weight, [extra for size in reversed(missing) for extra in (0, size)])
+    return weight
+
+
+def _vocabularies(folder: Path) -> list[dict[str, int]]:
+    """Source and target vocabulary from .yml files: one for both, or two, of which one names its side."""
+    files = sorted(path for path in folder.glob("*.yml") if "vocab" in path.name)
+    if not files:
+        raise DataError(f"{folder} has no vocabulary; copy its .vocab.yml as well.")
+    if len(files) > 2:
+        raise DataError(f"{folder} has {len(files)} vocabularies; leave those of one model.")
+    target = [path for path in files if ".trg." in path.name or "target" in path.name]
+    if len(files) == 2 and len(target) != 1:
+        raise DataError(f"{folder} has two vocabularies; name that of the target with `.trg.`, as in `vocab.trg.yml`.")
+    sides = [path for path in files if path not in target] + target
+    return [_vocabulary(path) for path in (sides * 2)[:2]]
+
+
+def _vocabulary(path: Path) -> dict[str, int]:
+    try:
+        # Only this loader reads the token `no` as text.
+        ids = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        return {token: int(id_) for token, id_ in ids.items()}
+    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError) as error:
+        raise DataError(f"{path} is no vocabulary of tokens and their numbers: {error}; copy it again.") from None

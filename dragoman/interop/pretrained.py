@@ -1,0 +1,110 @@
+"""Pretrained translation models as model directories: Marian (OPUS-MT), M2M-100 and NLLB-200.
+
+A directory of transformers is told by its config.json, one of Marian itself by its .npz file. Ids of tokens stay as
+they are, so weights are copied row by row.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from dragoman.data.preprocessing import SourceStyle
+from dragoman.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedVocabulary
+from dragoman.errors import DataError
+from dragoman.interop import marian
+from dragoman.interop.files import read_json
+from dragoman.interop.huggingface import architecture, from_huggingface
+from dragoman.interop.pretrained_vocabulary import marian_vocabularies, multilingual_vocabulary
+from dragoman.interop.weights import read_weights
+from dragoman.model import TransformerConfig
+from dragoman.report.summary import sizes
+from dragoman.report.templates import render
+from dragoman.storage.atomic import new_folder, write_file
+from dragoman.storage.model_directory import ModelDirectory, with_weights
+from dragoman.storage.run_directory import refuse_to_overwrite
+
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+"""Names of files with weights, the safest first."""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What the files of a pretrained model hold."""
+
+    program: str
+    """Its kind, for people."""
+    config: TransformerConfig
+    weights: dict[str, Tensor]
+    vocabularies: tuple[PretrainedVocabulary, PretrainedVocabulary]
+    languages: tuple[str | None, str | None]
+    style: SourceStyle
+
+
+def import_pretrained(
+    folder: Path, output: Path, *, languages: tuple[str | None, str | None] = (None, None), name: str | None = None
+) -> ModelDirectory:
+    """Write a pretrained model to `output`, a new or empty folder, which stays as it was if that fails.
+
+    `languages` are the ones to translate between, in place of those that the files name; `name` is where the model
+    came from, for its card. Raises `DataError` for files that are missing, damaged, or of a model that Dragoman does
+    not compute, and `UsageError` for a language that the model does not know.
+    """
+    refuse_to_overwrite(output)
+    found = read_pretrained(folder)
+    model = with_weights(found.config, found.weights, origin=folder)
+    source, target = map(PretrainedTokenizer, found.vocabularies)
+    directory = ModelDirectory(model, source, target, style=found.style)
+    wanted = [own if own is not None else theirs for own, theirs in zip(languages, found.languages, strict=True)]
+    directory = directory.speaking(*wanted)
+    with new_folder(output) as new:
+        directory.save(new)
+        write_file(new / "README.md", _card(directory, found, name or folder.name, output.absolute().name).encode())
+    return directory
+
+
+def read_pretrained(folder: Path) -> Pretrained:
+    """The content of a pretrained model's files."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder; give the one with the files of a pretrained model.")
+    if not (folder / "config.json").is_file() and (files := sorted(folder.glob("*.npz"))):
+        config, weights, (source, target) = marian.read_npz(files, folder)
+        vocabularies = marian_vocabularies(folder, config, source, target)
+        return Pretrained("Marian", config, weights, vocabularies, (None, None), SourceStyle(punctuation="moses"))
+    values = read_json(folder / "config.json")
+    tensors = read_weights(_weights_file(folder))
+    config = architecture(values, tensors.keys(), str(folder / "config.json"))
+    weights = from_huggingface(tensors, config, str(folder))
+    settings = read_json(folder / "tokenizer_config.json", missing={})
+    if values["model_type"] == "marian":
+        vocabularies = marian_vocabularies(folder, config)
+        languages = settings.get("source_lang"), settings.get("target_lang")
+        if vocabularies[0].tags:
+            languages = languages[0], None  # "mul" or "roa": each text, or the user, says which
+        return Pretrained("Marian", config, weights, vocabularies, languages, SourceStyle(punctuation="moses"))
+    languages = settings.get("src_lang") or "en", settings.get("tgt_lang")
+    program, vocabulary = multilingual_vocabulary(folder, config, settings)
+    return Pretrained(program, config, weights, (vocabulary, vocabulary), languages, SourceStyle())
+
+
+def _weights_file(folder: Path) -> Path:
+    for name in WEIGHTS:
+        if (folder / name).is_file():
+            return folder / name
+    raise DataError(f"{folder} has no weights, which are called {WEIGHTS[0]} or {WEIGHTS[2]}; copy the whole model.")
+
+
+def _card(directory: ModelDirectory, found: Pretrained, name: str, title: str) -> str:
+    """The model card of an imported model."""
+    known = directory.source_tokenizer.languages
+    return render(
+        "pretrained_card.md",
+        title=title,
+        program=found.program,
+        origin=name,
+        facts=sizes(found.config, sum(weight.numel() for weight in directory.model.parameters()), kind="theirs"),
+        languages=list(known),
+        direction=" to ".join(code or "?" for code in directory.languages),
+        punctuation=found.style.punctuation,
+        example="Hello.",
+    )

@@ -1,0 +1,96 @@
+"""Vocabularies of pretrained models, from the files beside their weights."""
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from dragoman.data.tokenizers.algorithms import SpecialIds
+from dragoman.data.tokenizers.pretrained import PretrainedVocabulary
+from dragoman.errors import DataError
+from dragoman.interop.files import read_json
+from dragoman.interop.styles import read_table
+from dragoman.model import TransformerConfig
+
+LARGEST = 2**27
+"""Most bytes of a SentencePiece model; that of NLLB-200 has 5 MB."""
+_TAG = re.compile(r">>([^<>\s]{1,40})<<")
+_NLLB_LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+
+
+def marian_vocabularies(
+    folder: Path,
+    config: TransformerConfig,
+    source: Mapping[str, int] | None = None,
+    target: Mapping[str, int] | None = None,
+) -> tuple[PretrainedVocabulary, PretrainedVocabulary]:
+    """The vocabularies of the source and the target of a Marian model; by default those of vocab.json."""
+    source = read_json(folder / "vocab.json") if source is None else source
+    if target is None:
+        target = source if config.share_embeddings else read_json(folder / "target_vocab.json", missing=dict(source))
+    sides = []
+    for side, ids, size in (
+        ("source", source, config.source_vocab_size),
+        ("target", target, config.target_vocab_size),
+    ):
+        pieces = _in_order(ids, size, f"The {side} vocabulary in {folder}")
+        if ids.get("<pad>", config.pad_id) != config.pad_id:
+            raise DataError(
+                f"The {side} vocabulary in {folder} has <pad> as {ids['<pad>']}, but config.json as {config.pad_id}."
+            )
+        tags = {match[1]: piece for piece in pieces if (match := _TAG.fullmatch(piece))} if side == "source" else {}
+        special = SpecialIds(config.pad_id, ids.get("<unk>", config.pad_id), config.bos_id, config.eos_id)
+        model = _sentencepiece(folder / f"{side}.spm")
+        sides.append(PretrainedVocabulary("sentencepiece", model, pieces, special, tags, tags=bool(tags)))
+    return sides[0], sides[1]
+
+
+def multilingual_vocabulary(
+    folder: Path, config: TransformerConfig, settings: Mapping[str, Any]
+) -> tuple[str, PretrainedVocabulary]:
+    """The name of the program, and the vocabulary of M2M-100, NLLB-200 or a model of their kind.
+
+    `settings` is the content of tokenizer_config.json.
+    """
+    if (folder / "vocab.json").is_file():
+        ids = read_json(folder / "vocab.json")
+        codes = settings.get("language_codes") or "m2m100"
+        known = read_table("pretrained.toml")["languages"]
+        if codes not in known:
+            raise DataError(f"{folder} has the languages {codes!r}; Dragoman knows those of {' and '.join(known)}.")
+        languages = {code: f"__{code}__" for code in known[codes].split()}
+        ids |= {token: len(ids) + index for index, token in enumerate(languages.values())}
+        kind, model, program = "sentencepiece", _sentencepiece(folder / "sentencepiece.bpe.model"), "M2M-100"
+    else:
+        kind, model, program = "tokenizers", json.dumps(read_json(folder / "tokenizer.json")), "NLLB-200"
+        backend = tokenizers.Tokenizer.from_str(model)
+        ids = backend.get_vocab(with_added_tokens=True)
+        added = (token.content for token in backend.get_added_tokens_decoder().values())
+        languages = {token: token for token in added if _NLLB_LANGUAGE.fullmatch(token)}
+    pieces = _in_order(ids, config.source_vocab_size, f"The vocabulary in {folder}")
+    special = SpecialIds(config.pad_id, ids.get("<unk>", config.pad_id), config.bos_id, config.eos_id)
+    return program, PretrainedVocabulary(kind, model, pieces, special, languages)
+
+
+def _in_order(ids: Mapping[str, int], size: int, name: str) -> list[str]:
+    """The pieces by their ids; rows of the table that have no piece are `<unused0>` and so on."""
+    pieces: list[str | None] = [None] * size
+    for piece, id_ in ids.items():
+        if isinstance(id_, bool) or not isinstance(id_, int) or not 0 <= id_ < size or pieces[id_] is not None:
+            raise DataError(f"{name} numbers '{piece}' as {id_!r}, where the model has rows 0 to {size - 1}, one each.")
+        pieces[id_] = piece
+    return [f"<unused{id_}>" if piece is None else piece for id_, piece in enumerate(pieces)]
+
+
+def _sentencepiece(path: Path) -> str:
+    """A SentencePiece model in base64."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path} is larger than {LARGEST >> 20} MB, which no such model is.")
+        return base64.b64encode(path.read_bytes()).decode()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; copy the whole model again.") from None
