@@ -3,6 +3,8 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
+import json
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from dragoman.errors import UsageError, command_line
 
 STARTED = time.monotonic()
 """When the command began."""
+SPELLED = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -49,6 +52,7 @@ def demo(
     epilog="dragoman train pairs.tsv --max-minutes 20\n"
     "dragoman train train.en train.fr --valid valid.en --valid valid.fr --output runs/en-fr\n"
     "dragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms\n"
+    "dragoman train our-pairs.tsv --finetune runs/en-fr --mix general.tsv:0.25 --max-minutes 10\n"
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
 def train(
@@ -60,6 +64,13 @@ def train(
     test: options.Test = None,
     size: Annotated[str | None, Option(**SIZE, help="Recipe of this size. Default: by the amount of data.")] = None,
     recipe: options.Recipe = None,
+    finetune: Annotated[
+        str | None, Option(metavar="MODEL", help="Go on from this model directory, with its tokenizers and layers.")
+    ] = None,
+    mix: Annotated[
+        str | None,
+        Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
+    ] = None,
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
     ] = None,
@@ -74,19 +85,23 @@ def train(
     paths, settings = files_and_settings("train", [*(data or ()), columns], required=False, valid=valid, test=test)
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = tensorboard or None
+    given["finetune.model"] = finetune and json.dumps(finetune)
+    given |= _mixture(mix)
     given = [f"{key}={value}" for key, value in given.items() if value is not None]
     from dragoman.config.run import load_config
     from dragoman.runs.plan import plan_resume, plan_run
 
-    load_config({}, given, spell=lambda key: options.option_name(key.removeprefix("training.")))
+    load_config({}, given, spell=lambda key: SPELLED.get(key) or options.option_name(key.removeprefix("training.")))
     settings += given
     if resume:
-        if paths or columns or output or valid or test or size or recipe or seed:
-            raise UsageError("--resume takes data, size, seed and folder from the run; leave them out.")
+        if paths or columns or output or valid or test or size or recipe or seed or finetune or mix:
+            raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
         path, config = resume, plan_resume(resume, settings)
     else:
         if size and recipe:
             raise UsageError("--size and --recipe both choose the settings; give one of them.")
+        if size and finetune:
+            raise UsageError("--finetune keeps the size of its model; leave out --size.")
         from dragoman.storage.run_directory import RunDirectory
 
         if output:
@@ -104,6 +119,17 @@ def train(
         evaluation = start_run(bitext, config, path, display=display, started=STARTED)
     options.print_scores(context, evaluation, "On the test pairs")
     display.note(f"Try it:  {command_line('translate', path, '...')}")
+
+
+def _mixture(mix: str | None) -> dict[str, str | None]:
+    """The settings that FILE:SHARE or SOURCE,TARGET:SHARE means."""
+    if mix is None:
+        return {}
+    files, colon, share = mix.rpartition(":")
+    if not colon or not files:
+        raise UsageError(f"--mix {mix} has no share; write FILE:SHARE, such as general.tsv:0.25.")
+    names = [files] if os.path.exists(files) else files.split(",")
+    return {"finetune.mix": json.dumps(names), "finetune.share": share}
 
 
 @app.command(epilog="dragoman average runs/en-fr --last 5 --output runs/en-fr-averaged")

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
+from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.recipes import parse_yaml
 from dragoman.config.section import Section
 from dragoman.config.training import TrainingConfig
@@ -27,6 +28,7 @@ class RunConfig(Section):
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: dict[str, Any] = Field(default_factory=dict)
     """Fields of `TransformerConfig` that differ from the size's."""
+    finetune: FinetuneConfig = FinetuneConfig()
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
     chosen: list[str] = Field([])
@@ -56,7 +58,7 @@ class RunConfig(Section):
                 f"`max_positions` is {model.max_length}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
             )
-        if model.share_embeddings and not self.tokenizer.shared:
+        if model.share_embeddings and not self.tokenizer.shared and not self.finetune.model:
             raise ValueError(
                 "`share_embeddings` gives source and target one table, but tokenizer.shared=false two vocabularies; "
                 "leave out one of the two."
@@ -74,11 +76,14 @@ class RunConfig(Section):
         """How many tokens a sentence may have, its end included; None: any number."""
         return self.transformer(1000, 1000).max_length
 
-    def transformer(self, source_vocab_size: int, target_vocab_size: int) -> TransformerConfig:
-        """The architecture for vocabularies of these sizes; with one tokenizer its table is shared."""
+    def transformer(self, source_vocab_size: int, target_vocab_size: int, **ids: int) -> TransformerConfig:
+        """The architecture for vocabularies of these sizes; with one tokenizer its table is shared.
+
+        `ids` are `pad_id`, `bos_id` and `eos_id` of tokenizers that Dragoman has not trained.
+        """
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
-        return TransformerConfig.preset(self.size, **(shared | self.model | sizes))
+        return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids))
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

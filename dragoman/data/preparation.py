@@ -15,6 +15,7 @@ from tokenizers import Encoding
 from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
+from dragoman.data.mixing import Mixture, mix_in
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
@@ -56,6 +57,8 @@ class PreparedData:
     valid: TokenBatches
     valid_pairs: Pairs
     test_pairs: Pairs
+    general_pairs: Pairs
+    """Pairs that a model is scored on before and after it is adapted to others; none in other runs."""
     about: About
 
     @classmethod
@@ -65,18 +68,36 @@ class PreparedData:
         target = source if config.tokenizer.shared else load_tokenizer(folder / "target_tokenizer.json")
         sizes = {"max_tokens": config.training.max_tokens, "special": target.special_ids}
         batches = partial(TokenBatches, seed=config.seed, **sizes)
-        held_out = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("valid", "test"))
-        valid, test = (list(map(tuple, pairs)) for pairs in held_out)
+        files = [folder / f"{name}.json" for name in ("valid", "test", "general")]
+        # Older runs have no general pairs.
+        held_out = (json.loads(file.read_bytes()) if file.exists() else [] for file in files)
+        valid, test, general = (list(map(tuple, pairs)) for pairs in held_out)
         about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
         # Runs of version 0.1.0 have none.
         style = SourceStyle.load(path) if (path := folder / "source_style.json").exists() else SourceStyle()
-        return cls(source, target, style, batches(*train_stores), batches(*valid_stores), valid, test, about)
+        return cls(source, target, style, batches(*train_stores), batches(*valid_stores), valid, test, general, about)
 
 
-def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
-    """Split, train the tokenizers on the training part, and write everything into `folder`."""
+@dataclass(frozen=True)
+class TextTools:
+    """What turns text into token ids: learnt from the training pairs, or that of a model to go on from."""
+
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    style: SourceStyle
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.source_tokenizer, self.target_tokenizer
+
+
+def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path, *, kept: TextTools | None = None) -> None:
+    """Split, train the tokenizers on the training part, and write everything into `folder`.
+
+    A run that goes on from a model keeps what that one turns text into ids with.
+    """
     num_pairs = bitext.report.weighted  # 0 if there was no pass yet
     # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
     given = {name: part.cleaned() for name, part in open_held_out(config.data, bitext.languages).items()}
@@ -84,18 +105,26 @@ def prepare(bitext: CleanedBitext, config: RunConfig, folder: Path) -> None:
         bitext = bitext.cleaned(held_out=given.values())
     with bitext.cached(folder / "pairs.jsonl"):
         parts = _split(bitext, given, config)
-        about = _write(bitext, parts, num_pairs or bitext.report.weighted, config, folder)
+        mixture = mix_in(parts, config, bitext.languages) if config.finetune.model else Mixture(parts.train, [])
+        (folder / "general.json").write_text(json.dumps(mixture.general), encoding="utf-8")
+        parts = parts._replace(train=mixture.train)
+        kept = kept or _learn(parts.train, num_pairs or bitext.report.weighted, config, bitext.languages)
+        about = _write(bitext, parts, kept, config, folder)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
 
-def _write(bitext: CleanedBitext, parts: Splits, num_pairs: int, config: RunConfig, folder: Path) -> About:
-    """Write everything but about.json, whose content is returned."""
-    vocabulary = _sample(parts.train, num_pairs)
+def _learn(train: Bitext, num_pairs: int, config: RunConfig, languages: tuple[str, str] | None) -> TextTools:
+    vocabulary = _sample(train, num_pairs)
     style = SourceStyle.learn(vocabulary)
-    masked = partial(_masked, config=config, style=style)
     if config.tokenizer.pairs:
-        vocabulary = Bitext.open(*config.tokenizer.pairs, languages=bitext.languages).cleaned()
-    tokenizers = _train_tokenizers(masked(vocabulary), config)
+        vocabulary = Bitext.open(*config.tokenizer.pairs, languages=languages).cleaned()
+    return TextTools(*_train_tokenizers(_masked(vocabulary, config, style=style), config), style)
+
+
+def _write(bitext: CleanedBitext, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> About:
+    """Write everything but about.json, whose content is returned."""
+    tokenizers, style = tools.tokenizers, tools.style
+    masked = partial(_masked, config=config, style=style)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     beyond = sum(_leave_out_beyond(pairs, masked(pairs), tokenizers[0], config) for pairs in held_out.values())
     for name, pairs in held_out.items():

@@ -31,6 +31,9 @@ class Evaluation:
     by_source: dict[str, dict[str, float]] = field(default_factory=dict)
     """For a split that leaks: `sentences` and `bleu` of the pairs whose source sentence was `trained_on`, and of `new`
     ones."""
+    finetuning: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of a model that was adapted: the scores of `own before`, `own after`, and, if there are general test pairs, of
+    `general before` and `general after`, by the names of the metrics."""
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers side by side, for JSON; without the translations."""
@@ -42,6 +45,7 @@ class Evaluation:
             "seconds": self.seconds,
             "sentences_per_second": len(self.translations) / max(self.seconds, 1e-9),
             **({"by_source": self.by_source} if self.by_source else {}),
+            **({"finetuning": self.finetuning} if self.finetuning else {}),
         }
 
 

@@ -52,6 +52,8 @@ class RunSummary:
         tree = self.config.model_dump(mode="json")
         tree["data"] = without_folders(tree["data"])
         tree["tokenizer"]["pairs"] = without_folders(tree["tokenizer"]["pairs"])
+        for name in ("model", "mix", "test"):
+            tree["finetune"][name] = tree["finetune"][name] and without_folders(tree["finetune"][name])
         return RunConfig.validate(tree).to_yaml()
 
     @property
@@ -66,6 +68,20 @@ class RunSummary:
         ]
         remark = ", ".join(parts) or "none of their source sentences was trained on"
         return f"{self.pairs['test']:,} pairs held out {unit}: {remark}"
+
+    @property
+    def finetuning(self) -> list[tuple[str, str, str]]:
+        """Of a model that was adapted: which test pairs, and the main score before and after."""
+        scores = (self.evaluation or {}).get("finetuning", {})
+        parts = [part for part in ("own", "general") if f"{part} before" in scores]
+        sides = {part: [scores[f"{part} {when}"][MAIN.name] for when in ("before", "after")] for part in parts}
+        return [(part, *map(MAIN.write, values)) for part, values in sides.items()]
+
+    @property
+    def origin(self) -> str:
+        """What the training began with."""
+        base = self.config.finetune.model
+        return f"trained on from {without_folders(base)}" if base else "trained from scratch"
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.metrics if event["event"] == kind]

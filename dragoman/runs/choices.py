@@ -5,6 +5,7 @@ docs/trials.md has the measurements behind the settings; speeds here are rough.
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from dragoman.config.run import RunConfig
 from dragoman.model.config import Size
@@ -12,6 +13,8 @@ from dragoman.model.config import Size
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
+GENTLE = 0.25
+"""Learning rate of a run that goes on from a model, as a multiple of that of a new one."""
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
 NIGHT = 600.0
@@ -43,14 +46,16 @@ class Resources:
 
 def choose(config: RunConfig, resources: Resources) -> None:
     """Fill in what nobody has set, and say in `config.chosen` why."""
-    if "size" not in config.model_fields_set:
+    base = config.finetune.model
+    if "size" not in config.model_fields_set and not base:
         config.size = choose_size(resources)
     model = config.transformer(1000, 1000)
-    if model.d_model // model.num_heads % 2 == 0:
+    if model.d_model // model.num_heads % 2 == 0 and not base:
         config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
     tokenizer, training = config.tokenizer, config.training
     tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     chosen = choose_training(training.optimizer, model.d_model)
+    chosen["learning_rate"] *= GENTLE if base else 1
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
     for name, value in chosen.items():
         setattr(training, name, value)
@@ -64,9 +69,10 @@ def choose(config: RunConfig, resources: Resources) -> None:
     dropout = config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
+    layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
+    what = f"size {config.size} {layers}, a vocabulary of at most {tokenizer.vocab_size:,}"
     config.chosen = [
-        f"For {resources}: size {config.size} ({model.num_encoder_layers} + {model.num_decoder_layers} layers of width "
-        f"{model.d_model}), a vocabulary of at most {tokenizer.vocab_size:,}.",
+        f"For {resources}: {f'the layers and the vocabulary of {Path(base).name} {layers}' if base else what}.",
         f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, batches of "
         f"{training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "

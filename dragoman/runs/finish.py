@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.config.run import RunConfig
@@ -30,20 +31,25 @@ def seconds_to_conclude(data: PreparedData, validated: int, validation_seconds: 
 
     A sentence takes as long as there: beam search on all cores is as fast as greedy search on one.
     """
-    tests = len(data.test_pairs) / min(validated, len(data.valid_pairs))
-    return REPORT_SECONDS + tests * validation_seconds
+    tests = len(data.test_pairs) + 2 * len(data.general_pairs) + (len(data.test_pairs) if data.general_pairs else 0)
+    return REPORT_SECONDS + tests / min(validated, len(data.valid_pairs)) * validation_seconds
 
 
 def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: "Display") -> Evaluation:
     """Score the kept model on the test pairs, and write its card and its report."""
+    score = partial(
+        evaluate_pairs, search=config.decoding, precision=config.training.precision, workers=available_workers()
+    )
     with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
-        evaluation = evaluate_pairs(
-            load_ensemble([directory.path]),
-            data.test_pairs,
-            search=config.decoding,
-            precision=config.training.precision,
-            workers=available_workers(),
-        )
+        evaluation = score(load_ensemble([directory.path]), data.test_pairs)
+    if config.finetune.model:
+        with display.status("Scoring the model before and after"):
+            compared = {"own after": evaluation, "own before": score(load_ensemble([directory.base]), data.test_pairs)}
+            if data.general_pairs:
+                compared["general after"] = score(load_ensemble([directory.path]), data.general_pairs)
+                compared["general before"] = score(load_ensemble([directory.base]), data.general_pairs)
+        found = {part: {name: each.value for name, each in one.scores.items()} for part, one in compared.items()}
+        evaluation = replace(evaluation, finetuning=found)
     if data.about.leaked:
         references = [target for _, target in data.test_pairs]
         leaked, language = data.about.leaked, data.about.target_language

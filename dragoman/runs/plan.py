@@ -12,8 +12,10 @@ from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.choices import Resources, choose
+from dragoman.runs.finetune import adopt
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.storage.validate import languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores
 
@@ -27,6 +29,9 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
     config = _with_data(_read_config(paths, recipe, settings))
+    if config.finetune.model:
+        adopt(config)
+        config.data.languages = config.data.languages or languages(Path(config.finetune.model))
     bitext = open_corpora(config.data)
     open_held_out(config.data, bitext.languages)
     if config.tokenizer.pairs:

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,9 @@ import torch
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
-from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.preparation import PreparedData, TextTools, prepare
 from dragoman.decoding.translator import Translator
-from dragoman.errors import Interrupted, command_line
+from dragoman.errors import Interrupted, UsageError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.likelihood import token_statistics
 from dragoman.evaluation.scores import score
@@ -26,7 +26,7 @@ from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
-from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
 from dragoman.terminal import Display
@@ -53,8 +53,9 @@ def start_run(
         directory.data.mkdir(parents=True)
         for line in config.chosen:
             display.note(line)
+        kept = _adopt(config, directory) if config.finetune.model else None
         with display.status("Splitting, training the tokenizer, writing token ids"):
-            prepare(bitext, config, directory.data)
+            prepare(bitext, config, directory.data, kept=kept)
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display, started)
@@ -68,6 +69,28 @@ def resume_run(path: Path, config: RunConfig, *, display: Display, started: floa
         return _train(directory, config, display, started)
 
 
+def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
+    """Copy the model to go on from into the run, which needs it again if it is resumed; returns what it reads with."""
+    base = ModelDirectory.load(Path(config.finetune.model or "")).speaking(*(config.data.languages or (None, None)))
+    for tokenizer in base.tokenizers:
+        if tokenizer.languages and not (tokenizer.language or tokenizer.tagged):
+            raise UsageError(
+                f"{config.finetune.model} knows many languages; say which ones the pairs are in, such as "
+                "'data.languages=[en,de]'."
+            )
+    base.save(directory.base)
+    config.tokenizer.placeholders = base.source_tokenizer.placeholders
+    config.tokenizer.symbols = base.source_tokenizer.symbols
+    return TextTools(*base.tokenizers, base.style)
+
+
+def freeze(model: Transformer, parts: Iterable[str]) -> None:
+    """Leave the weights of these parts, as `FinetuneConfig.freeze` names them, as they are."""
+    for name, parameter in model.named_parameters():
+        part = "embeddings" if ".embedding." in name else name.partition(".")[0]
+        parameter.requires_grad_(part not in parts)
+
+
 def _train(directory: RunDirectory, config: RunConfig, display: Display, started: float) -> Evaluation:
     limit_kernel_caches(32)
     data = PreparedData.open(directory.data, config)
@@ -75,7 +98,13 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
     torch.manual_seed(config.seed)
-    model = Transformer(config.transformer(data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size))
+    pad, _, bos, eos = data.target_tokenizer.special_ids
+    sizes = data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size
+    model = Transformer(config.transformer(*sizes, pad_id=pad, bos_id=bos, eos_id=eos))
+    if config.finetune.model:
+        base = ModelDirectory.load(directory.base).model
+        copy_weights(dict(base.named_parameters()), model, origin=directory.base)
+        freeze(model, config.finetune.freeze)
     _announce(display, config, data, model)
     resume = command_line("train", "--resume", directory.path)
     go_on = f"Go on with:  {resume}"
@@ -148,7 +177,8 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
         display.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())
-    display.note(f"A {config.size} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {machine()}.")
+    kind = "fine-tuned" if config.finetune.model else config.size
+    display.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {machine()}.")
 
 
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:

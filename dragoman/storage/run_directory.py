@@ -27,6 +27,7 @@ class RunDirectory:
         self.tensorboard = self.run / "tensorboard"
         self.evaluation = self.run / "evaluation.json"
         self.data = self.run / "data"
+        self.base = self.run / "base"
         self.checkpoints = self.run / "checkpoints"
         self.snapshots = self.run / "snapshots"
         self.lock = self.run / "lock"

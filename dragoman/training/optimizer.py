@@ -52,7 +52,7 @@ def load_moments(optimizer: torch.optim.Optimizer, found: dict[str, Tensor], *, 
     for label, value in found.items():
         index, _, key = label.partition(".")
         state.setdefault(int(index), {})[key] = value
-    if state and MOMENTS[name] not in state[0]:
+    if state and MOMENTS[name] not in state[min(state)]:
         raise UsageError(
             f"The checkpoint does not fit training.optimizer={name}; resume it with the one that it was written by, or "
             "start a new run."

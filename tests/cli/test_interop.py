@@ -96,7 +96,7 @@ def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
     ("command", "code", "sentence"),
     [
         ("nowhere.pt OUT --style prenorm --num-heads 3", 3, "nowhere.pt cannot be read: No such file"),
-        ("prenorm OUT --style prenorm --num-heads 3", 3, "prenorm cannot be read: Is a directory"),
+        ("prenorm OUT --style prenorm --num-heads 3", 2, "--style, --num-heads and tokenizers are for a notebook"),
         ("pairs.tsv OUT --style prenorm --num-heads 3", 3, "pairs.tsv is refused: PyTorch finds no tensors in it"),
         ("hostile.pt OUT --style postnorm --num-heads 3", 3, "hostile.pt is refused: it asks to run `"),
         ("raw.pkl OUT --style postnorm --num-heads 3", 3, "raw.pkl is refused: PyTorch finds no tensors in it"),

@@ -1,0 +1,35 @@
+"""Runs that go on from a trained model: what they take over from it, and how it scores beside what becomes of it."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from dragoman.config.run import RunConfig
+from dragoman.errors import UsageError
+from dragoman.model.config import TransformerConfig
+from dragoman.storage.validate import TOKENIZERS, check_files
+
+FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
+"""Fields of an architecture that follow from the tokenizers."""
+
+
+def adopt(config: RunConfig) -> TransformerConfig:
+    """Make the architecture of the model that is gone on from that of the run; only dropout may be another.
+
+    Raises `DataError` if there is no such model, and `UsageError` for settings that contradict it.
+    """
+    path = Path(config.finetune.model or "")
+    found, architecture = check_files(path)
+    fields = {name: value for name, value in asdict(architecture).items() if name not in FROM_TOKENIZERS}
+    for name, value in config.model.items():
+        if "dropout" not in name and value != fields[name]:
+            raise UsageError(
+                f"model.{name}={value} contradicts {path}, where it is {fields[name]}: the model that is gone on from "
+                "decides on everything but dropout; leave it out."
+            )
+    for name, field in type(config.tokenizer).model_fields.items():
+        if name not in ("shared", "placeholders") and getattr(config.tokenizer, name) != field.get_default():
+            raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; leave it out.")
+    config.model = fields | config.model
+    source, target = (found[key] for key in TOKENIZERS)
+    config.tokenizer.shared = source == target
+    return architecture

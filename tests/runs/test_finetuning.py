@@ -1,0 +1,145 @@
+"""A run that goes on from a model: what it keeps, what it changes, and what it tells."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.data.bitext import Bitext
+from dragoman.errors import Interrupted, UsageError
+from dragoman.interop.pretrained import import_pretrained
+from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.train import resume_run, start_run
+from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.terminal import Display
+from dragoman.training.trainer import Trainer
+from tests.interop import pretrained_models
+from tests.runs.test_train import SMALL
+
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+KEPT = [each for each in SMALL if each.startswith(("training.", "data.", "decoding."))]
+OWN = list(Bitext.open("builtin:grammar:60:valid"))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("base") / "model"
+    settings = [*SMALL, "data.languages=[en,fr]"]
+    config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=settings)
+    config.data.valid = config.data.test = ["builtin:grammar:7:test"]
+    start_run(bitext, config, path, display=Display(quiet=True))
+    return path
+
+
+def finetune(base: Path, output: Path, *settings: str):
+    pairs = output.parent / "own.tsv"
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in OWN), encoding="utf-8")
+    given = [*KEPT, f"finetune.model={json.dumps(str(base))}", *settings]
+    config, bitext = plan_run([str(pairs)], recipe=None, settings=given)
+    return start_run(bitext, config, output, display=Display(quiet=True)), config
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path / "model.safetensors")
+
+
+def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
+    evaluation, config = finetune(base, tmp_path / "run", "model.dropout=0.3")
+    before, after = ModelDirectory.load(base), ModelDirectory.load(tmp_path / "run")
+    assert after.source_tokenizer.to_json() == before.source_tokenizer.to_json()
+    assert after.style == before.style
+    assert after.model.config.to_dict() == before.model.config.to_dict() | {"dropout": 0.3}
+    assert (tmp_path / "run/run/base/model.safetensors").read_bytes() == (base / "model.safetensors").read_bytes()
+    assert evaluation.finetuning.keys() == {"own before", "own after"}
+    assert evaluation.finetuning["own after"]["bleu"] == evaluation.scores["bleu"].value
+    assert "go on" not in config.chosen[0]
+    assert "the layers and the vocabulary of" in config.chosen[0]
+    card = (tmp_path / "run/README.md").read_text()
+    assert "trained on from model with Dragoman" in card
+    assert str(base.parent) not in card + (tmp_path / "run/report.html").read_text()
+    assert "| own | " in card
+
+
+def test_it_begins_with_the_weights_of_the_model(base, tmp_path):
+    """With a rate of nearly nothing, they stay as they are."""
+    finetune(base, tmp_path / "run", "training.learning_rate=1e-12", "training.optimizer=sgd")
+    for name, weight in weights(base).items():
+        torch.testing.assert_close(weights(tmp_path / "run")[name], weight, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adam"])
+def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
+    freeze = "finetune.freeze=[embeddings,encoder]"
+    finetune(base, tmp_path / "run", freeze, f"training.optimizer={optimizer}", "training.max_steps=7")
+    resumed = plan_resume(tmp_path / "run", ["training.max_steps=9"])
+    resume_run(tmp_path / "run", resumed, display=Display(quiet=True))
+    before, after = weights(base), weights(tmp_path / "run")
+    moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
+    assert moved
+    assert all(name.startswith("decoder.") and ".embedding." not in name for name in moved), moved
+
+
+def test_a_resumed_run_has_the_same_bits(base, tmp_path, monkeypatch):
+    finetune(base, tmp_path / "whole")
+    step = Trainer.train_step
+
+    def stopped(self: Trainer):
+        if self.progress.step == 10:
+            raise KeyboardInterrupt
+        return step(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "train_step", stopped)
+        with pytest.raises(Interrupted):
+            finetune(base, tmp_path / "run")
+    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", []), display=Display(quiet=True))
+    for name, weight in weights(tmp_path / "whole").items():
+        assert torch.equal(weights(tmp_path / "run")[name], weight), name
+
+
+def test_general_pairs_have_their_share_and_are_scored(base, tmp_path):
+    mix = ['finetune.mix=["builtin:grammar:150:train"]', "finetune.share=0.4"]
+    evaluation, _ = finetune(base, tmp_path / "run", *mix)
+    folder = tmp_path / "run/run/data"
+    general = json.loads((folder / "general.json").read_text())
+    held_out = {source for source, _ in general}
+    about = json.loads((folder / "about.json").read_text())
+    own = {source for source, _ in OWN}
+    assert 3 <= len(general) <= 8
+    assert evaluation.finetuning.keys() == {"own before", "own after", "general before", "general after"}
+    count = len(own - held_out) - 10  # validation and test pairs
+    assert about["train_pairs"] == pytest.approx(count / 0.6, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["model.d_model=48"], "model.d_model=48 contradicts .*, where it is 24"),
+        (["tokenizer.vocab_size=300"], "tokenizer.vocab_size is for new tokenizers"),
+        (["finetune.freeze=[embeddings,encoder,decoder]"], "leaves nothing to train"),
+    ],
+)
+def test_settings_that_contradict_the_model(base, tmp_path, settings, words):
+    with pytest.raises(UsageError, match=words):
+        finetune(base, tmp_path / "run", *settings)
+
+
+def test_a_mixture_without_a_model_is_refused():
+    with pytest.raises(UsageError, match="`finetune.mix` is for a run that goes on from a model"):
+        plan_run(["builtin:grammar:60"], recipe=None, settings=['finetune.mix=["a.tsv"]'])
+
+
+@pytest.mark.parametrize("make", [pretrained_models.marian, pretrained_models.m2m])
+def test_an_imported_model_is_trained_on(make, tmp_path):
+    import_pretrained(make(tmp_path / "theirs"), tmp_path / "base", languages=(None, None))
+    settings = ["data.languages=[en,fr]", "training.learning_rate=1e-2", "training.max_steps=42"]
+    finetune(tmp_path / "base", tmp_path / "run", *settings)
+    events = read_metrics(tmp_path / "run/run/metrics.jsonl")
+    losses = [event["valid_loss"] for event in events if event["event"] == "validation"]
+    assert losses[-1] < 0.9 * losses[0]
+    kept = ModelDirectory.load(tmp_path / "run")
+    assert kept.model.config.pad_id == ModelDirectory.load(tmp_path / "base").model.config.pad_id
+    assert kept.languages == ("en", "fr")
