@@ -1,4 +1,4 @@
-"""Commands that take other people's models in: import.
+"""Commands that take other people's models in, and give ours away: import, export.
 
 Budget: a command takes more parameters than a function may, since they are its options.
 """
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
+FORMAT = choice("format", ("ctranslate2", "transformers"))
+NUMBERS = choice(
+    "kind of numbers", ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
+)
 WORDS = (
     "JSON of the library `tokenizers`, or a text file with one word on each line, sorted by token id. Default: none, "
     "sentences are token ids."
@@ -130,3 +134,54 @@ def _note_size(display: "Display", output: Path, config: "TransformerConfig") ->
         f"{output} holds {config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model}, "
         f"with vocabularies of {config.source_vocab_size:,} and {config.target_vocab_size:,} tokens."
     )
+
+
+@app.command(
+    epilog="dragoman export runs/en-fr exported --to ctranslate2 --quantization int8\n"
+    "dragoman export runs/en-fr exported --to transformers"
+)
+def export(
+    context: Context,
+    model: options.Model,
+    output: Annotated[Path, Argument(metavar="OUT", help="Folder to write.")],
+    to: Annotated[str, Option("--to", **FORMAT, help="Which engine the model is for.")],
+    quantization: Annotated[str, Option(**NUMBERS, help="Kind of numbers, as far as the engine has it.")] = "float32",
+    languages: Annotated[
+        str | None, Option(metavar="CODE,CODE", help="Source and target, of a model that knows many languages.")
+    ] = None,
+    sentences: Annotated[
+        Path | None,
+        File(help="Text that both engines translate. Default: test sentences of the training, or built-in."),
+    ] = None,
+) -> None:
+    """Write a model for another engine, and prove that it translates the same there."""
+    from dragoman.cli.checks import check_model
+    from dragoman.storage.run_directory import refuse_to_overwrite
+
+    check_model(model)
+    refuse_to_overwrite(output)
+    from dragoman.data.readers.text_io import open_input, read_lines
+    from dragoman.interop.exporting import export as write
+
+    source, comma, target = (languages or ",").partition(",")
+    if not comma:
+        raise UsageError(f"--languages {languages} names one language; write source and target, such as en,de.")
+    texts = None
+    if sentences:
+        with open_input(sentences) as stream:
+            texts = [line for line in read_lines(stream, str(sentences)) if line.strip()]
+    display = context.display()
+    with display.status(f"Writing for {to}, and translating with both engines"):
+        proof = write(
+            model, output, to, quantization=quantization, languages=(source or None, target or None), sentences=texts
+        )
+    if context.as_json:
+        print_json({"output": str(output), "to": to} | proof.to_dict())
+    for name, found in proof.agreements.items():
+        display.note(
+            f"{found.identical} of {found.sentences} translations are identical ({name}); "
+            f"scores differ by {found.largest_difference:.1e} at most."
+        )
+    if proof.bleu_difference is not None and quantization != "float32":
+        display.note(f"BLEU differs by {proof.bleu_difference:+.2f}.")
+    display.note(f"{output} holds the model; its README.md says how to run it.")

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel
 
-from dragoman.data.readers.language_codes import two_letters
+from dragoman.data.language_codes import two_letters
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer

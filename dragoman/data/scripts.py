@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from dragoman.data.readers.language_codes import known_code
+from dragoman.data.language_codes import known_code
 
 LANGUAGES = {
     "CJK": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "KATAKANA-HIRAGANA": "ja", "HANGUL": "ko", "THAI": "th",

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import sentencex
 
-from dragoman.data.readers.language_codes import two_letters
+from dragoman.data.language_codes import two_letters
 from dragoman.data.scripts import is_unspaced
 from dragoman.data.text import well_formed
 

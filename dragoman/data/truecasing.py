@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import BaseModel
 
-from dragoman.data.readers.language_codes import known_code
+from dragoman.data.language_codes import known_code
 from dragoman.data.tokenizers.placeholders import VERBATIM
 
 MOST_WORDS = 50_000

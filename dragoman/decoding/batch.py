@@ -195,7 +195,8 @@ class BatchWork:
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
         if not (any(prefixes) or bans or guard):
             return stepper
-        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=self.config.eos_id)
+        given = len(self.target_tokenizer.encode(""))
+        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=self.config.eos_id, given=given)
 
     def _guard(self, sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
         """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.

@@ -34,14 +34,16 @@ class RuledStepper:
         bans: Sequence[Ban] = (),
         guard: "RepetitionGuard | None" = None,
         end: int | None = None,
+        given: int = 0,
     ):
-        """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them.
+        """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them. The first
+        `given` ones, such as that of a language, are certain: their log-probability is 0.
 
         With `end`, the id of the end of sentence, a sentence must end when the guard has banned the most probable token
         of its best hypothesis, its first row, `PATIENCE` times: it would only repeat itself in other ways until the
         length limit.
         """
-        self.stepper, self.bans, self.guard, self.end = stepper, bans, guard, end
+        self.stepper, self.bans, self.guard, self.end, self.given = stepper, bans, guard, end, given
         self.loops = torch.zeros(len(prefixes), dtype=torch.long)
         self.sentences = torch.arange(len(prefixes))
         self.history = torch.empty(len(prefixes), 0, dtype=torch.long)
@@ -61,7 +63,10 @@ class RuledStepper:
         for ban in self.bans:
             log_probs[_at(forced < 0, *ban(self.history, self.sentences))] = -torch.inf
         if position < self.prefixes.size(1):
-            _allow_only(log_probs, (forced >= 0).nonzero().flatten(), forced[forced >= 0])
+            rows, tokens = (forced >= 0).nonzero().flatten(), forced[forced >= 0]
+            _allow_only(log_probs, rows, tokens)
+            if position < self.given:
+                log_probs[rows, tokens] = 0.0
         return log_probs
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:

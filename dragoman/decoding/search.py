@@ -3,6 +3,7 @@
 Rows are hypotheses. Those of one sentence are adjacent, and finished sentences leave the batch.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -158,6 +159,11 @@ class Beams:
         rows = parents + torch.arange(sentences)[:, None] * width
         return rows[kept].flatten(), tokens[kept].flatten()
 
+    def needed(self, ended: list[Hypothesis]) -> float:
+        """What the score of a live prefix has to exceed, given those that have ended, for the search to go on."""
+        scores = sorted((h.score for h in ended), reverse=True)
+        return scores[self.beam_size - 1] if len(scores) >= self.beam_size else -math.inf
+
     def results(self) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence, best first."""
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
@@ -167,9 +173,7 @@ class Beams:
 
     def _drop_done(self) -> Tensor:
         """Forget the sentences that are done; returns the indices of the others."""
-        ended = [self.ended[index] for index in self.live.tolist()]
-        scores = [sorted((h.score for h in group), reverse=True)[: self.beam_size] for group in ended]
-        needed = torch.tensor([each[-1] if len(each) == self.beam_size else -torch.inf for each in scores])
+        needed = torch.tensor([self.needed(self.ended[index]) for index in self.live.tolist()])
         hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
         full = hope <= needed
         cut = ~full & (self.limits <= self.length)

@@ -58,12 +58,7 @@ class Translator:
         """
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
-        for side, tokenizer in zip(("source", "target"), directory.tokenizers, strict=True):
-            if tokenizer.languages and not tokenizer.language and not tokenizer.tagged:
-                raise UsageError(
-                    f"This model has {len(tokenizer.languages)} languages; say the `{side}` language, such as "
-                    f"{', '.join(list(tokenizer.languages)[:8])}."
-                )
+        directory.require_languages()
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.source_language = directory.source_language
         self.device = next(directory.model.parameters()).device

@@ -15,7 +15,7 @@ from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, TextTools, prepare
 from dragoman.decoding.translator import Translator
-from dragoman.errors import Interrupted, UsageError, command_line
+from dragoman.errors import Interrupted, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.likelihood import token_statistics
 from dragoman.evaluation.scores import score
@@ -72,12 +72,7 @@ def resume_run(path: Path, config: RunConfig, *, display: Display, started: floa
 def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
     """Copy the model to go on from into the run, which needs it again if it is resumed; returns what it reads with."""
     base = ModelDirectory.load(Path(config.finetune.model or "")).speaking(*(config.data.languages or (None, None)))
-    for tokenizer in base.tokenizers:
-        if tokenizer.languages and not (tokenizer.language or tokenizer.tagged):
-            raise UsageError(
-                f"{config.finetune.model} knows many languages; say which ones the pairs are in, such as "
-                "'data.languages=[en,de]'."
-            )
+    base.require_languages()
     base.save(directory.base)
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols

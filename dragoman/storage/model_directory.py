@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.language_codes import find_language, same_language, two_letters
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
-from dragoman.data.readers.language_codes import find_language, same_language, two_letters
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.data.tokenizers.pretrained import load_tokenizer
@@ -98,6 +98,15 @@ class ModelDirectory:
         own, other = self.languages
         languages = two_letters(source) if source else own, two_letters(target) if target else other
         return ModelDirectory(self.model, first, second, *languages, self.decoding, self.style)
+
+    def require_languages(self) -> None:
+        """Raise `UsageError` for a model of many languages that does not know which ones to translate between."""
+        for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True):
+            if tokenizer.languages and not tokenizer.language and not tokenizer.tagged:
+                raise UsageError(
+                    f"This model has {len(tokenizer.languages)} languages; say the {side} language with --from and "
+                    f"--to, or in training data.languages=[en,de]: {', '.join(list(tokenizer.languages)[:8])}, ..."
+                )
 
     @property
     def languages(self) -> tuple[str | None, str | None]:

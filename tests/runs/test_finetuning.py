@@ -128,7 +128,7 @@ def test_settings_that_contradict_the_model(base, tmp_path, settings, words):
 
 
 def test_a_mixture_without_a_model_is_refused():
-    with pytest.raises(UsageError, match="`finetune.mix` is for a run that goes on from a model"):
+    with pytest.raises(UsageError, match=r"`finetune.mix` is for a run that goes on from a model"):
         plan_run(["builtin:grammar:60"], recipe=None, settings=['finetune.mix=["a.tsv"]'])
 
 

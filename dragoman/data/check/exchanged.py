@@ -14,7 +14,7 @@ import numpy as np
 from dragoman.data.check.alignment import Stretch
 from dragoman.data.check.locations import NumberedPair
 from dragoman.data.check.result import PartResult
-from dragoman.data.readers.language_codes import close
+from dragoman.data.language_codes import close
 from dragoman.data.scripts import WORD
 
 TYPICAL = 4.0

@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.data.check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data.check.locations import Block, NumberedPair, Tally
 from dragoman.data.check.result import Check, Finding, PartResult, Side
-from dragoman.data.readers.language_codes import close, known_code
+from dragoman.data.language_codes import close, known_code
 from dragoman.data.scripts import script
 
 SAMPLE = 10_000

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dragoman.data.readers.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
+from dragoman.data.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
 from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions
 from dragoman.data.text import one_line, well_formed
 from dragoman.errors import DataError

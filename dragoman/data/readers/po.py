@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman.data.readers.language_codes import same_language
+from dragoman.data.language_codes import same_language
 from dragoman.data.readers.text_io import read_file, read_head
 from dragoman.data.readers.types import Entry, Languages, Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import one_line

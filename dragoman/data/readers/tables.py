@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from dragoman.data.language_codes import TEXT_IN, are_exchanged, language_of, languages_named
 from dragoman.data.readers.fields import KNOWN_NAMES, sides_by_name
 from dragoman.data.readers.jsonl import open_json
-from dragoman.data.readers.language_codes import TEXT_IN, are_exchanged, language_of, languages_named
 from dragoman.data.readers.text_io import MAX_LINE, open_input, read_file, unpacking_errors
 from dragoman.data.readers.tsv import Columns, pairs_of_rows, read_tsv
 from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions

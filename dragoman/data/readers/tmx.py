@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from dragoman.data.readers.language_codes import choose_languages, same_language
+from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.readers.xml import Layout, Unit, parse
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.filtering import reason_to_drop
-from dragoman.data.readers.language_codes import are_exchanged, languages_named
+from dragoman.data.language_codes import are_exchanged, languages_named
 from dragoman.data.readers.text_io import read_file
 from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
-from dragoman.data.readers.language_codes import choose_languages, same_language
+from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.data.readers.tmx import LANGUAGE_UNITS
 from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.readers.xml import Layout, Unit, parse

@@ -179,6 +179,12 @@ class PretrainedTokenizer(Tokenizer):
     def spelling(self, ids: Iterable[int]) -> str:
         raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
 
+    def spelled(self, id_: int) -> str:
+        return self.content.pieces[id_]
+
+    def backend_copy(self) -> tokenizers.Tokenizer:
+        return tokenizers.Tokenizer.from_str(self.content.model)
+
     def to_json(self) -> str:
         content = self.content
         engine = json.loads(content.model) if content.kind == "tokenizers" else content.model

@@ -205,6 +205,14 @@ class Tokenizer:
         """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
         return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._symbols)
 
+    def spelled(self, id_: int) -> str:
+        """The token of an id as the vocabulary spells it; no two are the same."""
+        return self._backend.id_to_token(id_)
+
+    def backend_copy(self) -> tokenizers.Tokenizer:
+        """The tokenizer as the library `tokenizers` has it."""
+        return tokenizers.Tokenizer.from_str(self.to_json())
+
     def to_json(self) -> str:
         """The tokenizer as JSON of the `tokenizers` library."""
         return self._backend.to_str()

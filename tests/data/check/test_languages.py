@@ -16,7 +16,7 @@ from dragoman.data.check.languages import (
 )
 from dragoman.data.check.locations import NumberedPair
 from dragoman.data.check.result import Finding, PartResult, Side
-from dragoman.data.readers.language_codes import close, known_code
+from dragoman.data.language_codes import close, known_code
 from tests.data.check.corpora import Pairs, clean, examined, german, lines, only
 
 RUSSIAN = "Старая женщина со вчерашнего дня сидит перед вокзалом и ждёт поезда."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.data.readers.language_codes import choose_languages, same_language
+from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.errors import DataError
 
 

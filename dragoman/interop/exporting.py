@@ -1,0 +1,188 @@
+"""`dragoman export`: writes a model for another engine, and says so only when both engines translate the same.
+
+Sentences are translated by both, greedily and with a beam. In float32 the tokens have to be identical, and the scores
+within `TOLERANCE`; for other numbers, the share of identical translations and the difference of BLEU are told.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from dragoman import __version__
+from dragoman.data.bitext import Bitext
+from dragoman.errors import DataError, UsageError
+from dragoman.evaluation.scores import score
+from dragoman.interop import ctranslate2, transformers
+from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, search
+from dragoman.metrics import MAIN
+from dragoman.report.templates import render
+from dragoman.storage.atomic import new_folder, write_file
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+
+TOLERANCE = 1e-3
+BEAM_SIZE = 5
+SENTENCES = 200
+"""Translated by both engines unless told otherwise."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format, and the engine that runs it."""
+
+    packages: tuple[str, ...]
+    """Whose versions are told."""
+    refusal: Callable[[ModelDirectory], str | None]
+    """Why a model cannot be expressed; None if it can."""
+    expressed: Callable[[ModelDirectory], ModelDirectory]
+    """The model as the engine computes it."""
+    write: Callable[[ModelDirectory, Path, str], None]
+    """Writes a model into a folder, in numbers of some kind."""
+    search: Callable[..., Found]
+    """Translates source tokens with the written model, as `dragoman.interop.proof.search` does."""
+    beams: type[Beams]
+    """Our beam search by the engine's rule for its end."""
+    numbers: tuple[str, ...] = ("float32",)
+    """The kinds of numbers that can be written."""
+
+
+TARGETS = {
+    "ctranslate2": Target(
+        packages=("ctranslate2",),
+        refusal=lambda _: None,
+        expressed=ctranslate2.expressed,
+        write=ctranslate2.write,
+        search=ctranslate2.search,
+        beams=FirstBeams,
+        numbers=ctranslate2.QUANTIZATIONS,
+    ),
+    "transformers": Target(
+        packages=("transformers",),
+        refusal=transformers.refusal,
+        expressed=lambda directory: directory,
+        write=transformers.write,
+        search=transformers.search,
+        beams=ScoreBeams,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What both engines made of the same sentences."""
+
+    numbers: str
+    agreements: dict[str, Agreement]
+    """Greedy and beam search."""
+    same_rule: int
+    """Translations of the engine's beam search that are those of Dragoman's own rule for its end, too."""
+    bleu_difference: float | None
+    """BLEU of the engine's less that of ours, if there are references."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why the export is not what it should be; None if it is."""
+        if self.numbers != "float32":
+            return None
+        for name, found in self.agreements.items():
+            if found.identical < found.sentences:
+                return f"{found.sentences - found.identical} of {found.sentences} translations differ ({name})"
+            if found.largest_difference > TOLERANCE:
+                return f"scores differ by up to {found.largest_difference:.2g} ({name})"
+        return None
+
+    def to_dict(self) -> dict:
+        agreements = {name: vars(each) for name, each in self.agreements.items()}
+        extra = {"same_with_our_rule": self.same_rule, "bleu_difference": self.bleu_difference}
+        return {"numbers": self.numbers, "agreements": agreements} | extra
+
+
+def export(
+    model: Path,
+    output: Path,
+    target: str,
+    *,
+    quantization: str = "float32",
+    languages: tuple[str | None, str | None] = (None, None),
+    sentences: Sequence[str] | None = None,
+) -> Proof:
+    """Write `model` for the engine `target` to `output`, a new or empty folder, which stays as it was if that fails.
+
+    `sentences` are what both engines translate; by default the first test sentences of its training, or built-in ones.
+    Raises `UsageError` for what the format cannot express, and `DataError` if the engines do not agree.
+    """
+    refuse_to_overwrite(output)
+    engine = TARGETS[target]
+    if quantization not in engine.numbers:
+        raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {quantization}.")
+    directory = ModelDirectory.load(model).speaking(*languages)
+    if reason := engine.refusal(directory):
+        raise UsageError(f"{target} cannot express this model: {reason}.")
+    pairs = [(text, None) for text in sentences] if sentences else _test_pairs(model)
+    with new_folder(output) as folder:
+        engine.write(directory, folder, quantization)
+        proof = prove(directory, folder, engine, pairs, quantization)
+        if proof.fault:
+            raise DataError(f"The exported model is not the same: {proof.fault}. Nothing was written to {output}.")
+        write_file(folder / "README.md", _readme(directory, target, proof, output.absolute().name).encode())
+    return proof
+
+
+def prove(
+    directory: ModelDirectory,
+    folder: Path,
+    engine: Target,
+    pairs: Sequence[tuple[str, str | None]],
+    quantization: str,
+) -> Proof:
+    """Translate the sources of `pairs` with both engines."""
+    sources = directory.source_tokenizer.encode_batch(directory.preprocessor(source).text for source, _ in pairs)
+    penalty = directory.decoding.length_penalty
+    directory = engine.expressed(directory)
+    agreements, found = {}, []
+    for name, size in (("greedy", 1), (f"beam {BEAM_SIZE}", BEAM_SIZE)):
+        ours = search(directory, sources, beam_size=size, length_penalty=penalty, beams=engine.beams)
+        theirs = engine.search(folder, directory, sources, beam_size=size, length_penalty=penalty)
+        agreements[name] = Agreement.of(ours, theirs)
+        found = [ours, theirs]
+    own = search(directory, sources, beam_size=BEAM_SIZE, length_penalty=penalty)
+    same = Agreement.of(own, found[1]).identical
+    references = [target for _, target in pairs if target is not None]
+    difference = None
+    if len(references) == len(pairs):
+        language = directory.target_language
+        texts = [directory.target_tokenizer.decode_batch([ids for ids, _ in each]) for each in found]
+        before, after = (score(each, references, target_language=language, metrics=[MAIN]) for each in texts)
+        difference = after[MAIN.name].value - before[MAIN.name].value
+    return Proof(quantization, agreements, same, difference)
+
+
+def _test_pairs(model: Path) -> list[tuple[str, str | None]]:
+    """The first pairs that the model was tested on, if it was trained here; else sentences of the built-in grammar."""
+    file = RunDirectory(model).data / "test.json"
+    if file.is_file():
+        pairs = json.loads(file.read_bytes())[:SENTENCES]
+        return [(source, target) for source, target in pairs if source.strip()]
+    grammar = Bitext.open(f"builtin:grammar:{SENTENCES}:test")
+    return [(source, None) for source, _ in islice(grammar, SENTENCES)]
+
+
+def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) -> str:
+    packages = {name: version(name) for name in TARGETS[target].packages} | {"torch": torch.__version__}
+    return render(
+        f"export_{target}.md",
+        title=title,
+        proof=proof,
+        beam_size=BEAM_SIZE,
+        length_penalty=directory.decoding.length_penalty,
+        package=ctranslate2.package(directory),
+        sentences=next(iter(proof.agreements.values())).sentences,
+        masks=directory.source_tokenizer.placeholders,
+        direction=" to ".join(code or "?" for code in directory.languages),
+        versions={"dragoman": __version__} | packages,
+    )

@@ -1,0 +1,81 @@
+"""What Dragoman's own search finds in an exported model's source tokens, and how far another engine agrees."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dragoman.data.batching import padded
+from dragoman.decoding.rules import Never, RuledStepper
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.decoding.stepper import ModelStepper
+from dragoman.storage.model_directory import ModelDirectory
+
+Found = list[tuple[list[int], float]]
+"""The tokens of each translation, without its end, and its score."""
+BATCH = 16
+
+
+def limit(source: Sequence[int]) -> int:
+    """Most tokens of a translation."""
+    return 2 * len(source) + 20
+
+
+class ScoreBeams(Beams):
+    """A search that ranks what was truncated at the length limit by its score, as that of transformers."""
+
+    def results(self) -> list[list[Hypothesis]]:
+        return [sorted(group, key=lambda h: -h.score)[: self.beam_size] for group in self.ended]
+
+
+class FirstBeams(ScoreBeams):
+    """A search that ends, as that of CTranslate2, with the first `beam_size` hypotheses that have ended."""
+
+    def needed(self, ended: list[Hypothesis]) -> float:
+        return math.inf if len(ended) >= self.beam_size else -math.inf
+
+
+@torch.inference_mode()
+def search(
+    directory: ModelDirectory,
+    sources: Sequence[list[int]],
+    *,
+    beam_size: int,
+    length_penalty: float,
+    beams: type[Beams] = Beams,
+) -> Found:
+    """The plain search of Dragoman, without rules on repetition, placeholders or terms, in float32."""
+    config, found = directory.model.config, []
+    special, forced = directory.target_tokenizer.special_ids, directory.target_tokenizer.encode("")
+    for start in range(0, len(sources), BATCH):
+        batch = sources[start : start + BATCH]
+        stepper = RuledStepper(
+            ModelStepper(directory.model, padded(batch, special)),
+            prefixes=[forced] * len(batch),
+            bans=[Never(config.pad_id)] if config.bos_id == config.pad_id else [],
+            given=len(forced),
+        )
+        limits = [limit(source) + len(forced) for source in batch]
+        options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
+        greedy = beam_size == 1
+        groups = greedy_search(stepper, options) if greedy else beam_search(stepper, beams(beam_size, options))
+        found += [(best.tokens, best.score) for best, *_ in groups]
+    return found
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far two engines agree on the same sentences."""
+
+    sentences: int
+    identical: int
+    """Translations with the same tokens."""
+    largest_difference: float
+    """Between the scores of identical translations."""
+
+    @classmethod
+    def of(cls, ours: Found, theirs: Found) -> "Agreement":
+        same = [(own, other) for own, other in zip(ours, theirs, strict=True) if own[0] == other[0]]
+        differences = [abs(own[1] - other[1]) for own, other in same]
+        return cls(len(ours), len(same), max(differences, default=0.0))

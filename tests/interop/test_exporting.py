@@ -1,0 +1,178 @@
+"""Exported models translate the same in the other engine; what a format cannot express is refused."""
+
+import dataclasses
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.errors import DataError, UsageError
+from dragoman.interop.exporting import TARGETS, export
+from dragoman.interop.pretrained import import_pretrained
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.model_directory import ModelDirectory
+from tests.interop import pretrained_models
+
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+SMALL = {"d_model": 24, "d_ff": 40, "num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 1}
+ARCHITECTURES = {
+    "the default: pre-norm, rotary": {"positions": "rotary"},
+    "the paper: post-norm, sinusoidal": {"norm_order": "post", "positions": "sinusoidal"},
+    "post-norm, learned positions": {"norm_order": "post", "positions": "learned", "max_positions": 90},
+    "post-norm, GELU, own projection": {
+        "norm_order": "post", "activation": "gelu", "tie_projection": False, "projection_bias": True,
+    },
+    "post-norm, one gain for all features": {"norm_order": "post", "norm_gain": "scalar"},
+    "pre-norm, sinusoidal": {"scale_embeddings": False},
+    "RMSNorm": {"norm_order": "post", "norm": "rms"},
+    "SwiGLU": {"norm_order": "post", "activation": "swiglu"},
+}  # fmt: skip
+IMPORTED = {
+    "Marian, imported": lambda folder: pretrained_models.marian(folder, separate=False),
+    "M2M-100, imported": pretrained_models.m2m,
+    "NLLB-200, imported": pretrained_models.nllb,
+}
+LANGUAGES = {"M2M-100, imported": ("en", "fr"), "NLLB-200, imported": ("eng_Latn", "fra_Latn")}
+SENTENCES = [
+    "The red house is old.",
+    "A cat sees the bird!",
+    "the dogs",
+    "x",
+    "Two men do not like the green umbrella.",
+]
+DOCS = Path(__file__).parents[2] / "docs" / "export.md"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    texts = itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))
+    return Tokenizer.train(texts, vocab_size=340)
+
+
+@pytest.fixture(scope="module")
+def models(tokenizer, tmp_path_factory) -> dict[str, Path]:
+    folder, found = tmp_path_factory.mktemp("models"), {}
+    size = tokenizer.vocab_size
+    for number, (name, choices) in enumerate(ARCHITECTURES.items()):
+        sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
+        model = Transformer(TransformerConfig(**(SMALL | sizes | choices))).eval()
+        pretrained_models.randomise(model, end=3, seed=number)
+        ModelDirectory(model, tokenizer, tokenizer, "en", "fr").save(folder / str(number))
+        found[name] = folder / str(number)
+    for number, (name, make) in enumerate(IMPORTED.items()):
+        theirs = make(folder / f"theirs-{number}")
+        import_pretrained(theirs, folder / f"imported-{number}", languages=LANGUAGES.get(name, (None, None)))
+        found[name] = folder / f"imported-{number}"
+    return found
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, *IMPORTED])
+@pytest.mark.parametrize("target", TARGETS)
+def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
+    reason = TARGETS[target].refusal(ModelDirectory.load(models[name]))
+    told = [each.strip() for each in row(name)[TARGETS_IN_DOCS.index(target) + 1].split(":")]
+    if reason:
+        assert told[0] == "no"
+        with pytest.raises(UsageError, match=f"{target} cannot express this model"):
+            export(models[name], tmp_path / "out", target, sentences=SENTENCES)
+        assert not (tmp_path / "out").exists()
+        return
+    assert told == ["yes"]
+    proof = export(models[name], tmp_path / "out", target, sentences=SENTENCES)
+    for found in proof.agreements.values():
+        assert found.identical == found.sentences == len(SENTENCES)
+        assert found.largest_difference < 1e-3
+
+
+TARGETS_IN_DOCS = ["ctranslate2", "transformers"]
+
+
+def row(name: str) -> list[str]:
+    """The cells of the table in the docs."""
+    lines = [line for line in DOCS.read_text(encoding="utf-8").split("\n") if line.startswith(f"| {name} |")]
+    assert len(lines) == 1, name
+    return [cell.strip() for cell in lines[0].strip("|").split("|")]
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_import_and_export_are_inverse(models, name, tmp_path):
+    languages = LANGUAGES.get(name, (None, None))
+    export(models[name], tmp_path / "theirs", "transformers", sentences=SENTENCES)
+    import_pretrained(tmp_path / "theirs", tmp_path / "again", languages=languages)
+    first, again = ModelDirectory.load(models[name]), ModelDirectory.load(tmp_path / "again")
+    assert again.model.config == first.model.config
+    assert [each.to_json() for each in again.tokenizers] == [each.to_json() for each in first.tokenizers]
+    own, other = (load_file(path / "model.safetensors") for path in (models[name], tmp_path / "again"))
+    assert own.keys() == other.keys()
+    assert all(torch.equal(own[key], other[key]) for key in own)
+
+
+def test_the_script_beside_the_model_translates_text(models, tmp_path):
+    for number, name in enumerate(["the default: pre-norm, rotary", "Marian, imported", "M2M-100, imported"]):
+        out = tmp_path / str(number)
+        export(models[name], out, "ctranslate2", sentences=SENTENCES)
+        done = subprocess.run(
+            [sys.executable, out / "translate.py"],
+            input="\n".join(SENTENCES), capture_output=True, text=True, timeout=60, encoding="utf-8",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        directory = ModelDirectory.load(models[name])
+        sources = directory.source_tokenizer.encode_batch(SENTENCES)
+        found = TARGETS["ctranslate2"].search(out, directory, sources, beam_size=5, length_penalty=1.0)
+        texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in found]
+        assert done.stdout.split("\n")[:-1] == texts
+
+
+def test_a_model_that_is_not_the_same_is_not_written(models, tmp_path, monkeypatch):
+    write = TARGETS["ctranslate2"].write
+
+    def wrong(directory: ModelDirectory, folder: Path, numbers: str) -> None:
+        weight = directory.model.projection.weight
+        kept = weight.detach().clone()
+        with torch.no_grad():
+            weight.copy_(weight.roll(1, 0))
+            write(directory, folder, numbers)
+            weight.copy_(kept)
+
+    changed = dataclasses.replace(TARGETS["ctranslate2"], write=wrong)
+    monkeypatch.setitem(TARGETS, "ctranslate2", changed)
+    with pytest.raises(DataError, match=r"The exported model is not the same: \d of 5 translations differ"):
+        export(models["the default: pre-norm, rotary"], tmp_path / "out", "ctranslate2", sentences=SENTENCES)
+    assert not (tmp_path / "out").exists()
+
+
+def test_eight_bits_tell_how_far_they_agree(models, tmp_path, dragoman):
+    model = models["the default: pre-norm, rotary"]
+    (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
+    command = f"export {model} {tmp_path / 'out'} --to ctranslate2 --quantization int8 --json"
+    code, out, _ = dragoman(*command.split(), "--sentences", tmp_path / "text")
+    told = json.loads(out)
+    assert code == 0
+    assert told["numbers"] == "int8"
+    assert told["agreements"]["greedy"]["sentences"] == len(SENTENCES)
+    card = (tmp_path / "out/README.md").read_text()
+    assert f"| greedy | {told['agreements']['greedy']['identical']} of 5 |" in card
+    assert "ctranslate2 " in card
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--to onyx", "There is no format 'onyx'"),
+        ("--to transformers --quantization int8", "transformers is written as float32, not as int8"),
+        ("--to ctranslate2 --languages en", "write source and target"),
+        ("--to ctranslate2 --languages en,de", "This model has 'fr' where 'de' is asked for"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(models, tmp_path, dragoman, arguments, words):
+    model = models["the paper: post-norm, sinusoidal"]
+    code, _, err = dragoman("export", model, tmp_path / "out", *arguments.split())
+    assert (code, words in err) == (2, True), err
+    assert not (tmp_path / "out").exists()
