@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
-FORMAT = choice("format", ("ctranslate2", "transformers"))
+FORMAT = choice("format", ("ctranslate2", "onnx", "transformers"))
 NUMBERS = choice(
     "kind of numbers", ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
 )

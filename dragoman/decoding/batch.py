@@ -185,8 +185,8 @@ class BatchWork:
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         prefixes = repeated([s.prefix for s in sentences], times)
         bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
-        if self.config.bos_id == self.config.pad_id:
-            bans.append(Never(self.config.pad_id))  # Marian starts with padding, which is no token to say
+        if self.config.starts_with_padding:
+            bans.append(Never(self.config.pad_id))
         if any(s.repaired for s in sentences):
             bans.append(self._whole_characters)
         limits = [[s.source.count(slot) for slot in self._slots] for s in sentences]

@@ -1,6 +1,5 @@
 """Models for CTranslate2: the same weights as its specification of a Transformer, and its searches beside ours."""
 
-import base64
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
+from dragoman.interop.engine_files import spelled, write_script, write_tokenizers
 from dragoman.interop.proof import Found, limit
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import FeedForward, Norm
 from dragoman.model.transformer import Decoder, Encoder
-from dragoman.report.templates import render
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
 
@@ -33,7 +31,7 @@ def library() -> Any:
 def expressed(directory: ModelDirectory) -> ModelDirectory:
     """The model as CTranslate2 computes it: of Marian, whose decoder starts with padding, that is never a token."""
     config = directory.model.config
-    if config.bos_id != config.pad_id:
+    if not config.starts_with_padding:
         return directory
     model = copy.deepcopy(directory.model)
     model.projection.bias[config.pad_id] = -1e9
@@ -52,7 +50,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     spec.decoder.projection.weight = model.projection.weight
     if model.projection.bias is not None:
         spec.decoder.projection.bias = model.projection.bias
-    source, target = map(tokens, directory.tokenizers)
+    source, target = map(spelled, directory.tokenizers)
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     special = directory.target_tokenizer.special_ids
@@ -63,7 +61,8 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     spec.validate()
     spec.optimize(quantization=None if numbers == "float32" else numbers)
     spec.save(str(folder))
-    _write_tokenizers(directory, folder)
+    write_tokenizers(directory, folder)
+    write_script(directory, folder, "ctranslate2")
 
 
 def _specification(config: TransformerConfig) -> Any:
@@ -110,44 +109,18 @@ def _stack(spec: Any, stack: Encoder | Decoder, config: TransformerConfig) -> No
             _norm(part.layer_norm, residual.norm, config.d_model)
 
 
-def _write_tokenizers(directory: ModelDirectory, folder: Path) -> None:
-    """What cuts text into tokens and joins them, and translate.py, which does so and translates."""
-    for side, tokenizer in zip(("source", "target"), directory.tokenizers, strict=True):
-        if package(directory) == "sentencepiece":
-            (folder / f"{side}.spm").write_bytes(base64.b64decode(tokenizer.content.model))
-        else:
-            tokenizer.backend_copy().save(str(folder / f"{side}_tokenizer.json"))
-    source, target = ([tokenizer.spelled(id_) for id_ in tokenizer.encode("")] for tokenizer in directory.tokenizers)
-    values = {"package": package(directory), "source_begin": source, "target_begin": target}
-    values |= {"target_prefix": [target] if target else None, "length_penalty": directory.decoding.length_penalty}
-    script = render("export_translate.py.txt", beam_size=directory.decoding.beam_size, **values)
-    (folder / "translate.py").write_text(script, encoding="utf-8")
-
-
-def package(directory: ModelDirectory) -> str:
-    """The library that the tokenizers need."""
-    tokenizer = directory.source_tokenizer
-    return tokenizer.content.kind if isinstance(tokenizer, PretrainedTokenizer) else "tokenizers"
-
-
-def tokens(tokenizer: Any) -> list[str]:
-    """How a tokenizer spells each token, in the order of the ids."""
-    return [tokenizer.spelled(id_) for id_ in range(tokenizer.vocab_size)]
-
-
 def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
 ) -> Found:
     """What CTranslate2 finds for sources of token ids: ids and score of each; with the limits of Dragoman's search."""
     translator = library().Translator(str(folder), compute_type="default", intra_threads=torch.get_num_threads())
-    spelled = tokens(directory.source_tokenizer)
-    target = tokens(directory.target_tokenizer)
+    source_tokens, target = map(spelled, directory.tokenizers)
     ids = {token: id_ for id_, token in enumerate(target)}
     prefix = [target[id_] for id_ in directory.target_tokenizer.encode("")]
     found = []
     for source in sources:
         (result,) = translator.translate_batch(
-            [[spelled[id_] for id_ in source]],
+            [[source_tokens[id_] for id_ in source]],
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,

@@ -17,7 +17,8 @@ from dragoman import __version__
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
-from dragoman.interop import ctranslate2, transformers
+from dragoman.interop import ctranslate2, onnx, transformers
+from dragoman.interop.engine_files import package
 from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, search
 from dragoman.metrics import MAIN
 from dragoman.report.templates import render
@@ -60,6 +61,15 @@ TARGETS = {
         search=ctranslate2.search,
         beams=FirstBeams,
         numbers=ctranslate2.QUANTIZATIONS,
+    ),
+    "onnx": Target(
+        packages=("onnx", "onnxruntime"),
+        refusal=lambda _: None,
+        expressed=lambda directory: directory,
+        write=onnx.write,
+        search=onnx.search,
+        beams=ScoreBeams,
+        numbers=("float32", "int8"),
     ),
     "transformers": Target(
         packages=("transformers",),
@@ -180,7 +190,8 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         proof=proof,
         beam_size=BEAM_SIZE,
         length_penalty=directory.decoding.length_penalty,
-        package=ctranslate2.package(directory),
+        package=package(directory),
+        special=directory.target_tokenizer.special_ids,
         sentences=next(iter(proof.agreements.values())).sentences,
         masks=directory.source_tokenizer.placeholders,
         direction=" to ".join(code or "?" for code in directory.languages),

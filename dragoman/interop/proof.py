@@ -8,7 +8,7 @@ import torch
 
 from dragoman.data.batching import padded
 from dragoman.decoding.rules import Never, RuledStepper
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.storage.model_directory import ModelDirectory
 
@@ -45,23 +45,37 @@ def search(
     length_penalty: float,
     beams: type[Beams] = Beams,
 ) -> Found:
-    """The plain search of Dragoman, without rules on repetition, placeholders or terms, in float32."""
-    config, found = directory.model.config, []
-    special, forced = directory.target_tokenizer.special_ids, directory.target_tokenizer.encode("")
+    """What the plain search of Dragoman finds, in float32."""
+    special, found = directory.target_tokenizer.special_ids, []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
-        stepper = RuledStepper(
-            ModelStepper(directory.model, padded(batch, special)),
-            prefixes=[forced] * len(batch),
-            bans=[Never(config.pad_id)] if config.bos_id == config.pad_id else [],
-            given=len(forced),
-        )
-        limits = [limit(source) + len(forced) for source in batch]
-        options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
-        greedy = beam_size == 1
-        groups = greedy_search(stepper, options) if greedy else beam_search(stepper, beams(beam_size, options))
-        found += [(best.tokens, best.score) for best, *_ in groups]
+        stepper = ModelStepper(directory.model, padded(batch, special))
+        found += found_by(stepper, directory, batch, beam_size=beam_size, length_penalty=length_penalty, beams=beams)
     return found
+
+
+def found_by(
+    stepper: Stepper,
+    directory: ModelDirectory,
+    sources: Sequence[list[int]],
+    *,
+    beam_size: int,
+    length_penalty: float,
+    beams: type[Beams],
+) -> Found:
+    """A search over any `Stepper`, without rules on repetition, placeholders or terms."""
+    config, forced = directory.model.config, directory.target_tokenizer.encode("")
+    ruled = RuledStepper(
+        stepper,
+        prefixes=[forced] * len(sources),
+        bans=[Never(config.pad_id)] if config.starts_with_padding else [],
+        given=len(forced),
+    )
+    limits = [limit(source) + len(forced) for source in sources]
+    options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
+    greedy = beam_size == 1
+    groups = greedy_search(ruled, options) if greedy else beam_search(ruled, beams(beam_size, options))
+    return [(best.tokens, best.score) for best, *_ in groups]
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     _write_json(folder / "config.json", _config(config, length))
     search = directory.decoding
     generation = {"num_beams": search.beam_size, "length_penalty": search.length_penalty, "max_length": length}
-    if config.bos_id == config.pad_id:
+    if config.starts_with_padding:
         generation["bad_words_ids"] = [[config.pad_id]]
     if directory.target_tokenizer.language:
         generation["forced_bos_token_id"] = directory.target_tokenizer.encode("")[0]

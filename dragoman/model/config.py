@@ -140,6 +140,11 @@ class TransformerConfig:
         return cls(**values)
 
     @property
+    def starts_with_padding(self) -> bool:
+        """Whether the decoder starts with padding, as Marian's does; padding is never said then."""
+        return self.bos_id == self.pad_id
+
+    @property
     def max_length(self) -> int | None:
         """Most tokens that a sequence may have; None: any number."""
         return self.max_positions if self.positions == "learned" else None

@@ -67,14 +67,16 @@ def choose(config: RunConfig, resources: Resources) -> None:
         if "learning_rate" in chosen:
             training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
     dropout = config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
+    if not dropout and "label_smoothing" not in training.model_fields_set:
+        training.label_smoothing = 0.0  # it guards against learning by heart, and costs what is learnt of new pairs
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
     what = f"size {config.size} {layers}, a vocabulary of at most {tokenizer.vocab_size:,}"
     config.chosen = [
         f"For {resources}: {f'the layers and the vocabulary of {Path(base).name} {layers}' if base else what}.",
-        f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, batches of "
-        f"{training.max_tokens:,} target tokens.",
+        f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, label "
+        f"smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",
     ]

@@ -91,7 +91,7 @@ def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
         assert found.largest_difference < 1e-3
 
 
-TARGETS_IN_DOCS = ["ctranslate2", "transformers"]
+TARGETS_IN_DOCS = ["ctranslate2", "onnx", "transformers"]
 
 
 def row(name: str) -> list[str]:
@@ -114,10 +114,11 @@ def test_import_and_export_are_inverse(models, name, tmp_path):
     assert all(torch.equal(own[key], other[key]) for key in own)
 
 
-def test_the_script_beside_the_model_translates_text(models, tmp_path):
+@pytest.mark.parametrize(("target", "beam_size"), [("ctranslate2", 5), ("onnx", 1)])
+def test_the_script_beside_the_model_translates_text(models, tmp_path, target, beam_size):
     for number, name in enumerate(["the default: pre-norm, rotary", "Marian, imported", "M2M-100, imported"]):
         out = tmp_path / str(number)
-        export(models[name], out, "ctranslate2", sentences=SENTENCES)
+        export(models[name], out, target, sentences=SENTENCES)
         done = subprocess.run(
             [sys.executable, out / "translate.py"],
             input="\n".join(SENTENCES), capture_output=True, text=True, timeout=60, encoding="utf-8",
@@ -125,7 +126,7 @@ def test_the_script_beside_the_model_translates_text(models, tmp_path):
         assert done.returncode == 0, done.stderr
         directory = ModelDirectory.load(models[name])
         sources = directory.source_tokenizer.encode_batch(SENTENCES)
-        found = TARGETS["ctranslate2"].search(out, directory, sources, beam_size=5, length_penalty=1.0)
+        found = TARGETS[target].search(out, directory, sources, beam_size=beam_size, length_penalty=1.0)
         texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in found]
         assert done.stdout.split("\n")[:-1] == texts
 
