@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
-FORMAT = choice("format", ("ctranslate2", "onnx", "transformers"))
+FORMAT = choice("format", ("ctranslate2", "onnx", "transformers", "web"))
 NUMBERS = choice(
     "kind of numbers", ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
 )
@@ -145,7 +145,9 @@ def export(
     model: options.Model,
     output: Annotated[Path, Argument(metavar="OUT", help="Folder to write.")],
     to: Annotated[str, Option("--to", **FORMAT, help="Which engine the model is for.")],
-    quantization: Annotated[str, Option(**NUMBERS, help="Kind of numbers, as far as the engine has it.")] = "float32",
+    quantization: Annotated[
+        str | None, Option(**NUMBERS, help="Kind of numbers. Default: float32; int8 for the web.")
+    ] = None,
     languages: Annotated[
         str | None, Option(metavar="CODE,CODE", help="Source and target, of a model that knows many languages.")
     ] = None,
@@ -153,14 +155,21 @@ def export(
         Path | None,
         File(help="Text that both engines translate. Default: test sentences of the training, or built-in."),
     ] = None,
+    runtime: Annotated[
+        Path | None, Option(metavar="DIR", help="For the web: the folder `dist` of the npm package onnxruntime-web.")
+    ] = None,
 ) -> None:
-    """Write a model for another engine, and prove that it translates the same there."""
+    """Write a model for another engine, and prove that it translates the same there.
+
+    With --to web, the runtime of the page is downloaded from the registry of npm, unless --runtime has it.
+    """
     from dragoman.cli.checks import check_model
     from dragoman.storage.run_directory import refuse_to_overwrite
 
     check_model(model)
     refuse_to_overwrite(output)
     from dragoman.data.readers.text_io import open_input, read_lines
+    from dragoman.interop.exporting import ExportOptions
     from dragoman.interop.exporting import export as write
 
     source, comma, target = (languages or ",").partition(",")
@@ -172,9 +181,13 @@ def export(
             texts = [line for line in read_lines(stream, str(sentences)) if line.strip()]
     display = context.display()
     with display.status(f"Writing for {to}, and translating with both engines"):
-        proof = write(
-            model, output, to, quantization=quantization, languages=(source or None, target or None), sentences=texts
+        chosen = ExportOptions(
+            quantization=quantization,
+            languages=(source or None, target or None),
+            sentences=texts,
+            runtime=runtime,
         )
+        proof = write(model, output, to, chosen)
     if context.as_json:
         print_json({"output": str(output), "to": to} | proof.to_dict())
     for name, found in proof.agreements.items():
@@ -182,6 +195,6 @@ def export(
             f"{found.identical} of {found.sentences} translations are identical ({name}); "
             f"scores differ by {found.largest_difference:.1e} at most."
         )
-    if proof.bleu_difference is not None and quantization != "float32":
+    if proof.bleu_difference is not None and proof.numbers != "float32":
         display.note(f"BLEU differs by {proof.bleu_difference:+.2f}.")
     display.note(f"{output} holds the model; its README.md says how to run it.")

@@ -17,7 +17,7 @@ from dragoman import __version__
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
-from dragoman.interop import ctranslate2, onnx, transformers
+from dragoman.interop import ctranslate2, onnx, transformers, web
 from dragoman.interop.engine_files import package
 from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, search
 from dragoman.metrics import MAIN
@@ -49,7 +49,7 @@ class Target:
     beams: type[Beams]
     """Our beam search by the engine's rule for its end."""
     numbers: tuple[str, ...] = ("float32",)
-    """The kinds of numbers that can be written."""
+    """The kinds of numbers that can be written, the first unless another is asked for."""
 
 
 TARGETS = {
@@ -78,6 +78,15 @@ TARGETS = {
         write=transformers.write,
         search=transformers.search,
         beams=ScoreBeams,
+    ),
+    "web": Target(
+        packages=("onnx", "onnxruntime"),
+        refusal=web.refusal,
+        expressed=lambda directory: directory,
+        write=web.write,
+        search=web.search,
+        beams=ScoreBeams,
+        numbers=("int8", "float32"),
     ),
 }
 
@@ -112,31 +121,39 @@ class Proof:
         return {"numbers": self.numbers, "agreements": agreements} | extra
 
 
-def export(
-    model: Path,
-    output: Path,
-    target: str,
-    *,
-    quantization: str = "float32",
-    languages: tuple[str | None, str | None] = (None, None),
-    sentences: Sequence[str] | None = None,
-) -> Proof:
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What an export may be told."""
+
+    quantization: str | None = None
+    """The kind of numbers; None: what the engine usually has."""
+    languages: tuple[str | None, str | None] = (None, None)
+    """Source and target of a model that knows many."""
+    sentences: Sequence[str] | None = None
+    """What both engines translate; None: the first test sentences of the training, or built-in ones."""
+    runtime: Path | None = None
+    """For the web: the folder with the runtime of the page; None: it is downloaded."""
+
+
+def export(model: Path, output: Path, target: str, options: ExportOptions = ExportOptions()) -> Proof:
     """Write `model` for the engine `target` to `output`, a new or empty folder, which stays as it was if that fails.
 
-    `sentences` are what both engines translate; by default the first test sentences of its training, or built-in ones.
     Raises `UsageError` for what the format cannot express, and `DataError` if the engines do not agree.
     """
     refuse_to_overwrite(output)
     engine = TARGETS[target]
-    if quantization not in engine.numbers:
-        raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {quantization}.")
-    directory = ModelDirectory.load(model).speaking(*languages)
+    numbers = options.quantization or engine.numbers[0]
+    if numbers not in engine.numbers:
+        raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {numbers}.")
+    directory = ModelDirectory.load(model).speaking(*options.languages)
     if reason := engine.refusal(directory):
         raise UsageError(f"{target} cannot express this model: {reason}.")
-    pairs = [(text, None) for text in sentences] if sentences else _test_pairs(model)
+    pairs = [(text, None) for text in options.sentences] if options.sentences else _test_pairs(model)
     with new_folder(output) as folder:
-        engine.write(directory, folder, quantization)
-        proof = prove(directory, folder, engine, pairs, quantization)
+        engine.write(directory, folder, numbers)
+        if target == "web":
+            web.add_runtime(folder, options.runtime)
+        proof = prove(directory, folder, engine, pairs, numbers)
         if proof.fault:
             raise DataError(f"The exported model is not the same: {proof.fault}. Nothing was written to {output}.")
         write_file(folder / "README.md", _readme(directory, target, proof, output.absolute().name).encode())
@@ -193,6 +210,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         package=package(directory),
         special=directory.target_tokenizer.special_ids,
         sentences=next(iter(proof.agreements.values())).sentences,
+        runtime=web.VERSION,
         masks=directory.source_tokenizer.placeholders,
         direction=" to ".join(code or "?" for code in directory.languages),
         versions={"dragoman": __version__} | packages,

@@ -6,12 +6,14 @@ they are, so weights are copied row by row.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedVocabulary
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.interop import marian
 from dragoman.interop.files import read_json
 from dragoman.interop.huggingface import architecture, from_huggingface
@@ -39,6 +41,8 @@ class Pretrained:
     vocabularies: tuple[PretrainedVocabulary, PretrainedVocabulary]
     languages: tuple[str | None, str | None]
     style: SourceStyle
+    decoding: DecodingConfig
+    """The search that its makers recommend."""
 
 
 def import_pretrained(
@@ -54,7 +58,7 @@ def import_pretrained(
     found = read_pretrained(folder)
     model = with_weights(found.config, found.weights, origin=folder)
     source, target = map(PretrainedTokenizer, found.vocabularies)
-    directory = ModelDirectory(model, source, target, style=found.style)
+    directory = ModelDirectory(model, source, target, decoding=found.decoding, style=found.style)
     wanted = [own if own is not None else theirs for own, theirs in zip(languages, found.languages, strict=True)]
     directory = directory.speaking(*wanted)
     with new_folder(output) as new:
@@ -70,21 +74,34 @@ def read_pretrained(folder: Path) -> Pretrained:
     if not (folder / "config.json").is_file() and (files := sorted(folder.glob("*.npz"))):
         config, weights, (source, target) = marian.read_npz(files, folder)
         vocabularies = marian_vocabularies(folder, config, source, target)
-        return Pretrained("Marian", config, weights, vocabularies, (None, None), SourceStyle(punctuation="moses"))
+        style = SourceStyle(punctuation="moses")
+        return Pretrained("Marian", config, weights, vocabularies, (None, None), style, DecodingConfig())
     values = read_json(folder / "config.json")
     tensors = read_weights(_weights_file(folder))
     config = architecture(values, tensors.keys(), str(folder / "config.json"))
     weights = from_huggingface(tensors, config, str(folder))
     settings = read_json(folder / "tokenizer_config.json", missing={})
+    search = _search(values | read_json(folder / "generation_config.json", missing={}))
     if values["model_type"] == "marian":
         vocabularies = marian_vocabularies(folder, config)
         languages = settings.get("source_lang"), settings.get("target_lang")
         if vocabularies[0].tags:
             languages = languages[0], None  # "mul" or "roa": each text, or the user, says which
-        return Pretrained("Marian", config, weights, vocabularies, languages, SourceStyle(punctuation="moses"))
+        style = SourceStyle(punctuation="moses")
+        return Pretrained("Marian", config, weights, vocabularies, languages, style, search)
     languages = settings.get("src_lang") or "en", settings.get("tgt_lang")
     program, vocabulary = multilingual_vocabulary(folder, config, settings)
-    return Pretrained(program, config, weights, (vocabulary, vocabulary), languages, SourceStyle())
+    return Pretrained(program, config, weights, (vocabulary, vocabulary), languages, SourceStyle(), search)
+
+
+def _search(values: dict[str, Any]) -> DecodingConfig:
+    """The beams and the length penalty that generation_config.json or config.json asks for, if they make sense."""
+    names = {"beam_size": "num_beams", "length_penalty": "length_penalty"}
+    asked = {ours: values[theirs] for ours, theirs in names.items() if values.get(theirs) is not None}
+    try:
+        return DecodingConfig.validate(asked)
+    except UsageError:
+        return DecodingConfig()
 
 
 def _weights_file(folder: Path) -> Path:

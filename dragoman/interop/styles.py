@@ -1,4 +1,4 @@
-"""How four styles of notebooks name and store the parameters of a `Transformer`: the tables of `notebooks.toml`.
+"""How others name and store the parameters of a `Transformer`: the tables of `notebooks.toml` and `pretrained.toml`.
 
 Does not import torch, since the command line lists the styles.
 """
@@ -16,14 +16,14 @@ _LAYER = re.compile(r"(?<=layers\.)\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """One notebook's names, formulas and layout of tensors."""
+    """One program's names, formulas and layout of tensors."""
 
     program: str
-    """Name of the notebook, for error messages and model cards."""
+    """Its name, for error messages and model cards."""
     choices: dict[str, Any]
-    """Fields of `TransformerConfig` that give the notebook's formulas."""
+    """Fields of `TransformerConfig` that give its formulas."""
     parts: dict[str, str]
-    """Part of Dragoman's name -> the notebook's. The longest part that fits is replaced, and what fits none stays. `{}`
+    """Part of Dragoman's name -> the other's. The longest part that fits is replaced, and what fits none stays. `{}`
     stands for the index of the layer."""
     keras: bool = False
     """Keras saved the weights: layers are x, x_1, x_2 instead of x.0, x.1, x.2, and matrices of linear layers are
@@ -36,7 +36,7 @@ class Style:
     """Norms divide by the standard deviation with d - 1 in the denominator, where LayerNorm has d."""
 
     def name_of(self, parameter: str) -> str:
-        """The notebook's name of Dragoman's `parameter`."""
+        """The other program's name of Dragoman's `parameter`."""
         index = "".join(_LAYER.findall(parameter))
         if self.keras:
             index = "" if index == "0" else f"_{index}"
@@ -45,7 +45,7 @@ class Style:
         return self._translated(_LAYER.sub("{}", parameter)).format(index)
 
     def num_layers(self, stack: str, names: Iterable[str]) -> int:
-        """Number of different layer indices among the notebook's `names` of a stack, at least 1.
+        """Number of different layer indices among the other program's `names` of a stack, at least 1.
 
         They are counted, since the highest index of a hostile file may be absurd. With a gap, layers are missing.
         """

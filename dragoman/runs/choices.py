@@ -26,6 +26,8 @@ DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 LARGEST_BATCH = 8192
 FEW_EPOCHS = 5
 """In which nothing is learnt by heart."""
+FEWEST_EPOCHS = 3
+"""In which label smoothing costs more than it brings."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def choose(config: RunConfig, resources: Resources) -> None:
         if "learning_rate" in chosen:
             training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
     dropout = config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
-    if not dropout and "label_smoothing" not in training.model_fields_set:
-        training.label_smoothing = 0.0  # it guards against learning by heart, and costs what is learnt of new pairs
+    if epochs <= FEWEST_EPOCHS and "label_smoothing" not in training.model_fields_set:
+        training.label_smoothing = 0.0
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"

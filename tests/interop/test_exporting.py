@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.exporting import TARGETS, export
+from dragoman.interop.exporting import TARGETS, ExportOptions, export
 from dragoman.interop.pretrained import import_pretrained
+from dragoman.interop.web import RUNTIME
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from tests.interop import pretrained_models
@@ -77,21 +78,25 @@ def models(tokenizer, tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
     reason = TARGETS[target].refusal(ModelDirectory.load(models[name]))
+    options = ExportOptions(sentences=SENTENCES, quantization="float32", runtime=tmp_path / "runtime")
+    (tmp_path / "runtime").mkdir()
+    for file in RUNTIME:  # the page itself is tested in test_web.py
+        (tmp_path / "runtime" / file).touch()
     told = [each.strip() for each in row(name)[TARGETS_IN_DOCS.index(target) + 1].split(":")]
     if reason:
         assert told[0] == "no"
         with pytest.raises(UsageError, match=f"{target} cannot express this model"):
-            export(models[name], tmp_path / "out", target, sentences=SENTENCES)
+            export(models[name], tmp_path / "out", target, options)
         assert not (tmp_path / "out").exists()
         return
     assert told == ["yes"]
-    proof = export(models[name], tmp_path / "out", target, sentences=SENTENCES)
+    proof = export(models[name], tmp_path / "out", target, options)
     for found in proof.agreements.values():
         assert found.identical == found.sentences == len(SENTENCES)
         assert found.largest_difference < 1e-3
 
 
-TARGETS_IN_DOCS = ["ctranslate2", "onnx", "transformers"]
+TARGETS_IN_DOCS = ["ctranslate2", "onnx", "transformers", "web"]
 
 
 def row(name: str) -> list[str]:
@@ -104,7 +109,7 @@ def row(name: str) -> list[str]:
 @pytest.mark.parametrize("name", IMPORTED)
 def test_import_and_export_are_inverse(models, name, tmp_path):
     languages = LANGUAGES.get(name, (None, None))
-    export(models[name], tmp_path / "theirs", "transformers", sentences=SENTENCES)
+    export(models[name], tmp_path / "theirs", "transformers", ExportOptions(sentences=SENTENCES))
     import_pretrained(tmp_path / "theirs", tmp_path / "again", languages=languages)
     first, again = ModelDirectory.load(models[name]), ModelDirectory.load(tmp_path / "again")
     assert again.model.config == first.model.config
@@ -118,7 +123,7 @@ def test_import_and_export_are_inverse(models, name, tmp_path):
 def test_the_script_beside_the_model_translates_text(models, tmp_path, target, beam_size):
     for number, name in enumerate(["the default: pre-norm, rotary", "Marian, imported", "M2M-100, imported"]):
         out = tmp_path / str(number)
-        export(models[name], out, target, sentences=SENTENCES)
+        export(models[name], out, target, ExportOptions(sentences=SENTENCES))
         done = subprocess.run(
             [sys.executable, out / "translate.py"],
             input="\n".join(SENTENCES), capture_output=True, text=True, timeout=60, encoding="utf-8",
@@ -145,7 +150,9 @@ def test_a_model_that_is_not_the_same_is_not_written(models, tmp_path, monkeypat
     changed = dataclasses.replace(TARGETS["ctranslate2"], write=wrong)
     monkeypatch.setitem(TARGETS, "ctranslate2", changed)
     with pytest.raises(DataError, match=r"The exported model is not the same: \d of 5 translations differ"):
-        export(models["the default: pre-norm, rotary"], tmp_path / "out", "ctranslate2", sentences=SENTENCES)
+        export(
+            models["the default: pre-norm, rotary"], tmp_path / "out", "ctranslate2", ExportOptions(sentences=SENTENCES)
+        )
     assert not (tmp_path / "out").exists()
 
 

@@ -1,0 +1,104 @@
+// The page: loads the model, translates what is typed, and shows other translations and what each word looked at.
+
+import * as runtime from "./runtime/ort.wasm.min.mjs";
+import { Model, search } from "./search.js";
+import { Tokenizer } from "./tokenizer.js";
+
+const find = (id) => document.getElementById(id);
+runtime.env.wasm.wasmPaths = new URL("./runtime/", import.meta.url).href;
+// More threads need a server that isolates the page.
+runtime.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency ?? 1) : 1;
+
+export async function load(progress = () => {}) {
+  const read = async (name) => (await fetch(`./model/${name}`)).json();
+  progress("tokenizer");
+  const tokenizers = await Promise.all(["source_tokenizer.json", "target_tokenizer.json"].map(read));
+  const [source, target] = tokenizers.map((json) => new Tokenizer(json));
+  const model = await Model.load(runtime, "./model", progress);
+  return async (text, options) => {
+    const ids = source.encode(text);
+    if (!ids.length) return [];
+    const found = await search(model, ids, options);
+    const columns = [...source.pieces(ids), "</s>"];
+    return found.map((each) => ({
+      ...each,
+      text: target.decode(each.tokens),
+      rows: target.pieces(each.tokens),
+      columns,
+    }));
+  };
+}
+
+function showAttention({ rows, columns, attention }) {
+  const table = find("attention");
+  table.replaceChildren();
+  const cell = (row, kind, text = "") => {
+    const made = document.createElement(kind);
+    made.textContent = text;
+    row.append(made);
+    return made;
+  };
+  const head = table.insertRow();
+  cell(head, "td");
+  columns.forEach((column) => cell(head, "th", column));
+  rows.forEach((name, index) => {
+    const row = table.insertRow();
+    cell(row, "th", name);
+    attention[index].forEach((weight, column) => {
+      const made = cell(row, "td");
+      made.style.opacity = Math.min(1, weight);
+      made.title = `${name} looks at ${columns[column]}: ${(100 * weight).toFixed(0)} %`;
+    });
+  });
+}
+
+function show(found, seconds) {
+  const [first] = found;
+  find("translation").textContent = first?.text ?? "";
+  find("others").replaceChildren();
+  found.forEach((each, index) => {
+    const item = document.createElement("li");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = `${each.text}  (${each.score.toFixed(2)})`;
+    button.setAttribute("aria-pressed", index === 0);
+    button.addEventListener("click", () => {
+      find("others").querySelectorAll("button").forEach((other) => other.setAttribute("aria-pressed", other === button));
+      showAttention(each);
+    });
+    item.append(button);
+    find("others").append(item);
+  });
+  find("details").hidden = !first;
+  if (first) showAttention(first);
+  const words = first ? first.text.split(/\s+/).length : 0;
+  find("status").textContent = first ? `${seconds.toFixed(2)} s, ${(words / Math.max(seconds, 0.01)).toFixed(0)} words a second` : "";
+}
+
+async function start() {
+  const status = find("status");
+  const form = find("form");
+  try {
+    const translate = await load((part) => { status.textContent = `Loading the ${part} ...`; });
+    status.textContent = "Ready. Nothing leaves this page.";
+    find("translate").disabled = false;
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      find("translate").disabled = true;
+      status.textContent = "Translating ...";
+      const began = performance.now();
+      const found = await translate(find("text").value);
+      show(found, (performance.now() - began) / 1000);
+      find("translate").disabled = false;
+    });
+    const asked = new URLSearchParams(location.search).get("text");
+    if (asked) {
+      find("text").value = asked;
+      form.requestSubmit();
+    }
+  } catch (error) {
+    status.textContent = `The model could not be loaded: ${error.message}. Serve the folder: python -m http.server`;
+  }
+}
+
+if (find("form")) start();

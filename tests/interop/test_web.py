@@ -1,0 +1,145 @@
+"""The page of `export --to web` in a real browser without a network: its texts are those of our search."""
+
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.bitext import Bitext
+from dragoman.errors import DataError, UsageError
+from dragoman.interop import web
+from dragoman.interop.exporting import TARGETS, ExportOptions, export
+from dragoman.runs.plan import plan_run
+from dragoman.runs.train import start_run
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.terminal import Display
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+COUNT = 50
+TEST_PAGE = """<!doctype html><meta charset="utf-8"><script type="module">
+const post = (content) => fetch("/result", { method: "POST", body: JSON.stringify(content) });
+try {
+  const { load } = await import("./app.js");
+  const translate = await load();
+  const sentences = await (await fetch("/sentences")).json();
+  const found = [];
+  const began = performance.now();
+  for (const [text, beamSize] of sentences) found.push(await translate(text, { beamSize }));
+  const seconds = (performance.now() - began) / 1000;
+  await post({ seconds, found: found.map((each) => each.map(({ text, score, attention, rows, columns }) =>
+    ({ text, score, rows, columns, attention: attention.map((row) => Array.from(row)) }))) });
+} catch (error) { await post({ error: String(error.stack ?? error) }); }
+</script>"""
+
+
+class Pages(ThreadingHTTPServer):
+    """Serves an exported folder and one page more, and receives what that finds."""
+
+    def __init__(self, folder: Path, sentences: list[tuple[str, int]]):
+        super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+        self.sentences, self.result, self.arrived = sentences, {}, threading.Event()
+
+
+class Handler(SimpleHTTPRequestHandler):
+    server: Pages
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".wasm": "application/wasm"}
+
+    def do_GET(self) -> None:
+        known = {
+            "/test.html": ("text/html", TEST_PAGE),
+            "/sentences": ("application/json", json.dumps(self.server.sentences)),
+        }
+        if self.path not in known:
+            return super().do_GET()
+        kind, content = known[self.path]
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def do_POST(self) -> None:
+        self.server.result = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+        self.server.arrived.set()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A model that has learnt enough to say something."""
+    path = tmp_path_factory.mktemp("model") / "run"
+    settings = ["model.d_model=48", "model.d_ff=96", "model.num_heads=4", "model.num_encoder_layers=1",
+                "model.num_decoder_layers=2", "tokenizer.vocab_size=400", "training.max_steps=60", "data.languages=[en,fr]",
+                "tokenizer.placeholders=false"]  # fmt: skip
+    config, bitext = plan_run(["builtin:grammar:2000"], recipe="tiny", settings=settings)
+    start_run(bitext, config, path, display=Display(quiet=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory) -> Path:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    try:
+        return web._fetched(tmp_path_factory.mktemp("runtime"))
+    except DataError as error:
+        pytest.skip(f"npm has no network: {error}")
+
+
+@pytest.fixture
+def served(model, runtime, tmp_path) -> Iterator[tuple[Pages, Path]]:
+    export(model, tmp_path / "page", "web", ExportOptions(runtime=runtime))
+    sources = [source for source, _ in Bitext.open(f"builtin:grammar:{COUNT}:test")]
+    server = Pages(tmp_path / "page", [(text, 1 + 3 * (index % 2)) for index, text in enumerate(sources)])
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server, tmp_path / "page"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    server, folder = served
+    browser = subprocess.Popen(
+        [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--proxy-server=", "--no-first-run",
+         f"http://127.0.0.1:{server.server_port}/test.html"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert server.arrived.wait(300), "the page did not answer"
+    finally:
+        browser.kill()
+        browser.wait()
+    assert "error" not in server.result, server.result["error"]
+    directory = ModelDirectory.load(model)
+    for size in (1, 4):
+        rows = [index for index, (_, beams) in enumerate(server.sentences) if beams == size]
+        texts = [server.sentences[index][0] for index in rows]
+        sources = directory.source_tokenizer.encode_batch(texts)
+        found = TARGETS["web"].search(folder, directory, sources, beam_size=size, length_penalty=1.0)
+        for row, (ids, score) in zip(rows, found, strict=True):
+            theirs = server.result["found"][row]
+            assert theirs[0]["text"] == directory.target_tokenizer.decode(ids)
+            assert theirs[0]["score"] == pytest.approx(score, abs=1e-2)  # eight bits are rounded otherwise
+            assert len(theirs) == size
+            for line in theirs[0]["attention"]:
+                assert sum(line) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_folder_without_the_runtime_is_refused(model, tmp_path):
+    with pytest.raises(UsageError, match=r"has no ort\.wasm\.min\.mjs; give the folder `dist`"):
+        export(model, tmp_path / "page", "web", ExportOptions(runtime=tmp_path))
+    assert not (tmp_path / "page").exists()
