@@ -76,9 +76,11 @@ class Handler(SimpleHTTPRequestHandler):
 def model(tmp_path_factory) -> Path:
     """A model that has learnt enough to say something."""
     path = tmp_path_factory.mktemp("model") / "run"
-    settings = ["model.d_model=48", "model.d_ff=96", "model.num_heads=4", "model.num_encoder_layers=1",
-                "model.num_decoder_layers=2", "tokenizer.vocab_size=400", "training.max_steps=60", "data.languages=[en,fr]",
-                "tokenizer.placeholders=false"]  # fmt: skip
+    settings = [
+        "model.d_model=48", "model.d_ff=96", "model.num_heads=4", "model.num_encoder_layers=1",
+        "model.num_decoder_layers=2", "tokenizer.vocab_size=400", "tokenizer.placeholders=false",
+        "training.max_steps=60", "data.languages=[en,fr]",
+    ]  # fmt: skip
     config, bitext = plan_run(["builtin:grammar:2000"], recipe="tiny", settings=settings)
     start_run(bitext, config, path, display=Display(quiet=True))
     return path
