@@ -103,10 +103,12 @@ MISTAKES = [
     ("average folder --output new", DATA, "no config.json"),
     # what is imported
     ("import nowhere.pt new --style prenorm --num-heads 2", DATA, "nowhere.pt cannot be read: No such file"),
-    ("import folder new --style prenorm --num-heads 2", DATA, "folder cannot be read: Is a directory"),
+    ("import folder new --style prenorm --num-heads 2", USAGE, "--style, --num-heads and tokenizers are for a notebook"),
+    ("import folder new", DATA, "config.json cannot be read: No such file"),
+    ("import hf:name new", USAGE, "`hf:name` names no model; write hf:OWNER/NAME"),
     ("import pairs.tsv folder --style keras --num-heads 2", USAGE, "folder exists and is not empty"),
     ("import pairs.tsv new --style karas --num-heads 2", USAGE, "no style 'karas' (did you mean 'keras'?); choose"),
-    ("import pairs.tsv new --style keras", USAGE, "Error: Missing option '--num-heads'; see `dragoman import"),
+    ("import pairs.tsv new --style keras", USAGE, "pairs.tsv is a file, and so a notebook's weights: give --style and"),
     ("import pairs.tsv new --style keras --num-heads 2 --target-tokenizer a.txt", USAGE, "the same file twice if both"),
     # data
     ("train absent", DATA, "no file absent; check the path"),

@@ -80,7 +80,8 @@ def test_every_field_of_the_architecture_and_each_of_its_values_is_switched_on()
     given = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
     for field in dataclasses.fields(TransformerConfig):
         if get_origin(field.type) is Literal:
-            for value in set(get_args(field.type)) - {field.default}:
+            # The last one is only for models that are imported.
+            for value in set(get_args(field.type)) - {field.default, "sinusoidal-fairseq"}:
                 assert f'"{field.name}": "{value}"' in program, value
         elif field.name not in given:
             assert f'"{field.name}":' in program, field.name
