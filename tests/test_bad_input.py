@@ -103,7 +103,11 @@ MISTAKES = [
     ("average folder --output new", DATA, "no config.json"),
     # what is imported
     ("import nowhere.pt new --style prenorm --num-heads 2", DATA, "nowhere.pt cannot be read: No such file"),
-    ("import folder new --style prenorm --num-heads 2", USAGE, "--style, --num-heads and tokenizers are for a notebook"),
+    (
+        "import folder new --style prenorm --num-heads 2",
+        USAGE,
+        "--style, --num-heads and tokenizers are for a notebook",
+    ),
     ("import folder new", DATA, "config.json cannot be read: No such file"),
     ("import hf:name new", USAGE, "`hf:name` names no model; write hf:OWNER/NAME"),
     ("import pairs.tsv folder --style keras --num-heads 2", USAGE, "folder exists and is not empty"),

@@ -58,8 +58,9 @@ def open_pairs(
     *,
     ensemble: Sequence[Path] | None,
     output: Path | None,
+    wanted: tuple[str | None, str | None] = (None, None),
 ) -> "Bitext":
-    """The pairs to score with a model, in its languages unless others are set.
+    """The pairs to score with a model, in the languages that are `wanted`, or else in its own.
 
     Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used, and warns of
     entries that are no pairs.
@@ -74,7 +75,8 @@ def open_pairs(
 
     data = choose_data(paths, settings=settings)
     refuse_others(context.info_name, settings, READING)
-    chosen = {"languages": data.languages or languages(model), "columns": data.columns}
+    own = wanted if all(wanted) else languages(model)
+    chosen = {"languages": data.languages or own, "columns": data.columns}
     bitext = Bitext.open(*paths, **chosen, replace_bad_bytes=data.replace_bad_bytes)
     entries = (entry for _, entry in islice(bitext.entries(), CHECKED_PAIRS))
     skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)

@@ -34,6 +34,7 @@ def inspect(
     from dragoman.storage.model_directory import ModelDirectory
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
+    directory.require_languages()
     search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
     inspection = inspect_translation(directory, text, target=target, **search)
     if path:

@@ -68,14 +68,14 @@ def import_(
         raise UsageError("--from and --to are for pretrained models of many languages; leave them out.")
     if style is None or num_heads is None:
         raise UsageError(
-            f"{model} is a file, and so a notebook's weights: give --style and --num-heads. A pretrained model is a "
+            f"{model} is a file, and so a notebook's weights: give --style and --num-heads; a pretrained model is a "
             "folder, or hf:OWNER/NAME."
         )
     _import_notebook(context, Path(model), output, style, num_heads, (source_tokenizer, target_tokenizer))
 
 
 def _import_pretrained(context: Context, model: str, output: Path, languages: tuple[str | None, str | None]) -> None:
-    from dragoman.interop.pretrained import import_pretrained
+    from dragoman.interop.files import read_json
 
     display = context.display()
     folder = Path(model)
@@ -84,6 +84,10 @@ def _import_pretrained(context: Context, model: str, output: Path, languages: tu
 
         display.note(f"Downloading {model} from the Hugging Face Hub, as far as it is not on this machine yet.")
         folder = download(model, progress=not (context.quiet or context.as_json))
+    if not any(folder.glob("*.npz")):
+        read_json(folder / "config.json")
+    from dragoman.interop.pretrained import import_pretrained
+
     with display.status("Reading and checking the model"):
         imported = import_pretrained(folder, output, languages=languages, name=model)
     if context.as_json:
@@ -175,6 +179,8 @@ def export(
     source, comma, target = (languages or ",").partition(",")
     if not comma:
         raise UsageError(f"--languages {languages} names one language; write source and target, such as en,de.")
+    if runtime and to != "web":
+        raise UsageError("--runtime is for --to web; leave it out.")
     texts = None
     if sentences:
         with open_input(sentences) as stream:

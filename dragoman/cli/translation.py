@@ -122,7 +122,7 @@ def score(
     workers: Workers = None,
 ) -> None:
     """Print how probable a model finds given translations: score, log-probability and number of tokens of each pair."""
-    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output)
+    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     config = check_decoding(model, context.settings)
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.evaluate import score_pairs
@@ -158,7 +158,7 @@ def evaluate(
     workers: Workers = None,
 ) -> None:
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output)
+    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     search = check_decoding(model, context.settings)
     from dragoman.data.text import one_line
     from dragoman.decoding.ensemble import load_ensemble

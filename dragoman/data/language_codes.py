@@ -74,8 +74,10 @@ def are_exchanged(languages: Languages, wanted: tuple[str, str] | None) -> bool:
 
 
 def find_language(language: str, codes: Iterable[str]) -> str | None:
-    """The first of the codes that means this language."""
-    return next((code for code in codes if same_language(code, language)), None)
+    """The one of the codes that means this language: the same code, one that says as much, or the first that fits."""
+    fitting = [code for code in codes if same_language(code, language)]
+    rules = (language.__eq__, lambda code: _parts(code) == _parts(language))
+    return next((code for rule in rules for code in fitting if rule(code)), fitting[0] if fitting else None)
 
 
 def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where: str) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def mix_in(parts: Splits, config: RunConfig, languages: tuple[str, str] | None) 
         source, general = drawn.train, list(drawn.test)
         num_pairs -= len(general)
     own, source = _without(parts.train, general), _without(source, general)
-    weight = finetune.share / (1 - finetune.share) * sum(1 for _ in own) / num_pairs
+    weight = finetune.share / (1 - finetune.share) * sum(1 for _ in own) / max(1, num_pairs)
 
     def both() -> Iterator[Pair]:
         return chain(own, (pair for pair in source for _ in range(copies(pair, weight))))

@@ -16,7 +16,7 @@ from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.mixing import Mixture, mix_in
-from dragoman.data.preprocessing import SourceStyle
+from dragoman.data.preprocessing import SourceStyle, source_rules
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded, share
@@ -60,6 +60,8 @@ class PreparedData:
     general_pairs: Pairs
     """Pairs that a model is scored on before and after it is adapted to others; none in other runs."""
     about: About
+    compared: bool = False
+    """Whether the model that the run goes on from is scored, too."""
 
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
@@ -77,7 +79,18 @@ class PreparedData:
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
         # Runs of version 0.1.0 have none.
         style = SourceStyle.load(path) if (path := folder / "source_style.json").exists() else SourceStyle()
-        return cls(source, target, style, batches(*train_stores), batches(*valid_stores), valid, test, general, about)
+        return cls(
+            source,
+            target,
+            style,
+            batches(*train_stores),
+            batches(*valid_stores),
+            valid,
+            test,
+            general,
+            about,
+            bool(config.finetune.model),
+        )
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,7 @@ class TextTools:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     style: SourceStyle
+    source_language: str | None = None
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -124,7 +138,13 @@ def _learn(train: Bitext, num_pairs: int, config: RunConfig, languages: tuple[st
 def _write(bitext: CleanedBitext, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> About:
     """Write everything but about.json, whose content is returned."""
     tokenizers, style = tools.tokenizers, tools.style
-    masked = partial(_masked, config=config, style=style)
+    rules = source_rules(style, tools.source_language or bitext.source_language)
+
+    def masked(pairs: Iterable[Pair], *, practice: bool = False) -> Iterable[Pair]:
+        if style.punctuation:
+            pairs = Bitext(lambda raw=pairs: ((rules(source), target) for source, target in raw), name="rules")
+        return _masked(pairs, config, style=style, practice=practice)
+
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
     beyond = sum(_leave_out_beyond(pairs, masked(pairs), tokenizers[0], config) for pairs in held_out.values())
     for name, pairs in held_out.items():

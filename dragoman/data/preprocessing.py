@@ -53,7 +53,7 @@ class Preprocessor:
     def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
         """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
         source_language, self._target_language = languages
-        self._normalised = _moses(source_language) if style.punctuation else normalised
+        self._normalised = source_rules(style, source_language)
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
 
@@ -74,8 +74,10 @@ class Preprocessor:
         return unmask(translation, source) if self._masks else translation
 
 
-def _moses(language: str | None) -> Callable[[str], str]:
-    """`normalised` with the rules of Moses for punctuation, some of which are of one language."""
+def source_rules(style: SourceStyle, language: str | None) -> Callable[[str], str]:
+    """`normalised`, with the rules for punctuation that a style has, some of which are of one language."""
+    if style.punctuation is None:
+        return normalised
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
     rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")
     return lambda text: rules.normalize(normalised(text))

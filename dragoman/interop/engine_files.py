@@ -10,6 +10,8 @@ from dragoman.report.templates import render
 from dragoman.storage.model_directory import ModelDirectory
 
 SIDES = ("source", "target")
+LONGEST = 1_024
+"""Positions that are written of a model that can count further."""
 
 
 def package(directory: ModelDirectory) -> str:
@@ -50,6 +52,7 @@ def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
         layers=directory.model.config.num_decoder_layers,
         heads=directory.model.config.num_heads,
         width=directory.model.config.d_model // directory.model.config.num_heads,
+        longest=directory.model.config.max_length or LONGEST,
         starts_with_padding=directory.model.config.starts_with_padding,
     )
     (folder / "translate.py").write_text(script, encoding="utf-8")

@@ -146,6 +146,7 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     if numbers not in engine.numbers:
         raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {numbers}.")
     directory = ModelDirectory.load(model).speaking(*options.languages)
+    directory.require_languages(for_good=True)
     if reason := engine.refusal(directory):
         raise UsageError(f"{target} cannot express this model: {reason}.")
     pairs = [(text, None) for text in options.sentences] if options.sentences else _test_pairs(model)
@@ -211,6 +212,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         special=directory.target_tokenizer.special_ids,
         sentences=next(iter(proof.agreements.values())).sentences,
         runtime=web.VERSION,
+        punctuation=directory.style.punctuation,
         masks=directory.source_tokenizer.placeholders,
         direction=" to ".join(code or "?" for code in directory.languages),
         versions={"dragoman": __version__} | packages,

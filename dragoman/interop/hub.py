@@ -9,8 +9,8 @@ from dragoman.system.optional import load
 
 PREFIX = "hf:"
 TEXTS = (
-    "config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json", "tokenizer.json", "source.spm",
-    "target.spm", "sentencepiece.bpe.model",
+    "config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json",
+    "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model",
 )  # fmt: skip
 """Files beside the weights that an import reads."""
 WEIGHTS = (("model", ".safetensors"), ("pytorch_model", ".bin"))
@@ -32,7 +32,7 @@ def download(name: str, *, progress: bool = True) -> Path:
         hub.utils.disable_progress_bars()
     try:
         info = hub.HfApi().model_info(repository, revision=revision or None, files_metadata=True)
-        files = {each.rfilename: each for each in info.siblings or ()}
+        files = {each.rfilename: each for each in info.siblings or () if "/" not in each.rfilename}
         wanted = [each for each in TEXTS if each in files] + _weights(list(files))
         found = [Path(hub.hf_hub_download(repository, each, revision=info.sha)) for each in wanted]
     # The library has an error of its own for each of network, name and permission.

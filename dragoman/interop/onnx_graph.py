@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from dragoman.errors import UsageError
+from dragoman.interop.engine_files import LONGEST
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from dragoman.model.layers import Embedding, FeedForward, Norm, ResidualConnection, RotaryPositions
 from dragoman.system.optional import load
 
 OPSET = 17
-LONGEST = 1_024
-"""Positions that are written of a model that can count further."""
+LARGEST = 2_000_000_000
+"""Bytes of the weights of a graph."""
 HIDDEN = -1e9
 """What is added to the scores of padding."""
 
@@ -66,6 +68,8 @@ class Graph:
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, weights)
         opset = helper.make_opsetid("", OPSET)
         made = helper.make_model(graph, opset_imports=[opset], producer_name="dragoman", ir_version=8)
+        if sum(array.nbytes for array in self.weights.values()) > LARGEST:
+            raise UsageError("A file of ONNX has at most 2 GB, and this model is larger; export it to ctranslate2.")
         self.onnx.checker.check_model(made)
         return made
 

@@ -11,9 +11,10 @@ from typing import Any
 from torch import Tensor
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.language_codes import language_of
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedVocabulary
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, DragomanError, UsageError
 from dragoman.interop import marian
 from dragoman.interop.files import read_json
 from dragoman.interop.huggingface import architecture, from_huggingface
@@ -55,11 +56,19 @@ def import_pretrained(
     not compute, and `UsageError` for a language that the model does not know.
     """
     refuse_to_overwrite(output)
-    found = read_pretrained(folder)
+    try:
+        found = read_pretrained(folder)
+        source, target = map(PretrainedTokenizer, found.vocabularies)
+    except (DragomanError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # damaged files raise many kinds of errors, and one library panics
+        raise DataError(
+            f"{folder} cannot be imported: {error or type(error).__name__}; copy the model again."
+        ) from None
     model = with_weights(found.config, found.weights, origin=folder)
-    source, target = map(PretrainedTokenizer, found.vocabularies)
     directory = ModelDirectory(model, source, target, decoding=found.decoding, style=found.style)
-    wanted = [own if own is not None else theirs for own, theirs in zip(languages, found.languages, strict=True)]
+    known = [language if isinstance(language, str) and language_of(language) else None for language in found.languages]
+    wanted = [own if own is not None else theirs for own, theirs in zip(languages, known, strict=True)]
     directory = directory.speaking(*wanted)
     with new_folder(output) as new:
         directory.save(new)

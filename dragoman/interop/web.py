@@ -17,6 +17,7 @@ from dragoman.data.tokenizers import algorithms
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.interop import onnx
+from dragoman.interop.onnx_graph import LONGEST
 from dragoman.interop.proof import Found
 from dragoman.report.templates import read_static, render
 from dragoman.storage.model_directory import ModelDirectory
@@ -48,6 +49,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     about = {name: getattr(config, name) for name in ("num_heads", "d_model", "num_decoder_layers")}
     about |= {name: getattr(config, name) for name in ("pad_id", "bos_id", "eos_id")}
     about |= {"beam_size": search.beam_size, "length_penalty": search.length_penalty}
+    about |= {"max_length": config.max_length or LONGEST}
     about |= {"forced": directory.target_tokenizer.encode("")}
     about |= {"never": [config.pad_id] if config.starts_with_padding else []}
     (folder / "model" / "config.json").write_text(json.dumps(about) + "\n", encoding="utf-8")

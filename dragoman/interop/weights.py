@@ -6,7 +6,7 @@ A pickle is opened in a process of its own with little memory: what it describes
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -56,8 +56,17 @@ def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
 
     Raises `DataError`, which begins with `origin`, for anything but dense tensors of finite numbers.
     """
-    content = next((content[key] for key in WRAPPED if isinstance(content.get(key), Mapping)), content)
     tensors = {}
+    for name, tensor in _dense(content, origin):
+        if not tensor.isfinite().all():
+            raise DataError(f"{origin}: `{name}` has NaN or infinity; save the weights of an earlier epoch.")
+        tensors[".".join(part for part in name.split(".") if part not in WRAPPERS)] = tensor.detach().float()
+    return tensors
+
+
+def _dense(content: Mapping[str, Any], origin: str) -> Iterator[tuple[str, Tensor]]:
+    """The names and tensors of a `state_dict`, alone or as a training loop saves it."""
+    content = next((content[key] for key in WRAPPED if isinstance(content.get(key), Mapping)), content)
     for name, value in content.items():
         try:
             tensor = torch.as_tensor(value)
@@ -65,10 +74,7 @@ def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
             tensor = None
         if tensor is None or tensor.layout != torch.strided or not tensor.is_floating_point():
             raise DataError(f"{origin}: `{name}` is not a dense tensor of floats; save the weights alone.")
-        if not tensor.isfinite().all():
-            raise DataError(f"{origin}: `{name}` has NaN or infinity; save the weights of an earlier epoch.")
-        tensors[".".join(part for part in str(name).split(".") if part not in WRAPPERS)] = tensor.detach().float()
-    return tensors
+        yield str(name), tensor
 
 
 def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
@@ -101,8 +107,8 @@ def _read_pickle(path: Path) -> Mapping[str, Any]:
 def _convert(path: Path, converted: Path) -> None:
     """Write the tensors of a pickle to a .safetensors file. Raises `MemoryError` for tensors that are too large."""
     try:
-        tensors = named_tensors(_unpickled(path), str(path))
-        save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, converted)
+        tensors = dict(_dense(_unpickled(path), str(path)))
+        save_file({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, converted)
     except RuntimeError as error:
         if "alloc" in str(error):
             raise MemoryError from None

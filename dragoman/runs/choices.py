@@ -55,7 +55,8 @@ def choose(config: RunConfig, resources: Resources) -> None:
     if model.d_model // model.num_heads % 2 == 0 and not base:
         config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
     tokenizer, training = config.tokenizer, config.training
-    tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
+    if not base:
+        tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     chosen = choose_training(training.optimizer, model.d_model)
     chosen["learning_rate"] *= GENTLE if base else 1
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
@@ -74,7 +75,7 @@ def choose(config: RunConfig, resources: Resources) -> None:
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
-    what = f"size {config.size} {layers}, a vocabulary of at most {tokenizer.vocab_size:,}"
+    what = f"size {config.size} {layers}, a vocabulary of at most {tokenizer.vocab_size or 0:,}"
     config.chosen = [
         f"For {resources}: {f'the layers and the vocabulary of {Path(base).name} {layers}' if base else what}.",
         f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, label "

@@ -3,10 +3,11 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
 from dragoman.errors import UsageError
 from dragoman.model.config import TransformerConfig
-from dragoman.storage.validate import TOKENIZERS, check_files
+from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 
 FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
 """Fields of an architecture that follow from the tokenizers."""
@@ -27,9 +28,12 @@ def adopt(config: RunConfig) -> TransformerConfig:
                 "decides on everything but dropout; leave it out."
             )
     for name, field in type(config.tokenizer).model_fields.items():
-        if name not in ("shared", "placeholders") and getattr(config.tokenizer, name) != field.get_default():
+        if name not in ("shared", "placeholders", "symbols") and getattr(config.tokenizer, name) != field.get_default():
             raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; leave it out.")
     config.model = fields | config.model
     source, target = (found[key] for key in TOKENIZERS)
     config.tokenizer.shared = source == target
+    own = config.decoding.model_dump(exclude_unset=True)
+    config.decoding = DecodingConfig.validate(decoding_defaults(path).model_dump(exclude_unset=True) | own)
+    RunConfig.validate(config.model_dump(mode="json"))
     return architecture

@@ -31,7 +31,7 @@ def seconds_to_conclude(data: PreparedData, validated: int, validation_seconds: 
 
     A sentence takes as long as there: beam search on all cores is as fast as greedy search on one.
     """
-    tests = len(data.test_pairs) + 2 * len(data.general_pairs) + (len(data.test_pairs) if data.general_pairs else 0)
+    tests = (len(data.test_pairs) + len(data.general_pairs)) * (2 if data.compared else 1)
     return REPORT_SECONDS + tests / min(validated, len(data.valid_pairs)) * validation_seconds
 
 

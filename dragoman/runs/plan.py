@@ -34,6 +34,9 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
         config.data.languages = config.data.languages or languages(Path(config.finetune.model))
     bitext = open_corpora(config.data)
     open_held_out(config.data, bitext.languages)
+    for files in (config.finetune.mix, config.finetune.test):
+        if files:
+            Bitext.open(*files, languages=bitext.languages)
     if config.tokenizer.pairs:
         Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
     found = survey(bitext, config.data)

@@ -72,11 +72,11 @@ def resume_run(path: Path, config: RunConfig, *, display: Display, started: floa
 def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
     """Copy the model to go on from into the run, which needs it again if it is resumed; returns what it reads with."""
     base = ModelDirectory.load(Path(config.finetune.model or "")).speaking(*(config.data.languages or (None, None)))
-    base.require_languages()
+    base.require_languages(for_good=True)
     base.save(directory.base)
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols
-    return TextTools(*base.tokenizers, base.style)
+    return TextTools(*base.tokenizers, base.style, base.source_language)
 
 
 def freeze(model: Transformer, parts: Iterable[str]) -> None:
@@ -179,7 +179,14 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
 def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
     """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
     translator = Translator(
-        ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, style=data.style),
+        ModelDirectory(
+            model,
+            data.source_tokenizer,
+            data.target_tokenizer,
+            data.about.source_language,
+            data.about.target_language,
+            style=data.style,
+        ),
         precision=config.training.precision,
     )
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)

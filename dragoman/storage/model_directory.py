@@ -99,10 +99,14 @@ class ModelDirectory:
         languages = two_letters(source) if source else own, two_letters(target) if target else other
         return ModelDirectory(self.model, first, second, *languages, self.decoding, self.style)
 
-    def require_languages(self) -> None:
-        """Raise `UsageError` for a model of many languages that does not know which ones to translate between."""
+    def require_languages(self, *, for_good: bool = False) -> None:
+        """Raise `UsageError` for a model of many languages that does not know which ones to translate between.
+
+        A text may say its target by a tag, unless it has to be settled `for_good`.
+        """
         for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True):
-            if tokenizer.languages and not tokenizer.language and not tokenizer.tagged:
+            if tokenizer.languages and not tokenizer.language and (for_good or not tokenizer.tagged):
+                side = "target" if tokenizer.tagged else side
                 raise UsageError(
                     f"This model has {len(tokenizer.languages)} languages; say the {side} language with --from and "
                     f"--to, or in training data.languages=[en,de]: {', '.join(list(tokenizer.languages)[:8])}, ..."

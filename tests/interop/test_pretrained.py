@@ -14,11 +14,15 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.preparation import PreparedData
 from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.pretrained import import_pretrained
+from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.terminal import Display
 from tests.interop import pretrained_models as models
 from tests.interop.pretrained_models import SENTENCES
 
@@ -231,3 +235,48 @@ def test_the_model_of_marian_itself_is_the_same(marian_folder, tmp_path):
     for (name, ours), theirs in zip(found.model.named_parameters(), wanted.model.parameters(), strict=True):
         assert torch.equal(ours, theirs), name
     assert found.source_tokenizer.encode("A cat.") == wanted.source_tokenizer.encode("A cat.")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("source.spm", b"no model"),
+        ("vocab.json", b'{"a": '),
+        ("tokenizer_config.json", b'{"source_lang": 5}'),
+        ("config.json", b'{"model_type": ["marian"]}'),
+        ("config.json", b'{"model_type": "marian", "encoder_ffn_dim": "x"}'),
+        ("model.safetensors", b"\0" * 64),
+    ],
+)
+def test_damaged_files_end_in_a_sentence_or_are_left_out(marian_folder, tmp_path, name, damage):
+    shutil.copytree(marian_folder, tmp_path / "theirs")
+    (tmp_path / "theirs" / name).write_bytes(damage)
+    if name == "tokenizer_config.json":
+        assert import_pretrained(tmp_path / "theirs", tmp_path / "ours").languages == (None, None)
+        return
+    with pytest.raises(DataError):
+        import_pretrained(tmp_path / "theirs", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+def test_only_a_known_tag_is_no_text(tmp_path):
+    folder = models.marian(tmp_path / "theirs", tags=(">>fr_BE<<", ">>fr<<"))
+    ours = ModelDirectory.load(import_pretrained(folder, tmp_path / "ours") and tmp_path / "ours")
+    assert ours.speaking(None, "fr").source_tokenizer.encode("A cat.")[0] == ours.source_tokenizer.encode(">>fr<< x")[0]
+    unknown = ours.source_tokenizer.special_ids.unk
+    assert ours.source_tokenizer.encode(">> a << A cat.")[-3:] == ours.source_tokenizer.encode("A cat.")[-3:]
+    assert len(ours.source_tokenizer.encode(">> a << A cat.")) > len(ours.source_tokenizer.encode("A cat.")) + 1
+    assert unknown != ours.source_tokenizer.encode(">>fr<< x")[0]
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path):
+    import_pretrained(marian_folder, tmp_path / "base")
+    (tmp_path / "own.tsv").write_text("".join(f"« A cat {n} » …\tUn chat {n}\n" for n in range(40)), encoding="utf-8")
+    settings = [f"finetune.model={tmp_path / 'base'}", "training.max_steps=2", "data.held_out=3", "training.warmup=1"]
+    config, bitext = plan_run([str(tmp_path / "own.tsv")], recipe=None, settings=settings)
+    start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    base = ModelDirectory.load(tmp_path / "base")
+    data = PreparedData.open(tmp_path / "run/run/data", plan_resume(tmp_path / "run", ["training.max_steps=3"]))
+    expected = {tuple(base.tokenize(source)[1]) for source, _ in data.valid_pairs}
+    assert {tuple(data.valid.source[i].tolist()) for i in range(3)} == expected

@@ -119,6 +119,7 @@ class PretrainedTokenizer(Tokenizer):
         self._pieces: Pieces = KINDS[vocabulary.kind](vocabulary.model)
         self._ids = {piece: id_ for id_, piece in enumerate(vocabulary.pieces)}
         self._symbols = {}
+        self._tags = frozenset(vocabulary.languages.values())
         silent = [*vocabulary.special, *(self._ids[token] for token in vocabulary.languages.values())]
         self._silent = frozenset(silent)
 
@@ -146,8 +147,8 @@ class PretrainedTokenizer(Tokenizer):
 
     def _begin(self, text: str) -> tuple[list[int], str]:
         """The token before a text, perhaps its own tag, and the text without that."""
-        if self.tagged and text.startswith(">>") and (end := text.find("<<") + 2) > 1:
-            return [self._ids.get(text[:end], self.special_ids.unk)], text[end:]
+        if self.tagged and (end := text.find("<<") + 2) > 1 and text[:end] in self._tags:
+            return [self._ids[text[:end]]], text[end:]
         return [self._ids[self.content.begin]] if self.content.begin else [], text
 
     def encodings(self, texts: Iterable[str]) -> list[tokenizers.Encoding]:
@@ -227,7 +228,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
         return Tokenizer.load(path)
     try:
         return PretrainedTokenizer.from_content(json.loads(text))
-    except DragomanError:
+    except (DragomanError, MemoryError, KeyboardInterrupt):
         raise
-    except Exception as error:  # the libraries have no class of their own
+    except BaseException as error:  # the libraries have no class of their own, and one of them panics
         raise DataError(f"{path} is no tokenizer: {error}; copy it again from the model that it belongs to.") from None

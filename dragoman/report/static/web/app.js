@@ -18,6 +18,7 @@ export async function load(progress = () => {}) {
   return async (text, options) => {
     const ids = source.encode(text);
     if (!ids.length) return [];
+    if (ids.length >= model.config.max_length) throw new Error("it is too long; give fewer sentences.");
     const found = await search(model, ids, options);
     const columns = [...source.pieces(ids), "</s>"];
     return found.map((each) => ({
@@ -86,10 +87,15 @@ async function start() {
       event.preventDefault();
       find("translate").disabled = true;
       status.textContent = "Translating ...";
-      const began = performance.now();
-      const found = await translate(find("text").value);
-      show(found, (performance.now() - began) / 1000);
-      find("translate").disabled = false;
+      try {
+        const began = performance.now();
+        const found = await translate(find("text").value);
+        show(found, (performance.now() - began) / 1000);
+      } catch (error) {
+        status.textContent = `This could not be translated: ${error.message}`;
+      } finally {
+        find("translate").disabled = false;
+      }
     });
     const asked = new URLSearchParams(location.search).get("text");
     if (asked) {

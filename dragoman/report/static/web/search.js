@@ -73,7 +73,7 @@ export class Model {
 // The translations of source ids, best first: { tokens, score, finished, attention }, `attention` a row for each token.
 export async function search(model, source, { beamSize = model.config.beam_size } = {}) {
   const { eos_id: eos, bos_id: bos, forced, never, length_penalty: penalty } = model.config;
-  const limit = 2 * source.length + 20 + forced.length;
+  const limit = Math.min(2 * source.length + 20 + forced.length, model.config.max_length);
   const length = source.length + 1;
   const state = await model.encode([...source, eos]);
   const ended = [];

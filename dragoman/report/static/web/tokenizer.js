@@ -37,7 +37,7 @@ export class Tokenizer {
 
   decode(ids) {
     const letters = ids.filter((id) => !this.special.has(id)).map((id) => this.tokens[id]).join("");
-    const text = new TextDecoder().decode(Uint8Array.from(letters, (letter) => BYTES.get(letter)));
+    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(letters, (letter) => BYTES.get(letter)));
     return text.replace(/^ /, "");
   }
 
