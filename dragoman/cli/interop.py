@@ -80,8 +80,9 @@ def _import_pretrained(context: Context, model: str, output: Path, languages: tu
     display = context.display()
     folder = Path(model)
     if model.startswith("hf:"):
-        from dragoman.interop.hub import download
+        from dragoman.interop.hub import download, parse
 
+        parse(model)
         display.note(f"Downloading {model} from the Hugging Face Hub, as far as it is not on this machine yet.")
         folder = download(model, progress=not (context.quiet or context.as_json))
     if not any(folder.glob("*.npz")):

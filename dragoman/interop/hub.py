@@ -18,6 +18,14 @@ WEIGHTS = (("model", ".safetensors"), ("pytorch_model", ".bin"))
 _CHUNK = 2**20
 
 
+def parse(name: str) -> tuple[str, str]:
+    """The repository and the revision, perhaps none, that a name means; raises `UsageError` for other names."""
+    repository, _, revision = name.removeprefix(PREFIX).partition("@")
+    if repository.count("/") != 1 or not all(repository.split("/")):
+        raise UsageError(f"`{name}` names no model; write {PREFIX}OWNER/NAME, such as hf:Helsinki-NLP/opus-mt-en-fr.")
+    return repository, revision
+
+
 def download(name: str, *, progress: bool = True) -> Path:
     """The folder of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION` in the cache of huggingface_hub.
 
@@ -25,9 +33,7 @@ def download(name: str, *, progress: bool = True) -> Path:
     checksum that the Hub has for it. Raises `DataError` for what cannot be fetched, and `UsageError` for other names.
     """
     hub = load("huggingface_hub", extra="pretrained", purpose=f"Downloading {name}")
-    repository, _, revision = name.removeprefix(PREFIX).partition("@")
-    if repository.count("/") != 1 or not all(repository.split("/")):
-        raise UsageError(f"`{name}` names no model; write {PREFIX}OWNER/NAME, such as hf:Helsinki-NLP/opus-mt-en-fr.")
+    repository, revision = parse(name)
     if not progress:
         hub.utils.disable_progress_bars()
     try:
