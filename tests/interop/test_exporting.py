@@ -184,3 +184,10 @@ def test_what_makes_no_sense_is_one_sentence(models, tmp_path, dragoman, argumen
     code, _, err = dragoman("export", model, tmp_path / "out", *arguments.split())
     assert (code, words in err) == (2, True), err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_the_runtime_of_the_page_is_refused(models, tmp_path):
+    options = ExportOptions(sentences=SENTENCES, runtime=tmp_path)
+    with pytest.raises(UsageError, match=r"has no ort\.wasm\.min\.mjs; give the folder `dist`"):
+        export(models["the default: pre-norm, rotary"], tmp_path / "page", "web", options)
+    assert not (tmp_path / "page").exists()

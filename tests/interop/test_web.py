@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.bitext import Bitext
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 from dragoman.interop import web
 from dragoman.interop.exporting import TARGETS, ExportOptions, export
 from dragoman.runs.plan import plan_run
@@ -138,10 +138,3 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
             assert len(theirs) == size
             for line in theirs[0]["attention"]:
                 assert sum(line) == pytest.approx(1, abs=1e-3)
-
-
-@pytest.mark.usefixtures("annotations_unchecked")
-def test_a_folder_without_the_runtime_is_refused(model, tmp_path):
-    with pytest.raises(UsageError, match=r"has no ort\.wasm\.min\.mjs; give the folder `dist`"):
-        export(model, tmp_path / "page", "web", ExportOptions(runtime=tmp_path))
-    assert not (tmp_path / "page").exists()
