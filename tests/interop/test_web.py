@@ -14,7 +14,8 @@ import pytest
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError
 from dragoman.interop import web
-from dragoman.interop.exporting import TARGETS, ExportOptions, export
+from dragoman.interop.exporting import ExportOptions, export
+from dragoman.interop.proof import search
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
@@ -98,7 +99,8 @@ def runtime(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def served(model, runtime, tmp_path) -> Iterator[tuple[Pages, Path]]:
-    export(model, tmp_path / "page", "web", ExportOptions(runtime=runtime))
+    # In eight bits, the kernels of a browser round otherwise, and a model that has learnt little is often undecided.
+    export(model, tmp_path / "page", "web", ExportOptions(runtime=runtime, quantization="float32"))
     sources = [source for source, _ in Bitext.open(f"builtin:grammar:{COUNT}:test")]
     server = Pages(tmp_path / "page", [(text, 1 + 3 * (index % 2)) for index, text in enumerate(sources)])
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -112,7 +114,7 @@ def served(model, runtime, tmp_path) -> Iterator[tuple[Pages, Path]]:
 def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
-    server, folder = served
+    server, _ = served
     browser = subprocess.Popen(
         [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--proxy-server=", "--no-first-run",
@@ -130,11 +132,11 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
         rows = [index for index, (_, beams) in enumerate(server.sentences) if beams == size]
         texts = [server.sentences[index][0] for index in rows]
         sources = directory.source_tokenizer.encode_batch(texts)
-        found = TARGETS["web"].search(folder, directory, sources, beam_size=size, length_penalty=1.0)
+        found = search(directory, sources, beam_size=size, length_penalty=1.0)
         for row, (ids, score) in zip(rows, found, strict=True):
             theirs = server.result["found"][row]
             assert theirs[0]["text"] == directory.target_tokenizer.decode(ids)
-            assert theirs[0]["score"] == pytest.approx(score, abs=1e-2)  # eight bits are rounded otherwise
+            assert theirs[0]["score"] == pytest.approx(score, abs=1e-3)
             assert len(theirs) == size
             for line in theirs[0]["attention"]:
                 assert sum(line) == pytest.approx(1, abs=1e-3)
