@@ -28,7 +28,7 @@ from dragoman.decoding.rules import (
     most_times,
 )
 from dragoman.decoding.sampling import repeated, sample_search
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search, length_limit
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.terms import Term, TermPlacer, edited
 from dragoman.errors import DataError
@@ -101,7 +101,7 @@ class BatchWork:
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
-        limits = [min(2 * len(s.source) + 20 + len(s.prefix), self.max_length) for s in sentences]
+        limits = [min(length_limit(s.source) + len(s.prefix), self.max_length) for s in sentences]
         options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
         copies = config.n_best if config.sample or config.diversity else 1
         stepper = self._stepper(sentences, config, copies)

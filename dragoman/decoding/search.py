@@ -4,7 +4,7 @@ Rows are hypotheses. Those of one sentence are adjacent, and finished sentences 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -43,6 +43,11 @@ class Hypothesis:
 def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
     """Key that sorts hypotheses, best first; truncated ones come last."""
     return not hypothesis.finished, -hypothesis.score
+
+
+def length_limit(source: Sequence[int]) -> int:
+    """Most tokens of a translation, besides those that it has to begin with."""
+    return 2 * len(source) + 20
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from dragoman.decoding.search import length_limit
 from dragoman.interop.engine_files import spelled, write_script, write_tokenizers
-from dragoman.interop.proof import Found, limit
+from dragoman.interop.proof import Found
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import FeedForward, Norm
 from dragoman.model.transformer import Decoder, Encoder
@@ -124,7 +125,7 @@ def search(
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,
-            max_decoding_length=limit(source) + len(prefix),
+            max_decoding_length=length_limit(source) + len(prefix),
             max_input_length=0,
             return_scores=True,
         )

@@ -19,16 +19,21 @@ from dragoman.system.optional import load
 FILES = ("encoder.onnx", "decoder.onnx")
 
 
-@torch.no_grad()
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     """Write both graphs, the tokenizers and a script into `folder`, which exists."""
+    write_graphs(directory, folder, numbers)
+    write_script(directory, folder, "onnxruntime")
+
+
+@torch.no_grad()
+def write_graphs(directory: ModelDirectory, folder: Path, numbers: str) -> None:
+    """Write both graphs and the tokenizers into `folder`, which exists."""
     onnx, model = load("onnx", extra="onnx", purpose="Writing ONNX"), directory.model
     for name, graph in zip(FILES, (encoder_graph, decoder_graph), strict=True):
         onnx.save(graph(model), folder / name)
         if numbers == "int8":
             _round(folder / name)
     write_tokenizers(directory, folder)
-    write_script(directory, folder, "onnxruntime")
 
 
 def _round(path: Path) -> None:

@@ -8,18 +8,13 @@ import torch
 
 from dragoman.data.batching import padded
 from dragoman.decoding.rules import Never, RuledStepper
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search, length_limit
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.storage.model_directory import ModelDirectory
 
 Found = list[tuple[list[int], float]]
 """The tokens of each translation, without its end, and its score."""
 BATCH = 16
-
-
-def limit(source: Sequence[int]) -> int:
-    """Most tokens of a translation."""
-    return 2 * len(source) + 20
 
 
 class ScoreBeams(Beams):
@@ -71,7 +66,7 @@ def found_by(
         bans=[Never(config.pad_id)] if config.starts_with_padding else [],
         given=len(forced),
     )
-    limits = [limit(source) + len(forced) for source in sources]
+    limits = [length_limit(source) + len(forced) for source in sources]
     options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
     greedy = beam_size == 1
     groups = greedy_search(ruled, options) if greedy else beam_search(ruled, beams(beam_size, options))

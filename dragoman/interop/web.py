@@ -43,8 +43,7 @@ def refusal(directory: ModelDirectory) -> str | None:
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     """Write the page and the model, but not the runtime, into `folder`, which exists."""
     (folder / "model").mkdir()
-    onnx.write(directory, folder / "model", numbers)
-    (folder / "model" / "translate.py").unlink()
+    onnx.write_graphs(directory, folder / "model", numbers)
     config, search = directory.model.config, directory.decoding
     about = {name: getattr(config, name) for name in ("num_heads", "d_model", "num_decoder_layers")}
     about |= {name: getattr(config, name) for name in ("pad_id", "bos_id", "eos_id")}
