@@ -7,5 +7,5 @@ Marian, M2M-100 or NLLB-200 model; `hub.py` downloads the latter. `notebooks.tom
 read tokenizers.
 
 Out: `exporting.py` writes a model for another engine, and lets both translate the same sentences (`proof.py`). Each
-engine has a module: `ctranslate2.py`, `onnx.py` with `onnx_graph.py`, `transformers.py` and `web.py`.
+engine has a module: `ctranslate2.py`, `argos.py`, `onnx.py` with `onnx_graph.py`, `transformers.py` and `web.py`.
 """

@@ -39,9 +39,19 @@ def expressed(directory: ModelDirectory) -> ModelDirectory:
     return replace(directory, model=model)
 
 
-@torch.no_grad()
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
-    """Write config.json, model.bin, the vocabulary and what cuts text into tokens into `folder`, which exists."""
+    """Write a model, and what cuts text into tokens, into `folder`, which exists."""
+    source, target = map(spelled, directory.tokenizers)
+    write_model(directory, folder, numbers, (source, target))
+    write_tokenizers(directory, folder)
+    write_script(directory, folder, "ctranslate2")
+
+
+@torch.no_grad()
+def write_model(
+    directory: ModelDirectory, folder: Path, numbers: str, vocabularies: tuple[list[str], list[str]]
+) -> None:
+    """Write config.json, model.bin and the vocabularies of source and target into `folder`, which exists."""
     config = directory.model.config
     spec = _specification(config)
     # A copy, since rounding writes into the arrays that it is given.
@@ -51,7 +61,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     spec.decoder.projection.weight = model.projection.weight
     if model.projection.bias is not None:
         spec.decoder.projection.bias = model.projection.bias
-    source, target = map(spelled, directory.tokenizers)
+    source, target = vocabularies
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     special = directory.target_tokenizer.special_ids
@@ -62,8 +72,6 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     spec.validate()
     spec.optimize(quantization=None if numbers == "float32" else numbers)
     spec.save(str(folder))
-    write_tokenizers(directory, folder)
-    write_script(directory, folder, "ctranslate2")
 
 
 def _specification(config: TransformerConfig) -> Any:
@@ -114,14 +122,28 @@ def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
 ) -> Found:
     """What CTranslate2 finds for sources of token ids: ids and score of each; with the limits of Dragoman's search."""
-    translator = library().Translator(str(folder), compute_type="default", intra_threads=torch.get_num_threads())
     source_tokens, target = map(spelled, directory.tokenizers)
+    tokens = [[source_tokens[id_] for id_ in source] for source in sources]
+    return translations(folder, directory, tokens, target, beam_size=beam_size, length_penalty=length_penalty)
+
+
+def translations(
+    folder: Path,
+    directory: ModelDirectory,
+    sources: Sequence[list[str]],
+    target: list[str],
+    *,
+    beam_size: int,
+    length_penalty: float,
+) -> Found:
+    """The same for sources of tokens, and the vocabulary of the target."""
+    translator = library().Translator(str(folder), compute_type="default", intra_threads=torch.get_num_threads())
     ids = {token: id_ for id_, token in enumerate(target)}
     prefix = [target[id_] for id_ in directory.target_tokenizer.encode("")]
     found = []
     for source in sources:
         (result,) = translator.translate_batch(
-            [[source_tokens[id_] for id_ in source]],
+            [source],
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,

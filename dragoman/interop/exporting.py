@@ -15,9 +15,10 @@ import torch
 
 from dragoman import __version__
 from dragoman.data.bitext import Bitext
+from dragoman.data.text import normalised
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
-from dragoman.interop import ctranslate2, onnx, transformers, web
+from dragoman.interop import argos, ctranslate2, onnx, transformers, web
 from dragoman.interop.engine_files import package
 from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, search
 from dragoman.metrics import MAIN
@@ -50,6 +51,8 @@ class Target:
     """Our beam search by the engine's rule for its end."""
     numbers: tuple[str, ...] = ("float32",)
     """The kinds of numbers that can be written, the first unless another is asked for."""
+    prepared: Callable[[ModelDirectory, str], str] = lambda directory, text: directory.preprocessor(text).text
+    """A text as it is when it is cut into tokens."""
 
 
 TARGETS = {
@@ -61,6 +64,16 @@ TARGETS = {
         search=ctranslate2.search,
         beams=FirstBeams,
         numbers=ctranslate2.QUANTIZATIONS,
+    ),
+    "argos": Target(
+        packages=("ctranslate2", "sentencepiece"),
+        refusal=argos.refusal,
+        expressed=ctranslate2.expressed,
+        write=argos.write,
+        search=argos.search,
+        beams=FirstBeams,
+        numbers=argos.QUANTIZATIONS,
+        prepared=lambda _, text: normalised(text),
     ),
     "onnx": Target(
         packages=("onnx", "onnxruntime"),
@@ -169,7 +182,7 @@ def prove(
     quantization: str,
 ) -> Proof:
     """Translate the sources of `pairs` with both engines."""
-    sources = directory.source_tokenizer.encode_batch(directory.preprocessor(source).text for source, _ in pairs)
+    sources = directory.source_tokenizer.encode_batch(engine.prepared(directory, source) for source, _ in pairs)
     penalty = directory.decoding.length_penalty
     directory = engine.expressed(directory)
     agreements, found = {}, []
@@ -209,6 +222,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         beam_size=BEAM_SIZE,
         length_penalty=directory.decoding.length_penalty,
         package=package(directory),
+        codes=argos.codes(directory),
         special=directory.target_tokenizer.special_ids,
         sentences=next(iter(proof.agreements.values())).sentences,
         runtime=web.VERSION,

@@ -96,7 +96,7 @@ def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
         assert found.largest_difference < 1e-3
 
 
-TARGETS_IN_DOCS = ["ctranslate2", "onnx", "transformers", "web"]
+TARGETS_IN_DOCS = ["ctranslate2", "argos", "onnx", "transformers", "web"]
 
 
 def row(name: str) -> list[str]:

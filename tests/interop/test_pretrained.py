@@ -131,7 +131,7 @@ def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
     (found,) = translator.translate(["A cat."])
     assert found.tokens[0] in ("__de__", "deu_Latn")
     assert found.tokens[0] not in found.text
-    reopened = ModelDirectory.load(tmp_path / "ours").speaking(*codes)
+    reopened = ModelDirectory.load(tmp_path / "ours").speaking("en-US", codes[1])
     reopened.save(tmp_path / "german")
     assert Translator.load(tmp_path / "german").translate(["A cat."]) == [found]
 
@@ -280,3 +280,11 @@ def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path
     data = PreparedData.open(tmp_path / "run/run/data", plan_resume(tmp_path / "run", ["training.max_steps=3"]))
     expected = {tuple(base.tokenize(source)[1]) for source, _ in data.valid_pairs}
     assert {tuple(data.valid.source[i].tolist()) for i in range(3)} == expected
+
+
+def test_a_region_does_not_choose_between_scripts(tmp_path):
+    import_pretrained(models.nllb(tmp_path / "theirs"), tmp_path / "ours")
+    ours = ModelDirectory.load(tmp_path / "ours")
+    with pytest.raises(UsageError, match="does not know the language 'zh-TW', but zho_Hans, zho_Hant"):
+        ours.speaking("en-US", "zh-TW")
+    assert ours.speaking("en", "zho_Hant").target_tokenizer.language == "zho_Hant"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.bitext import Bitext
+from dragoman.data.text import normalised
 from dragoman.errors import DataError
 from dragoman.interop import web
 from dragoman.interop.exporting import ExportOptions, export
@@ -23,6 +24,8 @@ from dragoman.terminal import Display
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 COUNT = 50
+SPACES = ["The\x85 red house", "\ufeffThe red\ufeff cat. \ufeff", "\x1c the\u3000dogs \x85"]
+"""What JavaScript and Python disagree about."""
 TEST_PAGE = """<!doctype html><meta charset="utf-8"><script type="module">
 const post = (content) => fetch("/result", { method: "POST", body: JSON.stringify(content) });
 try {
@@ -101,7 +104,7 @@ def runtime(tmp_path_factory) -> Path:
 def served(model, runtime, tmp_path) -> Iterator[tuple[Pages, Path]]:
     # In eight bits, the kernels of a browser round otherwise, and a model that has learnt little is often undecided.
     export(model, tmp_path / "page", "web", ExportOptions(runtime=runtime, quantization="float32"))
-    sources = [source for source, _ in Bitext.open(f"builtin:grammar:{COUNT}:test")]
+    sources = [*SPACES, *(source for source, _ in Bitext.open(f"builtin:grammar:{COUNT - len(SPACES)}:test"))]
     server = Pages(tmp_path / "page", [(text, 1 + 3 * (index % 2)) for index, text in enumerate(sources)])
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server, tmp_path / "page"
@@ -131,7 +134,7 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
     for size in (1, 4):
         rows = [index for index, (_, beams) in enumerate(server.sentences) if beams == size]
         texts = [server.sentences[index][0] for index in rows]
-        sources = directory.source_tokenizer.encode_batch(texts)
+        sources = directory.source_tokenizer.encode_batch(map(normalised, texts))
         found = search(directory, sources, beam_size=size, length_penalty=1.0)
         for row, (ids, score) in zip(rows, found, strict=True):
             theirs = server.result["found"][row]
