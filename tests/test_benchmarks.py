@@ -99,6 +99,14 @@ def test_loops_tries_the_guard_on_and_off(model: Path, corpus: Path):
     assert [row.split("|")[1:3] for row in rows] == [[" 5 ", " 0 "], [" 5 ", " 3 "], [" 1 ", " 0 "], [" 1 ", " 3 "]]
 
 
+def test_serving_asks_a_server_one_by_one_and_in_batches(model: Path, corpus: Path):
+    options = ["--seconds", "1", "--clients", "2", "--overload", "2"]
+    printed = run("serving", f"{model}:en,fr", corpus / "a.en", *options)
+    assert all(
+        words in printed for words in ("2, one by one", "2, batched", "requests a second for 3 s", "in this process")
+    )
+
+
 def test_resources_measures_the_memory_of_a_command():
     printed = run("resources", "memory", sys.executable, "-c", "import time; kept = b'1' * 10**8; time.sleep(0.5)")
     assert 95 < int(printed.split("peak memory ")[1].split()[0]) < 300

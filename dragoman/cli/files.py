@@ -11,11 +11,24 @@ from dragoman.errors import DataError, UsageError
 
 FIRST_LINES = 20
 DOCUMENTS = {
-    "subtitles": (r"\s*(WEBVTT\b|\d+:\d\d:\d\d[.,]\d+ -->)", "grep -v -e '-->' -e '^[0-9]*[[:space:]]*$'"),
-    "a web page": (r"\s*<(!doctype|html|head|body|div|p|h\d|table|ul)\b", "pandoc --from html --to plain --wrap none"),
-    "XML, such as XLIFF": (r"\s*<(\?xml|xliff|tmx|TS)\b", "xmllint --xpath '//*[local-name()=\"source\"]/text()'"),
+    "subtitles": r"\s*(WEBVTT\b|\d+:\d\d:\d\d[.,]\d+ -->)",
+    "a web page": r"\s*<(!doctype|html|head|body|div|p|h\d|table|ul)\b",
+    "XML, such as XLIFF": r"\s*<(\?xml|xliff|tmx|TS)\b",
 }
-"""What a line of a document looks like that is no text, and the command that gives its text."""
+"""What a line of a document looks like that is no text."""
+
+
+def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
+    """Raise for a document of an unknown format, without a file for its translation, or beside other text."""
+    from dragoman.documents.formats import ENDINGS
+
+    if any(others):
+        raise UsageError("--document is translated alone; leave out other sentences and --input.")
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{path} is no document that can be translated; these are: {' '.join(ENDINGS)}.")
+    if output is None:
+        raise UsageError(f"Say where the translation of {path} goes, such as --output translated{path.suffix}.")
+    open_input(path).close()
 
 
 def check_input(text: list[str] | None, path: Path | None) -> None:
@@ -40,10 +53,10 @@ def notice_documents(lines: Iterable[str | None], name: str, warn: Callable[[str
     for line in lines:
         number += line is not None
         if line and 0 < number <= FIRST_LINES:
-            for kind, (pattern, command) in DOCUMENTS.items():
+            for kind, pattern in DOCUMENTS.items():
                 if re.match(pattern, line, re.IGNORECASE):
                     number = FIRST_LINES  # one warning is enough
-                    warn(f"{name} looks like {kind}; to translate its text alone, extract that first: {command} FILE")
+                    warn(f"{name} looks like {kind}; its text alone is translated with --document FILE --output FILE")
         yield line
 
 

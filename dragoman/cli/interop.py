@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
-FORMAT = choice("format", ("ctranslate2", "onnx", "transformers", "web"))
+FORMAT = choice("format", ("ctranslate2", "argos", "onnx", "transformers", "web"))
 NUMBERS = choice(
     "kind of numbers", ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
 )
@@ -143,6 +143,7 @@ def _note_size(display: "Display", output: Path, config: "TransformerConfig") ->
 
 @app.command(
     epilog="dragoman export runs/en-fr exported --to ctranslate2 --quantization int8\n"
+    "dragoman export runs/en-fr exported --to argos\n"
     "dragoman export runs/en-fr exported --to transformers"
 )
 def export(
@@ -151,7 +152,7 @@ def export(
     output: Annotated[Path, Argument(metavar="OUT", help="Folder to write.")],
     to: Annotated[str, Option("--to", **FORMAT, help="Which engine the model is for.")],
     quantization: Annotated[
-        str | None, Option(**NUMBERS, help="Kind of numbers. Default: float32; int8 for the web.")
+        str | None, Option(**NUMBERS, help="Kind of numbers. Default: float32; int8 for argos and the web.")
     ] = None,
     languages: Annotated[
         str | None, Option(metavar="CODE,CODE", help="Source and target, of a model that knows many languages.")

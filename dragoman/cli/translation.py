@@ -7,6 +7,7 @@ import os
 import random
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Mode
 from dragoman.errors import command_line, respell
 
 if TYPE_CHECKING:
+    from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.translation import Translation
 
 Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of stdout.")]
@@ -32,6 +34,9 @@ def translate(
     model: Model,
     text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
     input_file: Annotated[Path | None, File("--input", "-i", help="Text, line by line.")] = None,
+    document: Annotated[
+        Path | None, File(help="A document to translate instead; --output gets it with its form kept.")
+    ] = None,
     output: Output = None,
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
@@ -45,12 +50,17 @@ def translate(
 
     With --n-best, a line is the number of the input line, the score and the translation, separated by tabs. With
     --alignments, a last column holds pairs of source and target words, counted from 0.
+
+    Documents are texts, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML, DOCX and ODT, by the end of their names.
     """
     check_model(model, text or (), ensemble=ensemble)
-    from dragoman.cli.files import check_input, notice_documents, read_glossary, read_terms
+    from dragoman.cli.files import check_document, check_input, notice_documents, read_glossary, read_terms
 
-    check_input(text, input_file)
-    check_output(output, read=(input_file, glossary, forbid))
+    if document:
+        check_document(document, output, [text, input_file])
+    else:
+        check_input(text, input_file)
+    check_output(output, read=(input_file, document, glossary, forbid))
     readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
     terms = {name: read(path) for name, (read, path) in readers.items() if path}
     config = check_decoding(model, context.settings | terms)
@@ -58,6 +68,10 @@ def translate(
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
 
+    if document:
+        loading = _loading(precision, workers, ensemble, (source, target))
+        _translate_document(context, model, (document, output), config, loading)
+        return
     # Translations that scroll by show the progress themselves.
     display = context.display(hidden=output is None and sys.stdout.isatty())
     for each in filter(os.path.isfile, text or ()):
@@ -82,6 +96,27 @@ def translate(
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)
+
+
+def _translate_document(
+    context: Context, model: Path, files: tuple[Path, Path | None], config: "DecodingConfig", loading: dict[str, Any]
+) -> None:
+    """Write the translation of the first file to the second one."""
+    from dragoman.data.readers.text_io import open_input
+    from dragoman.decoding.translator import Translator
+    from dragoman.documents.formats import translate_document
+    from dragoman.documents.translate import engine_of
+    from dragoman.storage.atomic import write_file
+
+    document, output = files
+    display = context.display()
+    with open_input(document) as stream:
+        content = stream.read()
+    with Translator.load(model, **loading) as translator, display.progress("Translating") as advance:
+        engine = engine_of(translator, config, done=partial(advance, 1))
+        translated = translate_document(content, str(document), translator.languages, engine)
+    write_file(output, translated)
+    display.note(f"{output} is {document} in the other language.")
 
 
 def _loading(

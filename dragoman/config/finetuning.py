@@ -30,6 +30,8 @@ class FinetuneConfig(Section):
             for name in ("mix", "test", "freeze"):
                 if getattr(self, name):
                     raise ValueError(f"`{name}` is for a run that goes on from a model; set finetune.model as well.")
+        if self.share != type(self).model_fields["share"].get_default() and not self.mix:
+            raise ValueError("`share` is that of general pairs, and there are none; set finetune.mix as well.")
         if len(set(self.freeze)) == 3:
             raise ValueError("`freeze` leaves nothing to train; leave out a part.")
         return self

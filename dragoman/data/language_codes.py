@@ -45,6 +45,12 @@ def two_letters(code: str) -> str:
     return _parts(code)[0]
 
 
+def english_name(code: str) -> str:
+    """The English name of a language by its two-letter code; the code itself where none is known."""
+    names = (name for name, language in TWO_LETTERS.items() if language == code and len(name) > 3)
+    return next(names, code).title()
+
+
 def _parts(code: str) -> list[str]:
     language, *rest = code.casefold().replace("_", "-").split("-")
     return [TWO_LETTERS.get(language, language), *rest]

@@ -60,7 +60,7 @@ class Translator:
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
         directory.require_languages()
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
-        self.source_language = directory.source_language
+        self.languages = directory.languages
         self.device = next(directory.model.parameters()).device
         dtype = choose_precision(precision, self.device)
         # A copy in half precision, not autocast, which would round the weights anew in every step.
@@ -129,7 +129,7 @@ class Translator:
         if not config.split:
             return self._translate_units(sentences, prefixes, config)
         most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
-        splitter = Splitter(self.source_language, most, count=self._count)
+        splitter = Splitter(self.languages[0], most, count=self._count)
         translate = partial(self._translate_units, config=config)
         return translate_texts(sentences, prefixes, splitter, translate, length_penalty=config.length_penalty)
 

@@ -6,6 +6,7 @@ docs/trials.md has the measurements behind the settings; speeds here are rough.
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dragoman.config.run import RunConfig
 from dragoman.model.config import Size
@@ -14,7 +15,7 @@ FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
 GENTLE = 0.25
-"""Learning rate of a run that goes on from a model, as a multiple of that of a new one."""
+"""Learning rate of a run that goes on from a pretrained model of others, as a multiple of that of a new one."""
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
 NIGHT = 600.0
@@ -26,6 +27,8 @@ DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 LARGEST_BATCH = 8192
 FEW_EPOCHS = 5
 """In which nothing is learnt by heart."""
+R_DROP, R_DROP_EPOCHS, R_DROP_STEPS = 3.0, 25, 6_500
+"""Weight of R-Drop, which leaves time for half the steps, and the fewest epochs and steps for which that pays."""
 FEWEST_EPOCHS = 3
 """In which label smoothing costs more than it brings."""
 
@@ -58,7 +61,7 @@ def choose(config: RunConfig, resources: Resources) -> None:
     if not base:
         tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     chosen = choose_training(training.optimizer, model.d_model)
-    chosen["learning_rate"] *= GENTLE if base else 1
+    chosen["learning_rate"] *= GENTLE if base and is_pretrained(config.model) else 1
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
     for name, value in chosen.items():
         setattr(training, name, value)
@@ -69,17 +72,27 @@ def choose(config: RunConfig, resources: Resources) -> None:
         training.max_tokens = min(LARGEST_BATCH, 2 * training.max_tokens)
         if "learning_rate" in chosen:
             training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
-    dropout = config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
+    if "r_drop" not in training.model_fields_set and "dropout" not in config.model:
+        steps = epochs * resources.tokens / 2 / (training.max_tokens * training.accumulate)
+        training.r_drop = choose_r_drop(epochs, by_heart, steps)
+    config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
     if epochs <= FEWEST_EPOCHS and "label_smoothing" not in training.model_fields_set:
         training.label_smoothing = 0.0
+    config.chosen = _told(config, resources, epochs)
+
+
+def _told(config: RunConfig, resources: Resources, epochs: float) -> list[str]:
+    """What was chosen, and from what, in three lines."""
+    base, training, model = config.finetune.model, config.training, config.transformer(1000, 1000)
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
-    what = f"size {config.size} {layers}, a vocabulary of at most {tokenizer.vocab_size or 0:,}"
-    config.chosen = [
+    what = f"size {config.size} {layers}, a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
+    r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
+    return [
         f"For {resources}: {f'the layers and the vocabulary of {Path(base).name} {layers}' if base else what}.",
-        f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {dropout:g}, label "
-        f"smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
+        f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {config.model['dropout']:g}, "
+        f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",
     ]
@@ -93,6 +106,11 @@ SCHEDULES = {
     "linear": "falling to 0",
     "cosine": "falling to 0",
 }
+
+
+def is_pretrained(model: dict[str, Any]) -> bool:
+    """Whether an architecture is that of Marian or of fairseq, whose models have seen far more than ours."""
+    return bool(model.get("starts_with_padding")) or model.get("positions") == "sinusoidal-fairseq"
 
 
 def choose_size(resources: Resources) -> Size:
@@ -128,6 +146,12 @@ def choose_dropout(epochs: float, by_heart: float) -> float:
     if epochs <= FEW_EPOCHS:
         return 0.0
     return next(dropout for most, dropout in DROPOUT if by_heart <= most)
+
+
+def choose_r_drop(epochs: float, by_heart: float, steps: float) -> float:
+    """For pairs that are seen often, in enough steps, and not so few that nothing helps against learning by heart."""
+    often = epochs >= R_DROP_EPOCHS and steps >= R_DROP_STEPS
+    return R_DROP if often and by_heart <= DROPOUT[2][0] else 0.0
 
 
 def choose_training(optimizer: str, width: int) -> dict[str, float]:

@@ -179,9 +179,14 @@ def _speaking(tokenizer: Tokenizer, language: str | None, own: str | None) -> To
         if own and not same_language(language, own):
             raise UsageError(f"This model has '{own}' where '{language}' is asked for, and no other language.")
         return tokenizer
-    if (code := find_language(language, tokenizer.languages)) is None:
-        raise UsageError(f"This model does not know the language '{language}', but {', '.join(tokenizer.languages)}.")
-    return tokenizer.speaking(code)
+    if code := find_language(language, tokenizer.languages):
+        return tokenizer.speaking(code)
+    # A region that the model does not tell apart, as in en-US, but not zh-TW where two scripts of zh are known.
+    close = [code for code in tokenizer.languages if same_language(code, two_letters(language))]
+    if len(close) == 1:
+        return tokenizer.speaking(close[0])
+    known = ", ".join(close or tokenizer.languages)
+    raise UsageError(f"This model does not know the language '{language}', but {known}.")
 
 
 class _Uninitialised(TorchFunctionMode):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -162,23 +163,23 @@ def test_a_line_that_is_too_long_is_cut_and_named(model, dragoman, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "kind", "command"),
+    ("lines", "kind"),
     [
-        ("1\n00:00:01,000 --> 00:00:02,500\nHello.\n", "subtitles", "grep -v"),
-        ("WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n", "subtitles", "grep -v"),
-        ("<!DOCTYPE html>\n<html>\n<p>Hello.</p>\n", "a web page", "pandoc"),
-        ('<?xml version="1.0"?>\n<xliff version="1.2">\n', "XML, such as XLIFF", "xmllint"),
-        ("Use <b>this</b> --> now.\n12:30 is late.\n1\n", None, ""),
+        ("1\n00:00:01,000 --> 00:00:02,500\nHello.\n", "subtitles"),
+        ("WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n", "subtitles"),
+        ("<!DOCTYPE html>\n<html>\n<p>Hello.</p>\n", "a web page"),
+        ('<?xml version="1.0"?>\n<xliff version="1.2">\n', "XML, such as XLIFF"),
+        ("Use <b>this</b> --> now.\n12:30 is late.\n1\n", None),
     ],
 )
-def test_input_that_is_no_text_is_noticed_once_with_the_remedy(lines, kind, command, model, dragoman, tmp_path):
+def test_input_that_is_no_text_is_noticed_once_with_the_remedy(lines, kind, model, dragoman, tmp_path):
     path = tmp_path / "input"
     path.write_text(lines, encoding="utf-8")
     for options, name in ((["--input", path], path), ([], "stdin")):
         code, out, err = dragoman("translate", model, *options, "--beam-size", 1, stdin=lines)
         assert (code, out.count("\n")) == (0, lines.count("\n"))
         assert err.count("Warning: ") == bool(kind)
-        assert kind is None or (err.startswith(f"Warning: {name} looks like {kind}") and command in err)
+        assert kind is None or (err.startswith(f"Warning: {name} looks like {kind}") and "--document" in err)
 
 
 def test_samples_follow_from_the_seed(model, dragoman):
@@ -304,3 +305,30 @@ def test_a_glossary_whose_spelling_is_forbidden_is_refused(model, dragoman, tmp_
     assert (code, out) == (2, "")
     assert f"'{term}'" in err
     assert f"'{begin}'" in err
+
+
+def test_a_document_keeps_its_form(model, dragoman, tmp_path):
+    page, output = tmp_path / "page.html", tmp_path / "out.html"
+    page.write_text('<h1 class="x">The <b>red</b> house is old.</h1>\n<p>{name} sees a cat.</p>\n', encoding="utf-8")
+    code, out, err = dragoman("translate", model, "--document", page, "--output", output, "--beam-size", 1)
+    assert (code, out, err.count("is " + str(page))) == (0, "", 1)
+    found = output.read_text(encoding="utf-8")
+    assert re.fullmatch(r'<h1 class="x">.*<b>.*</b>.*</h1>\n<p>.*\{name\}.*</p>\n', found)
+    assert "house" not in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--document", "page.pdf", "--output", "out"], "no document that can be translated; these are: .txt"),
+        (["--document", "page.html"], "Say where the translation of page.html goes, such as --output translated.html"),
+        (["--document", "page.html", "--output", "page.html"], "is read and cannot be written"),
+        (["--document", "page.html", "--output", "out", "Hello."], "--document is translated alone"),
+    ],
+)
+def test_a_document_needs_a_format_and_an_output(model, dragoman, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    for name in ("page.pdf", "page.html"):
+        (tmp_path / name).write_text("<p>Hello.</p>", encoding="utf-8")
+    code, _, err = dragoman("translate", model, *arguments)
+    assert (code, words in err) == (2, True), err

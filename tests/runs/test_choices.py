@@ -40,6 +40,16 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
         assert (found[0], found[-1]) == (0, 0.3)
 
 
+def test_r_drop_is_for_pairs_that_are_seen_often_but_are_not_few():
+    assert [chosen(minutes=minutes).training.r_drop for minutes in (8, 20, 60)] == [0, 0, 3]
+    assert chosen(minutes=60).model["dropout"] == 0.2
+    assert "dropout 0.2, R-Drop 3, label smoothing 0.1" in chosen(minutes=60).chosen[1]
+    assert chosen(pairs=2_000, minutes=10).training.r_drop == 0
+    assert chosen(pairs=27_000, pair=20, minutes=20).training.r_drop == 0  # many epochs in too few steps
+    assert chosen(["training.r_drop=0"], minutes=60).training.r_drop == 0
+    assert chosen(["model.dropout=0"], minutes=60).training.r_drop == 0
+
+
 def test_batches_and_with_them_the_rate_are_larger_where_pairs_are_seen_seldom():
     assert [chosen(pairs=pairs).training.max_tokens for pairs in (29_000, 160_000)] == [2048, 4096]
     assert chosen(["training.max_tokens=2048"], pairs=160_000).training.max_tokens == 2048
@@ -89,3 +99,11 @@ def test_steps_and_epochs_limit_how_often_pairs_are_seen():
     for settings in (["training.max_steps=500"], ["training.max_epochs=3"]):
         assert chosen(settings, minutes=None).model["dropout"] == 0
         assert chosen(settings, minutes=None, pairs=100).model["dropout"] == (0.3 if "steps" in settings[0] else 0)
+
+
+def test_pretrained_models_of_others_go_on_at_a_gentle_rate():
+    rates = [
+        chosen(["finetune.model=base", "training.max_tokens=2048", *settings]).training.learning_rate
+        for settings in ([], ["model.positions=sinusoidal-fairseq"])
+    ]
+    assert rates == pytest.approx([0.008, 0.002])

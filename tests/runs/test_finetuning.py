@@ -120,6 +120,7 @@ def test_general_pairs_have_their_share_and_are_scored(base, tmp_path):
         (["model.d_model=48"], "model.d_model=48 contradicts .*, where it is 24"),
         (["tokenizer.vocab_size=300"], "tokenizer.vocab_size is for new tokenizers"),
         (["finetune.freeze=[embeddings,encoder,decoder]"], "leaves nothing to train"),
+        (["finetune.share=0.5"], "`finetune.share` is that of general pairs, and there are none"),
     ],
 )
 def test_settings_that_contradict_the_model(base, tmp_path, settings, words):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dragoman.data.readers.huggingface import HUB, open_dataset
 from dragoman.data.readers.jsonl import open_json
+from dragoman.data.readers.memory import is_memory, open_memory
 from dragoman.data.readers.other_files import refuse_other_files
 from dragoman.data.readers.po import open_po
 from dragoman.data.readers.tables import open_csv, open_table
@@ -50,7 +51,7 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
     """
     paths = [Path(name) for name in (source, target) if name is not None]
     unpacked = Path(unpacked_name(paths[0]))
-    open_format = FORMATS.get(unpacked.suffix.lower())
+    open_format = open_memory if is_memory(paths[0]) else FORMATS.get(unpacked.suffix.lower())
     if target is not None and (source.startswith((BUILTIN, HUB)) or open_format):
         raise DataError(f"{source} has both languages already; leave out {target}.")
     rows = open_format in (None, open_csv, open_json) and not source.startswith(BUILTIN)

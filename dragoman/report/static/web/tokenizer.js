@@ -1,6 +1,13 @@
 // Text to token ids and back, as dragoman.data.tokenizers does it: byte-level BPE, or a unigram model of pieces.
 
-const WORDS = /'(?:s|t|re|ve|m|ll|d)(?![\p{L}\p{M}])| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+/gu;
+// \s of JavaScript is not that of Unicode.
+const SPACE = String.raw`\p{White_Space}`;
+const WORDS = new RegExp(
+  String.raw`'(?:s|t|re|ve|m|ll|d)(?![\p{L}\p{M}])| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^${SPACE}\p{L}\p{M}\p{N}]+` +
+    String.raw`|${SPACE}+(?!\P{White_Space})|${SPACE}+`,
+  "gu",
+);
+const AROUND = new RegExp(String.raw`^[${SPACE}\x1C-\x1F\uFEFF]+|[${SPACE}\x1C-\x1F\uFEFF]+$`, "gu");
 
 // A letter for each byte: printable ones are themselves.
 const LETTERS = (() => {
@@ -28,7 +35,7 @@ export class Tokenizer {
 
   encode(text) {
     const ids = [];
-    for (const [word] of ` ${text.trim().normalize("NFC")}`.matchAll(WORDS)) {
+    for (const [word] of ` ${text.replace(AROUND, "").normalize("NFC")}`.matchAll(WORDS)) {
       if (!this.words.has(word)) this.words.set(word, this.split(spelled(word)).map((token) => this.ids.get(token)));
       ids.push(...this.words.get(word));
     }

@@ -1,0 +1,166 @@
+"""How a server holds: requests a second, waiting times, what overload does, and what HTTP costs.
+
+    .venv/bin/python benchmarks/serving.py MODEL:en,fr SENTENCES [--seconds 20] [--clients 1 8 32] [--overload 20]
+
+Each client asks for a sentence of the file, and for the next one when it is answered; "one by one" is the same server
+with batches of a single text. Then requests come at --overload times the rate that the server reached, whether it
+answers or not. Client and server share the machine. Milliseconds are from the request to the whole answer.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+SERVE = """
+import sys
+from dragoman.cli import main
+from dragoman.serving import queue
+queue.BATCH = int(sys.argv.pop(1))
+main()
+"""
+ALL, SINGLE = 3_000, 1
+
+
+class Served:
+    """A server in a process of its own."""
+
+    def __init__(self, model: str, batch: int):
+        command = [sys.executable, "-c", SERVE, str(batch), "serve", model, "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        line = next(line for line in iter(self.process.stderr.readline, "") if "; Ctrl-C ends." in line)
+        self.port = int(re.search(r":(\d+);", line)[1])
+        self.languages = re.search(r"Translating (\S+) to (\S+) at", line).groups()
+
+    def __enter__(self) -> "Served":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.process.terminate()
+        self.process.wait()
+        self.process.stderr.close()
+
+    def memory(self) -> float:
+        """MB of this process and its workers."""
+        pids = [self.process.pid, *map(int, _children(self.process.pid))]
+        sizes = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
+        return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in sizes) / 1024
+
+    async def ask(self, text: str) -> tuple[int, float]:
+        """Status and seconds of a request on a connection of its own."""
+        started = time.monotonic()
+        fields = {"q": text, "source": self.languages[0], "target": self.languages[1]}
+        body = json.dumps(fields).encode()
+        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+            answer = await reader.read()
+            writer.close()
+        except OSError:
+            return 0, time.monotonic() - started
+        return int(answer[9:12] or 0), time.monotonic() - started
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+async def closed_loop(served: Served, sentences: list[str], clients: int, seconds: float) -> list[float]:
+    """Seconds of each request of so many clients, each of which waits for its answer."""
+    found: list[float] = []
+    end = time.monotonic() + seconds
+
+    async def client(number: int) -> None:
+        rng = random.Random(number)
+        while time.monotonic() < end:
+            status, took = await served.ask(rng.choice(sentences))
+            if status == 200:
+                found.append(took)
+
+    await asyncio.gather(*(client(number) for number in range(clients)))
+    return found
+
+
+async def open_loop(served: Served, sentences: list[str], rate: float, seconds: float) -> list[tuple[int, float]]:
+    """Status and seconds of requests that come at a rate."""
+    rng, tasks = random.Random(0), []
+    started = time.monotonic()
+    while (now := time.monotonic() - started) < seconds:
+        while len(tasks) < now * rate:
+            tasks.append(asyncio.create_task(served.ask(rng.choice(sentences))))
+        await asyncio.sleep(0.005)
+    return list(await asyncio.gather(*tasks))
+
+
+def row(name: str, took: list[float], seconds: float) -> str:
+    ordered = sorted(took)
+    middle, late = statistics.median(ordered), ordered[int(0.95 * len(ordered))]
+    return f"| {name} | {len(took) / seconds:,.0f} | {1000 * middle:,.1f} | {1000 * late:,.1f} |"
+
+
+def overload(served: Served, sentences: list[str], rate: float, seconds: float) -> None:
+    """Print what comes of too many requests."""
+    before = served.memory()
+    found = asyncio.run(open_loop(served, sentences, rate, seconds))
+    after = served.memory()
+    started = time.monotonic()
+    while asyncio.run(served.ask(sentences[0]))[0] != 200:
+        time.sleep(0.05)
+    recovered = time.monotonic() - started
+    statuses = Counter(status for status, _ in found)
+    rejected = sorted(took for status, took in found if status in (429, 503)) or [0.0]
+    print(f"\n{rate:,.0f} requests a second for {seconds:g} s: {dict(statuses)}; 0 is a connection that was refused")
+    median, late = statistics.median(rejected), rejected[int(0.95 * len(rejected))]
+    print(f"refusals: median {1000 * median:,.1f} ms, 95 % {1000 * late:,.1f} ms")
+    print(f"memory {before:,.0f} MB before, {after:,.0f} MB after; answers again after {recovered:.2f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL:SOURCE,TARGET")
+    parser.add_argument("sentences", type=Path)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--overload", type=float, default=20.0, help="times the rate that was reached; 0: none")
+    arguments = parser.parse_args()
+    sentences = [line for line in arguments.sentences.read_text(encoding="utf-8").split("\n") if line.strip()][:1_000]
+    print(f"{os.cpu_count()} cores; load {os.getloadavg()[0]:.1f}; {len(sentences)} sentences\n")
+    print("| clients | requests/s | median ms | 95 % ms |\n| --- | ---: | ---: | ---: |")
+    best = 0.0
+    for name, batch in (("one by one", SINGLE), ("batched", ALL)):
+        with Served(arguments.model, batch) as served:
+            asyncio.run(closed_loop(served, sentences, 4, 3))
+            for clients in arguments.clients:
+                took = asyncio.run(closed_loop(served, sentences, clients, arguments.seconds))
+                best = max(best, len(took) / arguments.seconds)
+                print(row(f"{clients}, {name}", took, arguments.seconds), flush=True)
+            if batch == ALL and arguments.overload:
+                overload(served, sentences, arguments.overload * best, 3 * arguments.seconds)
+    in_process(arguments.model, sentences)
+
+
+def in_process(model: str, sentences: list[str]) -> None:
+    """Print what one sentence takes without HTTP."""
+    from dragoman import Translator
+
+    path, _, languages = model.rpartition(":")
+    with Translator.load(path, languages=tuple(languages.split(",")), precision="auto") as translator:
+        took = []
+        for text in sentences[:200]:
+            started = time.monotonic()
+            translator.translate([text])
+            took.append(time.monotonic() - started)
+    print(f"\n`Translator` in this process: median {1000 * statistics.median(took):,.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

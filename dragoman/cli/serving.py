@@ -1,0 +1,113 @@
+"""The command `serve`.
+
+Budget: a command takes more parameters than a function may, since they are its options.
+"""
+
+import re
+import socket
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+from dragoman.cli import options
+from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.options import Argument, Context, File, Option, app, decoding
+from dragoman.errors import ResourceError, UsageError
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+_LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P<target>[A-Za-z][\w-]+)")
+
+
+@app.command(
+    settings=lambda: decoding("beam_size", "length_penalty", "max_copies"),
+    epilog="dragoman serve runs/en-fr\ndragoman serve runs/en-fr runs/fr-en --port 8080\n"
+    "dragoman serve opus-mt:en,fr --host 0.0.0.0 --keys keys.txt",
+)
+def serve(
+    context: Context,
+    models: Annotated[
+        list[str],
+        Argument(metavar="MODEL ...", help="Model directories; MODEL:en,fr says the languages of one."),
+    ],
+    host: Annotated[str, Option(metavar="ADDRESS", help="Who can reach it: 127.0.0.1 is this machine alone.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, Option(metavar="N", min=0, max=65_535, help="Default: 5000, as LibreTranslate.")] = 5000,
+    keys: Annotated[Path | None, File(help="API keys, one on each line; requests need one of them.")] = None,
+    memory: Annotated[
+        Path | None, File(help="Keep corrected translations in this file, and answer with them. Default: keep nothing.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        Option(metavar="URL", help="A web site whose pages may ask, such as https://example.org; may be repeated."),
+    ] = None,
+    precision: options.Precision = "auto",
+    workers: options.Workers = None,
+) -> None:
+    """Translate over HTTP, for software that speaks to LibreTranslate, DeepL or Google.
+
+    Requests of all clients are gathered into batches. /docs describes the API. Nothing is kept without --memory, and
+    nothing is logged but errors.
+    """
+    named = [_LANGUAGES.fullmatch(model) for model in models]
+    paths = [Path(match["path"]) if match else Path(model) for match, model in zip(named, models, strict=True)]
+    for path in paths:
+        check_model(path)
+    read_keys = _read_keys(keys) if keys else []
+    configs = [check_decoding(path, context.settings) for path in paths]
+    from dragoman.system.optional import load
+
+    for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
+        load(module, extra="serve", purpose="Serving")
+    from dragoman.data.readers.memory import Memory
+    from dragoman.decoding.translator import Translator
+    from dragoman.serving.app import run
+    from dragoman.serving.server import Server
+    from dragoman.system.processes import available_workers
+
+    display = context.display()
+    if host not in LOCAL and not read_keys:
+        display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
+    with ExitStack() as opened:
+        listener = opened.enter_context(_bound(host, port))
+        translators = []
+        with display.status("Loading"):
+            for path, match, config in zip(paths, named, configs, strict=True):
+                languages = (match["source"], match["target"]) if match else (None, None)
+                count = workers or available_workers()
+                translator = Translator.load(path, precision=precision, workers=count, languages=languages)
+                translator.decoding = config
+                translators.append(opened.enter_context(translator))
+        remembered = opened.enter_context(closing(Memory(memory))) if memory else None
+        server = Server(translators, keys=read_keys, memory=remembered, origins=allow_origin or ())
+        address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
+        pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
+        display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
+        source, target = next(iter(server.models))
+        display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
+        run(server, listener)
+
+
+def _read_keys(path: Path) -> list[str]:
+    from dragoman.cli.files import read_terms
+
+    keys = [key for key in read_terms(path) if key]
+    if not keys:
+        raise UsageError(f"{path} has no keys; write one on each line.")
+    return keys
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that clients may connect from now on. Raises `ResourceError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise ResourceError(
+            f"{host}:{port} cannot be served: {error.strerror or error}; give another --port."
+        ) from None
+    return listener

@@ -1,0 +1,173 @@
+"""Translation memories that a server keeps: a file of SQLite with corrected pairs, which training reads."""
+
+import difflib
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from dragoman.data.language_codes import choose_languages, same_language
+from dragoman.data.readers.text_io import read_head
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
+from dragoman.data.text import normalised, well_formed
+from dragoman.errors import DataError
+
+APPLICATION = 0x4452474D
+"""What marks the file as a memory: "DRGM"."""
+LEAST_SIMILAR = 0.6
+CANDIDATES = 30
+"""Entries with words in common that are compared with a text."""
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS pairs (
+        number INTEGER PRIMARY KEY, source_language TEXT NOT NULL, target_language TEXT NOT NULL,
+        source TEXT NOT NULL, target TEXT NOT NULL, who TEXT, at REAL NOT NULL,
+        UNIQUE (source_language, target_language, source)
+    );
+    CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(source, content='pairs', content_rowid='number');
+    CREATE TRIGGER IF NOT EXISTS added AFTER INSERT ON pairs BEGIN
+        INSERT INTO words (rowid, source) VALUES (new.number, new.source);
+    END;
+    CREATE TRIGGER IF NOT EXISTS removed AFTER DELETE ON pairs BEGIN
+        INSERT INTO words (words, rowid, source) VALUES ('delete', old.number, old.source);
+    END;
+"""
+_WORD = re.compile(r"\w+")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+Entry = tuple[str, str, str, str]
+"""Languages of source and target, source and target."""
+
+
+class Similar(NamedTuple):
+    """An entry whose source is close to a text."""
+
+    source: str
+    target: str
+    similarity: float
+    """From 0 to 1; 1 is the same text."""
+
+
+class Memory:
+    """A translation memory; threads may share it. What it keeps is on disk when a call returns."""
+
+    def __init__(self, path: Path):
+        """Opens a memory, or makes one. Raises `DataError` for another file."""
+        try:
+            self._connection = sqlite3.connect(path, check_same_thread=False)
+            self._lock = threading.Lock()
+            _check(self._connection, path)
+            self._connection.executescript(f"PRAGMA application_id = {APPLICATION}; {_SCHEMA}")
+        except sqlite3.Error as error:
+            raise DataError(f"{path} cannot be a translation memory: {error}; choose another file.") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
+        """Keep a translation, in the place of an earlier one of the same text."""
+        row = (*languages, _kept(source), _kept(target), who, time.time())
+        with self._lock, self._connection as connection:
+            connection.execute(
+                "DELETE FROM pairs WHERE source_language = ? AND target_language = ? AND source = ?", row[:3]
+            )
+            fields = "source_language, target_language, source, target, who, at"
+            connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def find(self, languages: tuple[str, str], source: str) -> str | None:
+        """The translation of a text, if it is kept."""
+        row = self._rows(
+            "SELECT target FROM pairs WHERE source_language = ? AND target_language = ? AND source = ?",
+            (*languages, _kept(source)),
+        )
+        return row[0][0] if row else None
+
+    def similar(self, languages: tuple[str, str], source: str, most: int = 3) -> list[Similar]:
+        """The entries closest to a text, closest first."""
+        text = _kept(source)
+        words = " OR ".join(f'"{word}"' for word in dict.fromkeys(_WORD.findall(text)[:64]))
+        if not words:
+            return []
+        rows = self._rows(
+            "SELECT pairs.source, target FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
+            f"AND source_language = ? AND target_language = ? ORDER BY rank LIMIT {CANDIDATES}",
+            (words, *languages),
+        )
+        found = [Similar(*row, difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio()) for row in rows]
+        close = sorted((each for each in found if each.similarity >= LEAST_SIMILAR), key=lambda each: -each.similarity)
+        return close[:most]
+
+    def pairs(self) -> Iterator[Entry]:
+        """All entries in the order in which they came: languages, source and target."""
+        yield from self._rows("SELECT source_language, target_language, source, target FROM pairs ORDER BY number", ())
+
+    def _rows(self, question: str, values: tuple[object, ...]) -> list[tuple]:
+        with self._lock:
+            return self._connection.execute(question, values).fetchall()
+
+
+def _kept(text: str) -> str:
+    """A text in its normal form, without what XML cannot contain."""
+    return _CONTROL.sub("", normalised(well_formed(text)))
+
+
+def is_memory(path: Path) -> bool:
+    """Whether a file is one of SQLite."""
+    return path.is_file() and read_head(path).startswith(b"SQLite format 3\0")
+
+
+def open_memory(path: Path, options: ReaderOptions) -> PairReader:
+    """A reader of a memory, for the languages of the options or the only two that it has."""
+    question = "SELECT source_language, target_language, source, target FROM pairs ORDER BY number"
+
+    def rows() -> Iterator[Entry]:
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                _check(connection, path)
+                yield from connection.execute(question)
+        except sqlite3.Error as error:
+            raise DataError(f"{path} cannot be read as a translation memory: {error}.") from None
+
+    languages = choose_languages((code for row in rows() for code in row[:2]), options.languages, str(path))
+
+    def read() -> Iterator[Numbered]:
+        for number, (source_language, target_language, source, target) in enumerate(rows(), start=1):
+            own = same_language(source_language, languages[0]) and same_language(target_language, languages[1])
+            yield number, (source, target) if own else Skipped("in other languages")
+
+    return PairReader(read, languages)
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    ((application,),) = connection.execute("PRAGMA application_id")
+    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+    if application != APPLICATION and tables:
+        raise DataError(f"{path} is a database of another program, and no translation memory; choose another file.")
+
+
+def as_tsv(entries: Iterable[Entry]) -> Iterator[str]:
+    """Entries as lines of source, tab and target."""
+    for *_, source, target in entries:
+        yield "\t".join(re.sub(r"\s+", " ", text) for text in (source, target)) + "\n"
+
+
+def as_tmx(entries: Iterable[Entry]) -> Iterator[str]:
+    """Entries as TMX 1.4."""
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n<header creationtool="dragoman" '
+    yield 'creationtoolversion="1" segtype="sentence" o-tmf="dragoman" adminlang="en" srclang="*all*" '
+    yield 'datatype="plaintext"/>\n<body>\n'
+    for *languages, source, target in entries:
+        variants = zip(languages, (source, target), strict=True)
+        yield "<tu>" + "".join(f'<tuv xml:lang="{code}"><seg>{escape(text)}</seg></tuv>' for code, text in variants)
+        yield "</tu>\n"
+    yield "</body>\n</tmx>\n"
+
+
+WRITERS: dict[str, Callable[[Iterable[Entry]], Iterator[str]]] = {"tsv": as_tsv, "tmx": as_tmx}
+"""Ways to write the entries of a memory, by the end of a file name."""

@@ -1,0 +1,110 @@
+"""A document as its text and the segments in it that are translated."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+class FormatError(Exception):
+    """What is wrong with a document, as it is said after its name."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What stands in a text without being a part of it, such as a tag."""
+
+    markup: str
+    """As the document spells it."""
+    kind: Literal["open", "close", "alone", "word", "break"] = "alone"
+    """Whether it is one end of a stretch of text, or a single code; of these, some stand for a word or a space."""
+    name: str = ""
+    """An opening and its closing code have the same."""
+
+
+Content = Sequence[str | Code]
+"""Texts, and codes between them."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A text that is translated as a whole."""
+
+    start: int
+    """Where the text of the document is replaced."""
+    end: int
+    content: Content
+    """What is translated: the text as people read it, and codes."""
+    write: Callable[[str], str] = lambda text: text
+    """A text as the document spells it, such as `&lt;` for `<`; codes are not given to it."""
+    around: tuple[str, str] = ("", "")
+    """What is written before and after the translation."""
+    wrap: Callable[[str], str] = lambda text: text
+    """Arranges the finished translation, such as in lines."""
+
+    def written(self, content: Content) -> str:
+        """A translation as it is written into the document."""
+        spelled = "".join(each.markup if isinstance(each, Code) else self.write(each) for each in content)
+        return self.around[0] + self.wrap(spelled) + self.around[1]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Something else that is replaced, such as the mark that a translation is to be reviewed."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """The text of a document, and what is replaced in it."""
+
+    text: str
+    segments: Sequence[Segment]
+    edits: Sequence[Edit] = ()
+
+    def filled(self, translations: Sequence[Content]) -> str:
+        """The text with a translation for each segment."""
+        written = [
+            Edit(segment.start, segment.end, segment.written(content))
+            for segment, content in zip(self.segments, translations, strict=True)
+        ]
+        parts, last = [], 0
+        for edit in sorted([*written, *self.edits], key=lambda edit: (edit.start, edit.end)):
+            parts += [self.text[last : edit.start], edit.text]
+            last = edit.end
+        return "".join([*parts, self.text[last:]])
+
+
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def has_words(content: Content) -> bool:
+    """Whether there is anything to translate."""
+    return any(isinstance(each, str) and _LETTER.search(each) for each in content)
+
+
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+
+
+def trimmed(content: Content) -> list[str | Code]:
+    """The content with each run of spaces as one space, and without spaces around it."""
+    found: list[str | Code] = []
+    spaced = True
+    for each in content:
+        if isinstance(each, str):
+            each = _SPACES.sub(" ", each)
+            each = each.removeprefix(" ") if spaced else each
+            spaced = each.endswith(" ") if each else spaced
+        elif each.kind in ("alone", "word", "break"):
+            spaced = each.kind == "break"
+        found.append(each)
+    for index in reversed(range(len(found))):
+        each = found[index]
+        if isinstance(each, str):
+            found[index] = each.rstrip(" ")
+            if each.strip():
+                break
+    return [each for each in found if each != ""]

@@ -1,0 +1,87 @@
+"""Which format a document has, and its bytes as text."""
+
+import codecs
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from dragoman.documents import docx, odt
+from dragoman.documents.document import Document, FormatError
+from dragoman.documents.docx import read_docx
+from dragoman.documents.gettext import read_po
+from dragoman.documents.html import read_html
+from dragoman.documents.markdown import read_markdown
+from dragoman.documents.odt import read_odt
+from dragoman.documents.office import translate_office
+from dragoman.documents.plain import read_text
+from dragoman.documents.strings import read_json, read_yaml
+from dragoman.documents.subtitles import read_subtitles
+from dragoman.documents.tmx import read_tmx
+from dragoman.documents.translate import Engine, translate_documents
+from dragoman.documents.xliff import read_xliff
+from dragoman.errors import DataError
+
+TEXTS: dict[str, Callable[[str], Document]] = {
+    ".txt": read_text,
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".xhtml": read_html,
+    ".srt": read_subtitles,
+    ".vtt": read_subtitles,
+    ".po": read_po,
+    ".pot": read_po,
+    ".xliff": read_xliff,
+    ".xlf": read_xliff,
+    ".json": read_json,
+    ".yaml": read_yaml,
+    ".yml": read_yaml,
+}
+OFFICE = {".docx": (docx.PARTS, read_docx), ".odt": (odt.PARTS, read_odt)}
+ENDINGS = (*TEXTS, ".tmx", *OFFICE)
+"""Ends of the names of documents."""
+MOST_BYTES = 2**26
+_DECLARED = re.compile(
+    rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)|charset=([\w.:-]+)\\n"""
+)
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def translate_document(content: bytes, name: str, languages: tuple[str | None, str | None], engine: Engine) -> bytes:
+    """The content of a document in the other language; its `name` says which format it has.
+
+    Raises `DataError` for content that is not of that format.
+    """
+    ending = Path(name).suffix.lower()
+    try:
+        if len(content) > MOST_BYTES:
+            raise FormatError(f"is larger than {MOST_BYTES >> 20} MiB; split it.")
+        if ending in OFFICE:
+            return translate_office(content, *OFFICE[ending], partial(translate_documents, engine=engine))
+        encoding = _encoding(content, ending)
+        text = content.decode(encoding)
+        document = read_tmx(text, languages) if ending == ".tmx" else TEXTS[ending](text)
+        (found,) = translate_documents([document], engine)
+        return found.encode(encoding)
+    except FormatError as error:
+        raise DataError(f"{name} {error}") from None
+    except UnicodeDecodeError as error:
+        fault = f"is no text in {error.encoding}, see byte {error.start:,}"
+    except UnicodeEncodeError as error:
+        fault = f"is in {error.encoding}, which cannot spell {error.object[error.start]!r}"
+    raise DataError(f"{name} {fault}; save it as UTF-8.")
+
+
+def _encoding(content: bytes, ending: str) -> str:
+    """The encoding by the first bytes, or by what the document says of itself."""
+    if mark := next((name for start, name in _MARKS.items() if content.startswith(start)), None):
+        return mark
+    declared = _DECLARED.search(content[:4096]) if ending not in (".txt", ".md", ".json", ".yaml", ".yml") else None
+    name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
+    try:
+        b"x".decode(name)
+    except (LookupError, UnicodeDecodeError):
+        return "utf-8"
+    return name

@@ -1,0 +1,84 @@
+"""Translating documents: each text once, its codes put into the translation."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.data.tokenizers.placeholders import mask
+from dragoman.decoding.translation import Translation
+from dragoman.decoding.translator import Translator
+from dragoman.documents.document import Code, Content, Document, has_words
+from dragoman.documents.inline import Projection, Span, take_out
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What translates."""
+
+    translate: Callable[[list[str]], Iterable[Translation]]
+    """Translates texts, with alignments."""
+    copies: bool
+    """Whether placeholders are copied into translations whatever the model says."""
+
+
+Done = Callable[[], None]
+WINDOW = 256
+"""Texts that are translated at once."""
+_LITERAL = re.compile(r"[{}%<>@/\\&$]|\bwww\.")
+"""Tells placeholders that mean nothing in any language from numbers and names."""
+
+
+def engine_of(translator: Translator, config: DecodingConfig | None = None, *, done: Done = lambda: None) -> Engine:
+    """A model, with the search of `config` or its own; `done` is called after each text."""
+    config = (config or translator.decoding).model_copy(update={"alignments": True, "n_best": 1})
+
+    def translate(texts: list[str]) -> Iterator[Translation]:
+        for translation in translator.stream(texts, config, window=WINDOW):
+            done()
+            yield translation
+
+    return Engine(translate, copies=translator.source_tokenizer.placeholders)
+
+
+def translate_documents(documents: Sequence[Document], engine: Engine) -> list[str]:
+    """The texts of documents in the other language."""
+    parts = [[_Part(segment.content, engine.copies) for segment in document.segments] for document in documents]
+    texts = list(dict.fromkeys(part.text for own in parts for part in own if has_words([part.text])))
+    found = dict(zip(texts, engine.translate(texts), strict=True))
+    return [
+        document.filled([part.filled(found.get(part.text)) for part in own])
+        for document, own in zip(documents, parts, strict=True)
+    ]
+
+
+class _Part:
+    """The content of a segment, taken apart."""
+
+    def __init__(self, content: Content, copied: bool):
+        self.content = content
+        self.text, self.root, self.words = take_out(content, copied=copied)
+
+    def filled(self, translation: Translation | None) -> Content:
+        """A translation with the codes of its source, and with placeholders that it has lost."""
+        if translation is None:
+            return self.content
+        root, lost = self.root, []
+        for value in mask(self.text).values:
+            if _LITERAL.search(value) and value not in translation.text:
+                start = self.text.index(value)
+                lost.append(Span(start, start, value, spaces="around"))
+        root = replace(root, children=sorted([*root.children, *lost], key=lambda each: each.start))
+        if not root.children and not self.words:
+            return [translation.text]
+        content = Projection(self.text, translation.text, translation.alignment or ()).put_in(root)
+        return [part for each in content for part in self._with_words(each)]
+
+    def _with_words(self, each: str | Code) -> Content:
+        """The codes that words stand for, in their place."""
+        if isinstance(each, Code):
+            return [replace(each, markup=self.words.get(each.markup.strip(), each.markup))]
+        if not self.words:
+            return [each]
+        parts = re.split("(" + "|".join(map(re.escape, self.words)) + ")", each)
+        return [Code(self.words[part]) if part in self.words else part for part in parts]

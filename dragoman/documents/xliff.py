@@ -1,0 +1,52 @@
+"""XLIFF 1.2 and 2: empty targets are filled and marked for review; others, and inline codes, stay."""
+
+import re
+
+from dragoman.data.readers.xliff import UNTRANSLATED
+from dragoman.documents import xml
+from dragoman.documents.document import Document, Edit, Segment, has_words, trimmed
+
+PAIRED = {"g", "pc", "mrk"}
+WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
+"""Elements whose content is no text of the sentence."""
+STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
+"""What says that nobody has reviewed a translation: the state of the target in 1.2, of the segment in 2."""
+_STATE = re.compile(r"""\sstate\s*=\s*("[^"]*"|'[^']*')""")
+
+
+def read_xliff(text: str) -> Document:
+    """The segments of a file: the units without a translation."""
+    segments: list[Segment] = []
+    edits: list[Edit] = []
+    for unit in xml.parse(text).walk(*STATES):
+        source, target = unit.child("source"), unit.child("target")
+        if source is None or unit.attributes.get("translate") == "no":
+            continue
+        state = (target or unit).attributes.get("state", "initial")
+        if target and target.text.strip() and (unit.name == "segment" or state not in UNTRANSLATED):
+            continue
+        content = trimmed(xml.with_codes(source, text, PAIRED, WHOLE))
+        if not has_words(content):
+            continue
+        prefix = text[source.start + 1 : source.inside].partition("source")[0]
+        state = f' state="{STATES[unit.name]}"' if unit.name == "trans-unit" else ""
+        after = unit.child("seg-source") or source
+        start, end = (target.start, target.end) if target else (after.end, after.end)
+        before = "" if target else indent(text, source.start)
+        around = f"{before}<{prefix}target{state}>", f"</{prefix}target>"
+        segments.append(Segment(start, end, content, xml.write, around))
+        if unit.name == "segment":
+            edits.append(_marked(text, unit))
+    return Document(text, segments, edits)
+
+
+def indent(text: str, start: int) -> str:
+    """The line break and spaces before an element."""
+    return re.search(r"(?:\r?\n)?[ \t]*\Z", text[max(0, start - 200) : start])[0]
+
+
+def _marked(text: str, segment: xml.Element) -> Edit:
+    tag = text[segment.start : segment.inside]
+    if state := _STATE.search(tag):
+        return Edit(segment.start + state.start(1), segment.start + state.end(1), f'"{STATES["segment"]}"')
+    return Edit(segment.inside - 1, segment.inside - 1, f' state="{STATES["segment"]}"')

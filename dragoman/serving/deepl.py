@@ -1,0 +1,107 @@
+"""The API of DeepL, version 2: texts, languages and usage."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from dragoman.data.language_codes import english_name, two_letters
+from dragoman.serving.libretranslate import TEXTS, key_of, texts_of
+from dragoman.serving.limits import Refusal
+from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.requests import read_fields, text_of, unless_gone
+from dragoman.serving.server import AUTO, Answer, Asked, Server
+
+KNOWN = {"text", "source_lang", "target_lang", "tag_handling", "split_sentences", "auth_key"}
+PREFIX = "/v2"
+
+
+def router(server: Server) -> APIRouter:
+    """The routes of DeepL."""
+    routes = APIRouter(prefix=PREFIX, tags=["DeepL"])
+
+    upper = {"source_lang": map(str.upper, server.sources), "target_lang": map(str.upper, server.all_targets)}
+    asked_of = with_codes(TRANSLATE, {name: list(codes) for name, codes in upper.items()})
+
+    @routes.post("/translate", **documented("Translate one text or several.", asked_of))
+    async def translate(request: Request) -> JSONResponse:
+        fields = await read_fields(request, server.limits.body)
+        _check_key(server, request, fields)
+        tags = fields.get("tag_handling") or ""
+        if tags not in ("", "html", "xml"):
+            raise Refusal(400, "Value for 'tag_handling' not supported.")
+        options = {"split": False} if str(fields.get("split_sentences", "1")) == "0" else {}
+        asked = Asked(
+            texts_of(fields, "text"),
+            two_letters(text_of(fields, "source_lang", AUTO)),
+            two_letters(text_of(fields, "target_lang")),
+            html=bool(tags),
+            options=options,
+        )
+        answers = await unless_gone(request, server.translate(asked))
+        return JSONResponse({"translations": _told(asked, answers)}, headers=_ignored(fields))
+
+    @routes.get("/languages", **documented("The languages that are translated from, or to."))
+    async def languages(request: Request) -> JSONResponse:
+        _check_key(server, request, dict(request.query_params))
+        kind = request.query_params.get("type", "source")
+        if kind not in ("source", "target"):
+            raise Refusal(400, "Value for 'type' not supported.")
+        return JSONResponse(_languages(server, kind))
+
+    @routes.get("/usage", **documented("How much has been translated."))
+    async def usage(request: Request) -> JSONResponse:
+        _check_key(server, request, dict(request.query_params))
+        return JSONResponse({"character_count": server.characters, "character_limit": 10**12})
+
+    return routes
+
+
+def _languages(server: Server, kind: str) -> list[dict[str, Any]]:
+    codes = server.sources if kind == "source" else server.all_targets
+    more = {"supports_formality": False} if kind == "target" else {}
+    return [{"language": code.upper(), "name": english_name(code)} | more for code in codes]
+
+
+def _told(asked: Asked, answers: list[Answer]) -> list[dict[str, Any]]:
+    return [
+        {
+            "detected_source_language": (answer.detected.language if answer.detected else asked.source).upper(),
+            "text": answer.text,
+            "billed_characters": len(text),
+        }
+        for text, answer in zip(asked.texts, answers, strict=True)
+    ]
+
+
+def _ignored(fields: dict[str, Any]) -> dict[str, str]:
+    """A head that names the fields that change nothing."""
+    names = ", ".join(sorted(name for name in fields.keys() - KNOWN if name.isascii() and name.isprintable()))
+    return {"X-Ignored-Parameters": names} if names else {}
+
+
+TRANSLATE = body(
+    {
+        "text": TEXTS,
+        "source_lang": {"type": "string"},
+        "target_lang": {"type": "string"},
+        "split_sentences": {"type": "string", "enum": ["0", "1", "nonewlines"], "default": "1"},
+        "tag_handling": {"type": "string", "enum": ["html", "xml"]},
+    },
+    required=["text", "target_lang"],
+)
+
+
+def _check_key(server: Server, request: Request, fields: dict[str, Any]) -> None:
+    auth = fields.get("auth_key")
+    try:
+        server.check_key(key_of(request, fields) or (auth if isinstance(auth, str) else None))
+    except Refusal:
+        message = "Authorization failed. Please supply a valid DeepL-Auth-Key via the Authorization header."
+        raise Refusal(403, message) from None
+
+
+def shaped(refusal: Refusal) -> dict[str, Any]:
+    """An error as DeepL says it."""
+    return {"message": refusal.message}

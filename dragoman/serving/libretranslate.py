@@ -1,0 +1,216 @@
+"""The API of LibreTranslate, at the root: what Mastodon, Weblate and many others speak."""
+
+import asyncio
+import uuid
+from collections import OrderedDict
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dragoman.data.language_codes import two_letters
+from dragoman.data.readers.memory import WRITERS
+from dragoman.documents.formats import ENDINGS
+from dragoman.serving.detection import detect
+from dragoman.serving.limits import Refusal
+from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
+from dragoman.serving.server import AUTO, Answer, Asked, Server
+
+MOST_FILES = 32
+"""Translated documents that wait to be fetched."""
+OPTIONS = ("beam_size", "length_penalty", "glossary", "forbid", "split", "max_copies", "prefix")
+"""Fields of the search that a request may set besides."""
+
+
+def router(server: Server) -> APIRouter:
+    """The routes of LibreTranslate."""
+    routes, own = APIRouter(tags=["LibreTranslate"]), _LibreTranslate(server)
+    codes = {"source": [AUTO, *server.sources], "target": server.all_targets}
+    for path, answer, summary, asked in (
+        ("/translate", own.translate, "Translate a text, or a list of texts.", TRANSLATE),
+        ("/detect", own.detect, "The likely languages of a text.", DETECT),
+        ("/translate_file", own.translate_file, "Translate a document; the answer says where it is.", FILE),
+        ("/suggest", own.suggest, "Keep a better translation.", SUGGEST),
+    ):
+        routes.add_api_route(path, answer, methods=["POST"], **documented(summary, with_codes(asked, codes)))
+    for path, answer, summary in (
+        ("/languages", own.languages, "The languages that are translated from, and to which."),
+        ("/download_file/{number}", own.download_file, "A translated document."),
+        ("/memory.{ending}", own.memory, "The translation memory, as tsv or tmx."),
+        ("/frontend/settings", own.settings, "What a page has to know."),
+    ):
+        routes.add_api_route(path, answer, methods=["GET"], **documented(summary))
+    return routes
+
+
+class _LibreTranslate:
+    """The answers of these routes."""
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.files: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+
+    async def _fields(self, request: Request, most: int) -> dict[str, Any]:
+        fields = await read_fields(request, most)
+        self.server.check_key(key_of(request, fields))
+        return fields
+
+    async def translate(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request, self.server.limits.body)
+        asked = Asked(
+            texts_of(fields, "q"),
+            text_of(fields, "source"),
+            text_of(fields, "target"),
+            _format(fields) == "html",
+            number_of(fields, "alternatives"),
+            {name: fields[name] for name in OPTIONS if fields.get(name) is not None},
+            number_of(fields, "similar"),
+        )
+        answers = await unless_gone(request, self.server.translate(asked))
+        return JSONResponse(_told(answers, asked, single=isinstance(fields["q"], str)))
+
+    async def detect(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request, self.server.limits.body)
+        text = text_of(fields, "q")[: self.server.limits.characters]
+        found = [{"confidence": _percent(each.confidence), "language": each.language} for each in detect(text)]
+        return JSONResponse(found or [{"confidence": 0.0, "language": "en"}])
+
+    async def languages(self) -> JSONResponse:
+        return JSONResponse(self.server.languages())
+
+    async def translate_file(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request, self.server.limits.file)
+        content, name = fields.get("file"), fields.get("file.name")
+        if not isinstance(content, bytes) or not isinstance(name, str) or not name:
+            raise Refusal(400, "Invalid request: missing file parameter")
+        source, target = text_of(fields, "source"), text_of(fields, "target")
+        name = name.replace("\\", "/").rpartition("/")[2][-100:]
+        if not name.lower().endswith(ENDINGS):
+            raise Refusal(400, "Invalid request: file format not supported")
+        translated = await unless_gone(request, self.server.document(content, name, source, target))
+        number = uuid.uuid4().hex
+        self.files[number] = name, translated
+        while len(self.files) > MOST_FILES:
+            self.files.popitem(last=False)
+        return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", number=number))})
+
+    async def download_file(self, number: str) -> Response:
+        if number not in self.files:
+            raise Refusal(404, "The file is not here any more; translate it again")
+        _, content = self.files[number]
+        return Response(content, media_type="application/octet-stream", headers={"Content-Disposition": "attachment"})
+
+    async def suggest(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request, self.server.limits.body)
+        if self.server.memory is None:
+            raise Refusal(403, "Suggestions are disabled on this server.")
+        texts = [text_of(fields, name) for name in ("q", "s")]
+        languages = two_letters(text_of(fields, "source")), two_letters(text_of(fields, "target"))
+        self.server.check_texts(texts)
+        if languages not in self.server.models:
+            raise Refusal(400, f"{languages[0]} to {languages[1]} is not supported")
+        who = fields.get("who")
+        who = who[:100] if isinstance(who, str) else None
+        await asyncio.to_thread(self.server.memory.add, languages, *texts, who)
+        return JSONResponse({"success": True})
+
+    async def memory(self, request: Request, ending: str) -> Response:
+        self.server.check_key(key_of(request, {}))
+        if self.server.memory is None or ending not in WRITERS:
+            raise Refusal(404, "Not Found")
+        content = "".join(WRITERS[ending](self.server.memory.pairs()))
+        head = {"Content-Disposition": f"attachment; filename=memory.{ending}"}
+        return Response(content.encode(), media_type="application/octet-stream", headers=head)
+
+    async def settings(self) -> JSONResponse:
+        target = next(iter(self.server.targets(self.server.sources[0])))
+        return JSONResponse(
+            {
+                "apiKeys": bool(self.server.keys),
+                "charLimit": self.server.limits.characters,
+                "filesTranslation": True,
+                "frontendTimeout": 500,
+                "keyRequired": bool(self.server.keys),
+                "language": {"source": {"code": AUTO, "name": "Auto Detect"}, "target": {"code": target}},
+                "suggestions": self.server.memory is not None,
+                "supportedFilesFormat": list(ENDINGS),
+            }
+        )
+
+
+TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+TRANSLATE = body(
+    {
+        "q": TEXTS,
+        "source": {"type": "string"},
+        "target": {"type": "string"},
+        "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
+        "alternatives": {"type": "integer", "minimum": 0, "default": 0},
+        "glossary": {"type": "object", "additionalProperties": {"type": "string"}},
+        "forbid": {"type": "array", "items": {"type": "string"}},
+        "beam_size": {"type": "integer", "minimum": 1},
+        "similar": {"type": "integer", "minimum": 0, "default": 0},
+        "api_key": {"type": "string"},
+    },
+    required=["q", "source", "target"],
+)
+DETECT = body({"q": {"type": "string"}, "api_key": {"type": "string"}}, required=["q"])
+SUGGEST = body(
+    {name: {"type": "string"} for name in ("q", "s", "source", "target", "who")},
+    required=["q", "s", "source", "target"],
+)
+FILE = body(
+    {"file": {"type": "string", "format": "binary"}, "source": {"type": "string"}, "target": {"type": "string"}},
+    required=["file", "source", "target"],
+    kinds=("multipart/form-data",),
+)
+
+
+def key_of(request: Request, fields: dict[str, Any]) -> str | None:
+    """The key that a request gives in a field or in its head."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in ("bearer", "deepl-auth-key") and key.strip():
+        return key.strip()
+    return next((each for each in (fields.get("api_key"), fields.get("key")) if isinstance(each, str) and each), None)
+
+
+def texts_of(fields: dict[str, Any], name: str) -> list[str]:
+    """A field that is a text or several."""
+    value = fields.get(name)
+    if value is None or value == "" or value == []:
+        raise Refusal(400, f"Invalid request: missing {name} parameter")
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in texts):
+        raise Refusal(400, f"Invalid request: {name} must be a text, or a list of texts")
+    return texts
+
+
+def _format(fields: dict[str, Any]) -> str:
+    value = fields.get("format") or "text"
+    if value not in ("text", "html"):
+        raise Refusal(400, f"{value} format is not supported")
+    return value
+
+
+def _percent(confidence: float) -> float:
+    return round(100 * confidence, 1)
+
+
+def _told(answers: list[Answer], asked: Asked, *, single: bool) -> dict[str, Any]:
+    """The answer for one text, or for a list of texts."""
+    told: dict[str, list[Any]] = {"translatedText": [answer.text for answer in answers]}
+    if asked.source == AUTO:
+        told["detectedLanguage"] = [
+            {"confidence": _percent(each.detected.confidence), "language": each.detected.language}
+            for each in answers
+            if each.detected
+        ]
+    if asked.alternatives:
+        told["alternatives"] = [answer.alternatives for answer in answers]
+    if any(answer.from_memory for answer in answers):
+        told["fromMemory"] = [answer.from_memory for answer in answers]
+    if asked.similar:
+        told["similar"] = [[each._asdict() for each in answer.similar] for answer in answers]
+    return {name: values[0] for name, values in told.items()} if single else told

@@ -1,0 +1,38 @@
+"""What a server counts, for Prometheus; nothing about who asks or what."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dragoman.serving.queue import TranslationQueue
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """The counters of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ["route", "status"]
+        self.requests = Counter("dragoman_requests", "Requests answered.", labels, registry=self.registry)
+        self.seconds = Histogram(
+            "dragoman_request_seconds", "Seconds from request to answer.", ["route"], buckets=SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.characters = Counter(
+            "dragoman_characters", "Characters translated.", ["source", "target"], registry=self.registry
+        )
+        self.waiting = Gauge("dragoman_waiting_tokens", "Tokens that wait, about.", registry=self.registry)
+        self.batches = Gauge("dragoman_batches", "Batches translated.", registry=self.registry)
+        self.sentences = Gauge("dragoman_batched_texts", "Texts translated in them.", registry=self.registry)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self.requests.labels(route, status).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def text(self, queue: TranslationQueue) -> bytes:
+        """All of them in the format of Prometheus, with those of a queue."""
+        self.waiting.set(queue.tokens)
+        self.batches.set(queue.batches)
+        self.sentences.set(queue.translated)
+        return generate_latest(self.registry)

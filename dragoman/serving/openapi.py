@@ -1,0 +1,38 @@
+"""What the description of the API says of requests that are read by hand: from JSON, forms and addresses alike."""
+
+from collections.abc import Sequence
+from typing import Any
+
+KINDS = ("application/json", "application/x-www-form-urlencoded")
+ERRORS = {
+    400: "The request is wrong; the answer says why.",
+    403: "The key is wrong, or this is not allowed.",
+    413: "The request is too large.",
+    503: "The server is busy; `Retry-After` says for how long.",
+    504: "The translation took too long.",
+}
+
+
+def body(properties: dict[str, Any], *, required: Sequence[str], kinds: Sequence[str] = KINDS) -> dict[str, Any]:
+    """The description of a body with these fields."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+
+
+def with_codes(description: dict[str, Any], codes: dict[str, Sequence[str]]) -> dict[str, Any]:
+    """The description of a body whose fields `codes` have these values."""
+    content = {}
+    for kind, each in description["requestBody"]["content"].items():
+        properties = {
+            name: field | {"enum": list(codes[name])} if name in codes else field
+            for name, field in each["schema"]["properties"].items()
+        }
+        content[kind] = {"schema": each["schema"] | {"properties": properties}}
+    return {"requestBody": description["requestBody"] | {"content": content}}
+
+
+def documented(summary: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Keywords of a route."""
+    answers: dict[int | str, dict[str, Any]] = {status: {"description": text} for status, text in ERRORS.items()}
+    answers[404] = {"description": "There is no such thing."}
+    return {"summary": summary, "openapi_extra": extra, "responses": answers, "response_model": None}

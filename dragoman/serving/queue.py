@@ -1,0 +1,187 @@
+"""The texts of all clients, translated in batches by one thread, each client's in turn.
+
+While a batch is computed, others wait, and make the next one together. So nobody waits when there is little to do, and
+batches are large when there is much.
+"""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.translation import Translation
+from dragoman.decoding.translator import Translator
+
+BATCH = 3_000
+"""Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
+LONGEST_WAIT = 10.0
+"""Seconds of work that may wait; what would come later is refused."""
+FIRST_RATE = 3_000.0
+"""Tokens a second, before any have been measured."""
+
+
+class QueueFull(Exception):
+    """There is more work than can be done in time; `seconds` tells when it may be less."""
+
+    def __init__(self, seconds: int):
+        super().__init__()
+        self.seconds = seconds
+
+
+class DeadlinePassed(Exception):
+    """The work took longer than it may."""
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text has."""
+    return 2 + len(text.encode(errors="surrogatepass")) // 4
+
+
+@dataclass(eq=False)
+class _Work:
+    translator: Translator
+    texts: Sequence[str]
+    config: DecodingConfig
+    deadline: float
+    future: Future[list[Translation]] = field(default_factory=Future)
+    found: list[Translation] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What texts of one batch have in common."""
+        return id(self.translator), self.config.model_dump_json()
+
+    def tokens_left(self) -> int:
+        return sum(map(estimated_tokens, self.texts[len(self.found) :]))
+
+
+class TranslationQueue:
+    """A queue and the thread that empties it."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Work] = deque()
+        self._changed = threading.Condition()
+        self._tokens, self._rate = 0, FIRST_RATE
+        self._closing = False
+        self.batches = self.translated = 0
+        self._thread = threading.Thread(target=self._run, name="translating", daemon=True)
+        self._thread.start()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that wait, about."""
+        return self._tokens
+
+    def submit(
+        self, translator: Translator, texts: Sequence[str], config: DecodingConfig, *, seconds: float
+    ) -> Future[list[Translation]]:
+        """The translations of texts, in time or not at all. A future that is cancelled leaves the queue.
+
+        Raises `QueueFull`. The future raises `DeadlinePassed`, or what the translator raised.
+        """
+        work = _Work(translator, texts, config, time.monotonic() + seconds)
+        tokens = work.tokens_left()
+        with self._changed:
+            # Others go first, but each takes its turn: of a long one, a part as long as this one comes before it.
+            before = sum(min(other.tokens_left(), tokens + BATCH) for other in self._waiting)
+            wait = (before + tokens) / self._rate
+            if self._closing or (self._waiting and wait > LONGEST_WAIT):
+                raise QueueFull(max(1, math.ceil(wait - LONGEST_WAIT)))
+            self._tokens += tokens
+            self._waiting.append(work)
+            self._changed.notify()
+        if not texts:
+            work.future.set_result([])
+        return work.future
+
+    def close(self) -> None:
+        """Take nothing more, and end the thread when all is done."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            texts = [text for _, part in batch for text in part]
+            started = time.monotonic()
+            try:
+                found = batch[0][0].translator.translate(texts, batch[0][0].config)
+            except BaseException as error:
+                for work, _ in batch:
+                    _fail(work, error)
+                with self._changed:
+                    self._tokens -= sum(map(estimated_tokens, texts))
+                continue
+            self._give(batch, found, time.monotonic() - started)
+
+    def _next_batch(self) -> list[tuple[_Work, Sequence[str]]]:
+        """Works with the texts of each that are translated next; empty at the end."""
+        with self._changed:
+            while True:
+                self._drop_dead()
+                if self._waiting or self._closing:
+                    break
+                self._changed.wait()
+            batch: list[tuple[_Work, Sequence[str]]] = []
+            room, kept = BATCH, []
+            while self._waiting and room > 0:
+                work = self._waiting.popleft()
+                if batch and work.key != batch[0][0].key:
+                    kept.append(work)
+                    continue
+                part = _part(work, room if batch else BATCH)
+                room -= sum(map(estimated_tokens, part))
+                batch.append((work, part))
+            self._waiting.extendleft(reversed(kept))
+            return batch
+
+    def _drop_dead(self) -> None:
+        """Leave out what nobody waits for any more."""
+        now, alive = time.monotonic(), deque[_Work]()
+        for work in self._waiting:
+            if not work.future.done() and now < work.deadline:
+                alive.append(work)
+                continue
+            _fail(work, DeadlinePassed())
+            self._tokens -= work.tokens_left()
+        self._waiting = alive
+
+    def _give(self, batch: list[tuple[_Work, Sequence[str]]], found: list[Translation], seconds: float) -> None:
+        """Hand out what was translated; works that are not done wait again, behind the others."""
+        tokens = sum(estimated_tokens(text) for _, part in batch for text in part)
+        position = 0
+        with self._changed:
+            self.batches += 1
+            self.translated += len(found)
+            self._tokens -= tokens
+            self._rate += 0.2 * (tokens / max(seconds, 1e-3) - self._rate)
+            for work, part in batch:
+                work.found += found[position : position + len(part)]
+                position += len(part)
+                if len(work.found) < len(work.texts):
+                    self._waiting.append(work)
+                else:
+                    with suppress(InvalidStateError):  # nobody waits any more
+                        work.future.set_result(work.found)
+
+
+def _part(work: _Work, room: int) -> Sequence[str]:
+    """The next texts of a work that fit into `room` tokens, at least one."""
+    left = work.texts[len(work.found) :]
+    size = 0
+    for number, text in enumerate(left):
+        size += estimated_tokens(text)
+        if size > room and number:
+            return left[:number]
+    return left
+
+
+def _fail(work: _Work, error: BaseException) -> None:
+    with suppress(InvalidStateError):
+        work.future.set_exception(error)

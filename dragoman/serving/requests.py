@@ -1,0 +1,102 @@
+"""What a request holds: fields of JSON, of a form or of the address, within the limits."""
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect, Request
+
+from dragoman.serving.limits import Refusal
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """The body, counted while it comes. Raises `Refusal`."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise Refusal(413, f"The request is larger than {most:,} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def read_fields(request: Request, most: int) -> dict[str, Any]:
+    """The fields of a request, of which those of JSON may be lists; a field of a form that is repeated is a list."""
+    fields: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        _add(fields, name, value)
+    body = await read_body(request, most)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind.startswith("application/x-www") and body[:1] == b"{":
+        kind = ""  # JSON from a client that names no kind, as curl does
+    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        request._body = body  # what `form` reads
+        given: dict[str, Any] = {}
+        try:
+            async with request.form(max_files=1, max_fields=1_000, max_part_size=most) as form:
+                for name, value in form.multi_items():
+                    _add(given, name, await value.read() if isinstance(value, UploadFile) else value)
+                    if isinstance(value, UploadFile):
+                        given[f"{name}.name"] = value.filename or ""
+        except (MultiPartException, ValueError) as error:
+            raise Refusal(400, f"Invalid request: {error}") from None
+        return fields | given
+    if body.strip():
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            raise Refusal(400, "Invalid request: the body is no JSON") from None
+        if not isinstance(found, dict):
+            raise Refusal(400, "Invalid request: the body is no JSON object")
+        fields |= found
+    return fields
+
+
+def _add(fields: dict[str, Any], name: str, value: Any) -> None:
+    if name in fields:
+        value = [*(fields[name] if isinstance(fields[name], list) else [fields[name]]), value]
+    fields[name] = value
+
+
+def text_of(fields: dict[str, Any], name: str, default: str | None = None) -> str:
+    """A field that is a text. Raises `Refusal`."""
+    value = fields.get(name, default)
+    if value is None or value == "":
+        raise Refusal(400, f"Invalid request: missing {name} parameter")
+    if not isinstance(value, str):
+        raise Refusal(400, f"Invalid request: {name} must be a text")
+    return value
+
+
+def number_of(fields: dict[str, Any], name: str, default: int = 0) -> int:
+    """A field that is a whole number. Raises `Refusal`."""
+    value = fields.get(name, default)
+    try:
+        if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+            raise ValueError
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Refusal(400, f"Invalid request: {name} must be a whole number") from None
+
+
+async def gone(request: Request) -> None:
+    """Return when the client has gone."""
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+async def unless_gone(request: Request, work: Any) -> Any:
+    """The result of `work`, which is cancelled if the client goes away."""
+    task, watch = asyncio.ensure_future(work), asyncio.ensure_future(gone(request))
+    try:
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for each in (task, watch):
+            each.cancel()

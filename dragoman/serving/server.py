@@ -1,0 +1,251 @@
+"""The models of a server, and what every API asks of them: translations, languages, documents."""
+
+import asyncio
+import hmac
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.data.language_codes import english_name, two_letters
+from dragoman.data.readers.memory import Memory, Similar
+from dragoman.decoding.translation import Translation
+from dragoman.decoding.translator import Translator
+from dragoman.documents.formats import translate_document
+from dragoman.documents.html import read_html
+from dragoman.documents.translate import Engine, translate_documents
+from dragoman.errors import DragomanError, UsageError
+from dragoman.serving.detection import Detected, detect
+from dragoman.serving.limits import Limits, Refusal
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
+
+AUTO = "auto"
+DEFAULT = Limits()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Texts to translate, and how; whatever API asks."""
+
+    texts: Sequence[str]
+    source: str
+    target: str
+    html: bool = False
+    alternatives: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    """Fields of `DecodingConfig`."""
+    similar: int = 0
+    """Entries of the memory that are shown with each text, at most."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The translation of a text."""
+
+    text: str
+    alternatives: list[str]
+    detected: Detected | None = None
+    """The language of the source, if it was to be found."""
+    from_memory: bool = False
+    similar: Sequence[Similar] = ()
+
+
+class Server:
+    """Models by the pair of their languages, and one queue for all."""
+
+    def __init__(
+        self,
+        translators: Sequence[Translator],
+        *,
+        limits: Limits = DEFAULT,
+        keys: Sequence[str] = (),
+        memory: Memory | None = None,
+        origins: Sequence[str] = (),
+    ):
+        """Raises `UsageError` for a model that does not know its languages, and for two of one pair."""
+        self.models: dict[tuple[str, str], Translator] = {}
+        for translator in translators:
+            source, target = translator.languages
+            if not source or not target:
+                raise UsageError("A model does not know its languages; give them as MODEL:en,fr.")
+            pair = two_letters(source), two_letters(target)
+            if pair in self.models:
+                raise UsageError(f"Two models translate from {pair[0]} to {pair[1]}; give one of them.")
+            self.models[pair] = translator
+        self.origins = list(origins)
+        self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
+        self.queue, self.metrics, self.characters = TranslationQueue(), Metrics(), 0
+
+    @property
+    def sources(self) -> list[str]:
+        """The codes of the languages that are translated from."""
+        return list(dict.fromkeys(source for source, _ in self.models))
+
+    @property
+    def all_targets(self) -> list[str]:
+        """Those that are translated to."""
+        return list(dict.fromkeys(target for _, target in self.models))
+
+    def targets(self, source: str) -> list[str]:
+        """Those that `source` is translated to."""
+        return [target for other, target in self.models if other == source]
+
+    def languages(self) -> list[dict[str, Any]]:
+        """Code, name and targets of every source language."""
+        return [
+            {"code": code, "name": english_name(code), "targets": sorted({code, *self.targets(code)})}
+            for code in self.sources
+        ]
+
+    def check_key(self, key: str | None) -> None:
+        """Raise `Refusal` unless the key is one of those that the server was given, if it was."""
+        if not self.keys:
+            return
+        if not key:
+            raise Refusal(400, "Please contact the server operator to get an API key")
+        given = key.encode(errors="surrogatepass")
+        if not any([hmac.compare_digest(given, known) for known in self.keys]):  # all, in constant time
+            raise Refusal(403, "Invalid API key")
+
+    def detect(self, text: str) -> Detected:
+        """The source language of a text, among those of the models."""
+        among = {code for code in self.sources}
+        found = detect(text, among)
+        if not found:
+            return Detected("en" if "en" in among else self.sources[0], 0.0)
+        return found[0]
+
+    async def translate(self, asked: Asked) -> list[Answer]:
+        """The translations of all texts. Raises `Refusal`."""
+        self._check(asked)
+        detected: list[Detected | None] = [None] * len(asked.texts)
+        if asked.source == AUTO:
+            detected = [self.detect(text) for text in asked.texts]
+        sources = [each.language if each else two_letters(asked.source) for each in detected]
+        found: dict[int, Answer] = {}
+        futures = []
+        for source in dict.fromkeys(sources):
+            rows = [row for row, other in enumerate(sources) if other == source]
+            futures.append((rows, self._translated(source, [asked.texts[row] for row in rows], asked)))
+        for (rows, _), group in zip(futures, await asyncio.gather(*(each for _, each in futures)), strict=True):
+            for row, answer in zip(rows, group, strict=True):
+                found[row] = replace(answer, detected=detected[row])
+        return [found[row] for row in range(len(asked.texts))]
+
+    async def document(self, content: bytes, name: str, source: str, target: str) -> bytes:
+        """A document in the other language. Raises `Refusal`."""
+        if source == AUTO:
+            fitting = [code for code, other in self.models if other == two_letters(target)]
+            # Of several languages, the text of a zip file does not show its own.
+            source = fitting[0] if len(fitting) == 1 else self.detect(content[:20_000].decode(errors="ignore")).language
+        translator = self._model(source, target)
+        engine = self._engine(translator, translator.decoding, self.limits.document_seconds)
+        work = partial(translate_document, content, Path(name).name, (source, target), engine)
+        try:
+            return await asyncio.to_thread(work)
+        except DragomanError as error:
+            raise Refusal(400, str(error)) from None
+        except (QueueFull, DeadlinePassed) as error:
+            raise _refusal(error) from None
+
+    def _check(self, asked: Asked) -> None:
+        limits = self.limits
+        self.check_texts(asked.texts)
+        if not 0 <= asked.alternatives <= limits.alternatives:
+            raise Refusal(400, f"Invalid request: alternatives must be from 0 to {limits.alternatives}")
+        known = {AUTO, *self.sources}
+        if asked.source != AUTO and two_letters(asked.source) not in known:
+            raise Refusal(400, f"{asked.source} is not supported")
+        if two_letters(asked.target) not in {code for pair in self.models for code in pair}:
+            raise Refusal(400, f"{asked.target} is not supported")
+
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """Raise `Refusal` for too many texts, or too long ones."""
+        longest = max(map(len, texts), default=0)
+        for size, limit in ((len(texts), self.limits.texts), (longest, self.limits.characters)):
+            if size > limit:
+                raise Refusal(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
+
+    def _model(self, source: str, target: str) -> Translator:
+        pair = two_letters(source), two_letters(target)
+        if pair not in self.models:
+            raise Refusal(
+                400,
+                f"{english_name(pair[1])} ({target}) is not available as a target language from "
+                f"{english_name(pair[0])} ({source})",
+            )
+        return self.models[pair]
+
+    async def _translated(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
+        """The answers to texts of one language: from the memory, or from the model."""
+        pair = source, two_letters(asked.target)
+        if source == pair[1]:
+            return [Answer(text, []) for text in texts]
+        known: list[Answer | None] = [None] * len(texts)
+        if self.memory and not asked.html:
+            known = [self._remembered(pair, text) for text in texts]
+        unknown = [text for text, answer in zip(texts, known, strict=True) if answer is None]
+        computed = iter(await self._computed(source, unknown, asked))
+        answers = [each or next(computed) for each in known]
+        if self.memory and asked.similar:
+            most = min(asked.similar, self.limits.alternatives)
+            answers = [
+                replace(answer, similar=self.memory.similar(pair, text, most))
+                for text, answer in zip(texts, answers, strict=True)
+            ]
+        return answers
+
+    def _remembered(self, pair: tuple[str, str], text: str) -> Answer | None:
+        target = self.memory.find(pair, text) if self.memory else None
+        return None if target is None else Answer(target, [], from_memory=True)
+
+    async def _computed(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
+        translator = self._model(source, asked.target)
+        config = self._config(translator, asked)
+        characters = sum(map(len, texts))
+        self.characters += characters
+        self.metrics.characters.labels(source, two_letters(asked.target)).inc(characters)
+        try:
+            if asked.html:
+                engine = self._engine(translator, config, self.limits.seconds)
+                documents = [read_html(text) for text in texts]
+                return [Answer(text, []) for text in await asyncio.to_thread(translate_documents, documents, engine)]
+            future = self.queue.submit(translator, texts, config, seconds=self.limits.seconds)
+            found = await asyncio.wrap_future(future)
+        except (QueueFull, DeadlinePassed) as error:
+            raise _refusal(error) from None
+        except DragomanError as error:
+            raise Refusal(400, str(error)) from None
+        return [Answer(each.text, [other.text for other in each.alternatives or []]) for each in found]
+
+    def _config(self, translator: Translator, asked: Asked) -> DecodingConfig:
+        config = translator.decoding
+        try:
+            if asked.options:
+                config = DecodingConfig.validate(config.model_dump() | asked.options)
+        except UsageError as error:
+            raise Refusal(400, f"Invalid request: {error}") from None
+        if not asked.alternatives or asked.html:
+            return config
+        number = asked.alternatives + 1
+        return config.model_copy(update={"n_best": number, "beam_size": max(config.beam_size, number)})
+
+    def _engine(self, translator: Translator, config: DecodingConfig, seconds: float) -> Engine:
+        """Lets the queue translate the texts of documents, for a thread of its own."""
+        config = config.model_copy(update={"alignments": True, "n_best": 1})
+
+        def translate(texts: list[str]) -> list[Translation]:
+            future: Future[list[Translation]] = self.queue.submit(translator, texts, config, seconds=seconds)
+            return future.result()
+
+        return Engine(translate, copies=translator.source_tokenizer.placeholders)
+
+
+def _refusal(error: QueueFull | DeadlinePassed) -> Refusal:
+    if isinstance(error, QueueFull):
+        return Refusal(503, "The server has more to translate than it can; try again later", retry_after=error.seconds)
+    return Refusal(504, "The translation took too long; send shorter texts")

@@ -1,0 +1,98 @@
+"""A server on a real socket, over a model that changes each word."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import uvicorn
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.translation import Translation
+from dragoman.serving.app import configured
+from dragoman.serving.limits import Limits
+from dragoman.serving.server import DEFAULT, Server
+
+
+class Words:
+    """Stands for a `Translator`: each word in capitals, with its language."""
+
+    def __init__(self, source: str = "en", target: str = "fr", *, seconds: float = 0.0):
+        self.languages, self.seconds = (source, target), seconds
+        self.decoding = DecodingConfig()
+        self.source_tokenizer = SimpleNamespace(placeholders=True)
+        self.batches: list[list[str]] = []
+
+    def translate(self, texts: list[str], config: DecodingConfig) -> list[Translation]:
+        self.batches.append(list(texts))
+        time.sleep(self.seconds)
+        found = []
+        for text in texts:
+            links = [(index, index) for index in range(len(text.split(" ")))] if config.alignments else None
+            others = [Translation(f"{text.upper()}{n}", 0.0, 0.0, []) for n in range(1, config.n_best)]
+            best = Translation(text.upper(), 0.0, 0.0, [], links)
+            found.append(Translation(best.text, 0.0, 0.0, [], links, others if config.n_best > 1 else None))
+        return found
+
+
+@dataclass
+class Running:
+    """A server that runs in a thread."""
+
+    server: Server
+    port: int
+    models: list[Words] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
+        """Status, content and head of an answer; a body that is no bytes is sent as JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        if body is not None and not isinstance(body, bytes):
+            body, headers = json.dumps(body).encode(), {"Content-Type": "application/json"} | headers
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        told = dict(answer.getheaders())
+        is_json = told.get("content-type", "").startswith("application/json")
+        return answer.status, json.loads(content) if is_json else content, told
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Callable[..., Running]]:
+    """A function that starts a server with models."""
+    running: list[tuple[uvicorn.Server, threading.Thread, Server]] = []
+
+    def start(*models: Words, limits: Limits = DEFAULT, **options: Any) -> Running:
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        server = Server(models, limits=limits, **options)
+        process = uvicorn.Server(configured(server))
+        thread = threading.Thread(target=process.run, args=([listener],), daemon=True)
+        thread.start()
+        running.append((process, thread, server))
+        while not process.started:
+            time.sleep(0.01)
+        return Running(server, listener.getsockname()[1], list(models))
+
+    yield start
+    for process, _, _ in running:
+        process.should_exit = True
+    for _, thread, server in running:
+        thread.join()
+        server.queue.close()
+
+
+@pytest.fixture(scope="session")
+def running(serve) -> Running:
+    """English to French, and back."""
+    return serve(Words("en", "fr"), Words("fr", "en"))

@@ -1,0 +1,164 @@
+"""What software that speaks to LibreTranslate, DeepL and Google gets, by recorded requests and by real clients."""
+
+import urllib.parse
+
+import deepl
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from tests.serving.conftest import Words
+
+
+def form(**fields: str) -> tuple[bytes, dict[str, str]]:
+    return urllib.parse.urlencode(fields, doseq=True).encode(), {"Content_Type": "application/x-www-form-urlencoded"}
+
+
+def test_a_text_or_a_list_as_json_form_or_address(running):
+    fields = {"q": "a red house", "source": "en", "target": "fr"}
+    body, head = form(**fields)
+    for status, told, _ in (
+        running.ask("POST", "/translate", fields),
+        running.ask("POST", "/translate", body, **head),
+        running.ask("POST", f"/translate?{body.decode()}"),
+    ):
+        assert (status, told) == (200, {"translatedText": "A RED HOUSE"})
+    _, told, _ = running.ask("POST", "/translate", fields | {"q": ["a cat", "", "the dog"]})
+    assert told == {"translatedText": ["A CAT", "", "THE DOG"]}
+
+
+def test_mastodon(running):
+    """A status with its parts, in HTML, of an unknown language; then the languages."""
+    asked = {"q": ["<p>The <b>red</b> house is very old.</p>", "Le chat est sur la table."], "source": "auto",
+             "target": "fr", "format": "html", "api_key": ""}  # fmt: skip
+    status, told, _ = running.ask("POST", "/translate", asked)
+    assert status == 200
+    assert told["translatedText"] == ["<p>THE <b>RED</b> HOUSE IS VERY OLD.</p>", "Le chat est sur la table."]
+    assert [each["language"] for each in told["detectedLanguage"]] == ["en", "fr"]
+    assert all(0 <= each["confidence"] <= 100 for each in told["detectedLanguage"])
+    _, languages, _ = running.ask("GET", "/languages")
+    assert languages[0] == {"code": "en", "name": "English", "targets": ["en", "fr"]}
+
+
+def test_weblate(running):
+    """A form without a format, and the codes of languages."""
+    body, head = form(q="Hello, %s!", source="en", target="fr", api_key="")
+    assert running.ask("POST", "/translate", body, **head)[1] == {"translatedText": "HELLO, %S!"}
+    assert {each["code"] for each in running.ask("GET", "/languages")[1]} == {"en", "fr"}
+
+
+def test_the_client_of_libretranslate(running):
+    client = LibreTranslateAPI(f"{running.url}/")
+    assert client.translate("a cat", "en", "fr") == "A CAT"
+    assert [each["code"] for each in client.languages()] == ["en", "fr"]
+    assert client.detect("Le chat est sur la table, et il dort.")[0]["language"] == "fr"
+
+
+def test_alternatives_and_options(running):
+    fields = {"q": "the cat is in the house", "source": "auto", "target": "fr", "alternatives": 2, "beam_size": 2}
+    _, told, _ = running.ask("POST", "/translate", fields)
+    assert told["alternatives"] == ["THE CAT IS IN THE HOUSE1", "THE CAT IS IN THE HOUSE2"]
+    assert told["detectedLanguage"]["language"] == "en"
+    status, told, _ = running.ask("POST", "/translate", fields | {"beam_size": "many"})
+    assert (status, "`beam_size`" in told["error"]) == (400, True)
+
+
+RIGHT = {"q": "x", "source": "en", "target": "fr"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"q": None}, "Invalid request: missing q parameter"),
+        ({"source": ""}, "Invalid request: missing source parameter"),
+        ({"target": None}, "Invalid request: missing target parameter"),
+        ({"source": "zz"}, "zz is not supported"),
+        ({"target": "zz"}, "zz is not supported"),
+        ({"q": "x" * 5_001}, "Invalid request: request (5001) exceeds text limit (5000)"),
+        ({"q": ["x"] * 513}, "Invalid request: request (513) exceeds text limit (512)"),
+        ({"alternatives": "y"}, "Invalid request: alternatives must be a whole number"),
+        ({"alternatives": 11}, "Invalid request: alternatives must be from 0 to 10"),
+        ({"format": "pdf"}, "pdf format is not supported"),
+        ({"q": {"a": 1}}, "Invalid request: q must be a text, or a list of texts"),
+    ],
+)
+def test_what_is_wrong_is_said_as_libretranslate_says_it(running, fields, message):
+    assert running.ask("POST", "/translate", RIGHT | fields)[:2] == (400, {"error": message})
+
+
+def test_documents(running):
+    kind = "multipart/form-data; boundary=x"
+    parts = [
+        b'--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n',
+        b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n',
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="../a.md"\r\n\r\n# The *red* house\r\n--x--\r\n',
+    ]
+    status, told, _ = running.ask("POST", "/translate_file", b"".join(parts), Content_Type=kind)
+    assert status == 200
+    path = urllib.parse.urlsplit(told["translatedFileUrl"]).path
+    status, content, head = running.ask("GET", path)
+    assert (status, content, head["content-disposition"]) == (200, b"# THE *RED* HOUSE", "attachment")
+    assert running.ask("GET", "/download_file/nothing")[0] == 404
+    bad = b"".join(parts).replace(b"a.md", b"a.exe")
+    assert running.ask("POST", "/translate_file", bad, Content_Type=kind)[0] == 400
+
+
+def test_the_client_of_deepl(running):
+    client = deepl.DeepLClient("key:fx", server_url=running.url)
+    found = client.translate_text(["a cat", "the house is old"], target_lang="FR", source_lang="EN")
+    assert [each.text for each in found] == ["A CAT", "THE HOUSE IS OLD"]
+    detected = client.translate_text("The house is very old, said the man.", target_lang="FR")
+    assert (detected.detected_source_lang, detected.text) == ("EN", "THE HOUSE IS VERY OLD, SAID THE MAN.")
+    assert (
+        client.translate_text("<i>a</i> cat", target_lang="FR", source_lang="EN", tag_handling="html").text
+        == "<i>A</i> CAT"
+    )
+    assert [each.code for each in client.get_source_languages()] == ["EN", "FR"]
+    assert {each.code for each in client.get_target_languages()} == {"EN", "FR"}
+    assert client.get_usage().character.count > 0
+
+
+def test_deepl_says_what_it_ignores_and_what_is_wrong(running):
+    status, _, head = running.ask(
+        "POST", "/v2/translate", {"text": ["a"], "target_lang": "fr", "source_lang": "en", "formality": "less"}
+    )
+    assert (status, head["x-ignored-parameters"]) == (200, "formality")
+    assert running.ask("POST", "/v2/translate", {"text": ["a"]})[:2] == (
+        400, {"message": "Invalid request: missing target_lang parameter"}
+    )  # fmt: skip
+
+
+def test_google(running):
+    path = "/language/translate/v2"
+    status, told, _ = running.ask("POST", f"{path}?key=k", {"q": ["<b>a</b> cat"], "target": "fr", "source": "en"})
+    assert (status, told) == (200, {"data": {"translations": [{"translatedText": "<b>A</b> CAT"}]}})
+    _, told, _ = running.ask("POST", path, {"q": "the house is old", "target": "fr", "format": "text"})
+    assert told["data"]["translations"] == [{"translatedText": "THE HOUSE IS OLD", "detectedSourceLanguage": "en"}]
+    status, told, _ = running.ask("POST", path, {"target": "fr"})
+    assert (status, told["error"]["code"]) == (400, 400)
+
+
+def test_keys_are_asked_for_in_every_api(serve):
+    running = serve(Words(), keys=("one", "two"))
+    fields = {"q": "a", "source": "en", "target": "fr"}
+    assert running.ask("POST", "/translate", fields)[0] == 400
+    assert running.ask("POST", "/translate", fields | {"api_key": "three"})[:2] == (403, {"error": "Invalid API key"})
+    assert running.ask("POST", "/translate", fields | {"api_key": "two"})[0] == 200
+    assert running.ask("POST", "/translate", fields, Authorization="Bearer one")[0] == 200
+    deepl_fields = {"text": ["a"], "target_lang": "FR", "source_lang": "EN"}
+    assert running.ask("POST", "/v2/translate", deepl_fields)[0] == 403
+    assert running.ask("POST", "/v2/translate", deepl_fields, Authorization="DeepL-Auth-Key one")[0] == 200
+    assert running.ask("POST", "/language/translate/v2?key=one", {"q": "a", "target": "fr", "source": "en"})[0] == 200
+    assert running.ask("GET", "/metrics")[0] == 400
+    told = running.ask("GET", "/metrics", Authorization="Bearer one")[1].decode()
+    assert "one" not in told.replace("gone", "")
+    assert 'dragoman_characters_total{source="en",target="fr"}' in told
+    assert running.ask("GET", "/health")[:2] == (200, {"status": "ok"})
+
+
+def test_every_answer_forbids_other_hosts(running):
+    for method, path in (("GET", "/languages"), ("GET", "/nothing"), ("POST", "/translate")):
+        head = running.ask(method, path)[2]
+        assert head["content-security-policy"].startswith("default-src 'self'")
+        assert head["x-content-type-options"] == "nosniff"
+    assert running.ask("GET", "/nothing")[:2] == (404, {"error": "Not Found"})
+    assert running.ask("DELETE", "/translate")[0] == 405

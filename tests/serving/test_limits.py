@@ -1,0 +1,129 @@
+"""Clients that send too much, too slowly or nonsense, or that go away, do no harm."""
+
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from dragoman.serving import limits
+from dragoman.serving.limits import Limits
+from tests.serving.conftest import Words
+
+ASK = {"q": "a", "source": "en", "target": "fr"}
+
+
+def raw(port, content=b""):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.sendall(content)
+    return connection
+
+
+def test_a_body_that_is_too_large_is_refused_while_it_comes(serve):
+    running = serve(Words(), limits=Limits(body=10_000))
+    assert running.ask("POST", "/translate", ASK | {"q": "x" * 20_000})[0] == 413
+    with raw(running.port, b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") as connection:
+        chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
+        connection.sendall(chunk * 4)
+        assert b"413" in connection.recv(1000)
+    assert running.ask("POST", "/translate", ASK)[0] == 200
+
+
+@pytest.fixture
+def hasty(serve, monkeypatch):
+    monkeypatch.setattr(limits, "RECEIPT", 0.5)
+    return serve(Words())
+
+
+def test_half_a_request_and_trickling_clients_are_cut_off(hasty):
+    begun = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+    silent = [raw(hasty.port) for _ in range(100)] + [raw(hasty.port, begun) for _ in range(100)]
+    bodies = [raw(hasty.port, begun + b"\r\n{") for _ in range(50)]
+
+    def trickle(connection):
+        with suppress(OSError):
+            for _ in range(50):
+                connection.sendall(b"x")
+                time.sleep(0.05)
+
+    threads = [threading.Thread(target=trickle, args=(each,)) for each in bodies]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):  # others are served meanwhile
+        assert hasty.ask("POST", "/translate", ASK)[0] == 200
+    for thread in threads:
+        thread.join()
+    for connection in silent + bodies:
+        connection.settimeout(2.5)
+        with suppress(ConnectionResetError):
+            assert connection.recv(1_000) == b""
+        connection.close()
+
+
+def test_a_good_client_keeps_its_connection(hasty):
+    connection = http.client.HTTPConnection("127.0.0.1", hasty.port, timeout=5)
+    for _ in range(4):
+        time.sleep(0.3)  # longer than the deadline in all
+        connection.request("POST", "/translate", json.dumps(ASK), {"Content-Type": "application/json"})
+        assert json.loads(connection.getresponse().read()) == {"translatedText": "A"}
+    connection.close()
+
+
+def test_a_slow_translation_is_given_up(serve):
+    running = serve(Words(seconds=0.4), limits=Limits(seconds=0.1))
+    threading.Thread(target=running.ask, args=("POST", "/translate", ASK)).start()
+    time.sleep(0.1)
+    status, told, _ = running.ask("POST", "/translate", ASK)
+    assert (status, "took too long" in told["error"]) == (504, True)
+
+
+def test_who_has_gone_is_not_worked_for(serve):
+    running = serve(Words(seconds=1.0))
+    body = b'{"q": "%s", "source": "en", "target": "fr"}'
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    first = raw(running.port, head % len(body % b"first") + body % b"first")
+    time.sleep(0.1)
+    for number in range(50):
+        content = body % str(number).encode()
+        raw(running.port, head % len(content) + content).close()
+    time.sleep(0.1)
+    assert running.ask("POST", "/translate", ASK)[0] == 200
+    assert b"FIRST" in first.recv(2_000)
+    first.close()
+    assert sum(len(batch) for batch in running.models[0].batches) == 2
+    assert running.server.queue.tokens == 0
+
+
+def test_nonsense_is_answered_or_cut_off_and_the_server_lives(serve):
+    running, rng = serve(Words()), random.Random(1)
+    good = (
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 45\r\n\r\n"
+        b'{"q": "a", "source": "en", "target": "fr"}   '
+    )
+    for _ in range(300):
+        content = bytearray(good)
+        for _ in range(rng.randrange(1, 8)):
+            position = rng.randrange(len(content))
+            match rng.randrange(4):
+                case 0:
+                    content[position] = rng.randrange(256)
+                case 1:
+                    del content[position : position + rng.randrange(1, 30)]
+                case 2:
+                    content[position:position] = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 30)))
+                case 3:
+                    content[position:position] = rng.choice(
+                        [b"\r\n", b"\0", b"chunked", b"Content-Length: 3\r\n", good]
+                    )
+        with raw(running.port, bytes(content)) as connection:
+            connection.settimeout(0.02)
+            try:
+                answer = connection.recv(200)
+            except OSError:
+                answer = b""
+            assert not answer.startswith(b"HTTP/1.1 5")
+    assert running.ask("POST", "/translate", ASK)[:2] == (200, {"translatedText": "A"})

@@ -1,0 +1,89 @@
+"""Corrections are kept, answered with, shown beside others, and trained on."""
+
+import sqlite3
+
+import pytest
+
+from dragoman.data.bitext import Bitext
+from dragoman.data.readers.memory import Memory
+from dragoman.errors import DataError
+from tests.serving.conftest import Words
+
+PAIR = {"source": "en", "target": "fr"}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "memory"
+
+
+@pytest.fixture
+def remembering(serve, path):
+    memory = Memory(path)
+    yield serve(Words("en", "fr"), memory=memory)
+    memory.close()
+
+
+def test_a_correction_is_the_answer_from_then_on(remembering):
+    asked = {"q": ["The red house.", "A dog."]} | PAIR
+    assert "fromMemory" not in remembering.ask("POST", "/translate", asked)[1]
+    kept = {"q": " The red house. ", "s": "La maison rouge.", "who": "me"} | PAIR
+    assert remembering.ask("POST", "/suggest", kept)[:2] == (200, {"success": True})
+    told = remembering.ask("POST", "/translate", asked)[1]
+    assert told == {"translatedText": ["La maison rouge.", "A DOG."], "fromMemory": [True, False]}
+    again = kept | {"s": "La rouge maison."}
+    remembering.ask("POST", "/suggest", again)
+    assert remembering.ask("POST", "/translate", asked)[1]["translatedText"][0] == "La rouge maison."
+    assert remembering.ask("GET", "/frontend/settings")[1]["suggestions"] is True
+
+
+def test_near_entries_are_shown_with_their_similarity(remembering):
+    for source in ("The red house is old.", "The green house is old.", "Nothing like it at all"):
+        remembering.ask("POST", "/suggest", {"q": source, "s": f"[{source}]"} | PAIR)
+    told = remembering.ask("POST", "/translate", {"q": "The red house is very old.", "similar": 2} | PAIR)[1]
+    assert told["translatedText"] == "THE RED HOUSE IS VERY OLD."
+    assert [each["target"] for each in told["similar"]] == ["[The red house is old.]", "[The green house is old.]"]
+    assert 0.6 < told["similar"][1]["similarity"] < told["similar"][0]["similarity"] < 1
+
+
+def test_it_is_exported_and_trained_on(remembering, path, tmp_path):
+    pairs = [("A & B <c>", "D\tE"), ("Zwei\nZeilen", "deux"), ("odd \x01 character", 'a "b"')]
+    for source, target in pairs:
+        assert remembering.ask("POST", "/suggest", {"q": source, "s": target} | PAIR)[0] == 200
+    kept = [("A & B <c>", "D E"), ("Zwei Zeilen", "deux"), ("odd  character", 'a "b"')]
+    for ending in ("tsv", "tmx"):
+        status, content, _ = remembering.ask("GET", f"/memory.{ending}")
+        assert status == 200
+        (tmp_path / f"m.{ending}").write_bytes(content)
+        found = [tuple(" ".join(text.split()) for text in pair) for pair in Bitext.open(tmp_path / f"m.{ending}")]
+        assert found == [tuple(" ".join(text.split()) for text in pair) for pair in kept]
+    memory = Bitext.open(path)
+    assert (memory.source_language, memory.target_language) == ("en", "fr")
+    assert len(list(memory)) == 3
+    assert remembering.ask("GET", "/memory.exe")[0] == 404
+
+
+def test_nothing_is_kept_unless_asked_for(serve):
+    running = serve(Words())
+    told = running.ask("POST", "/suggest", {"q": "a", "s": "b"} | PAIR)
+    assert told[:2] == (403, {"error": "Suggestions are disabled on this server."})
+    assert running.ask("GET", "/memory.tsv")[0] == 404
+
+
+def test_wrong_suggestions_are_refused(remembering):
+    for fields in ({"s": "b"}, {"q": "a"}, {"q": "a", "s": "x" * 5_001}, {"q": "a", "s": "b", "target": "de"}):
+        assert remembering.ask("POST", "/suggest", PAIR | fields)[0] == 400
+    assert list(remembering.server.memory.pairs()) == []
+
+
+def test_another_database_is_no_memory(path, tmp_path):
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE x (y)")
+    other.close()
+    with pytest.raises(DataError, match="is a database of another program"):
+        Memory(path)
+    with pytest.raises(DataError, match="is a database of another program"):
+        Bitext.open(path)
+    (tmp_path / "text").write_text("no database " * 100, encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be a translation memory"):
+        Memory(tmp_path / "text")

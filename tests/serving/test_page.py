@@ -1,0 +1,121 @@
+"""The page in a real browser: it translates, escapes, asks no other host, and works by keyboard."""
+
+import shutil
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from dragoman.data.readers.memory import Memory
+from tests.serving.conftest import Words
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+STRANGE = "<img src=x onerror=alert(1)> \"'><script>alert(2)</script>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def running(serve, tmp_path_factory):
+    memory = Memory(tmp_path_factory.mktemp("memory") / "memory")
+    yield serve(Words("en", "fr"), Words("fr", "en"), memory=memory)
+    memory.close()
+
+
+@pytest.fixture
+def page(browser, running):
+    page = browser.new_context(viewport={"width": 390, "height": 800}, accept_downloads=True).new_page()
+    page.faults, page.hosts = [], set()
+    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page.on("dialog", lambda dialog: page.faults.append(dialog.message))
+    page.on("console", lambda message: page.faults.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: page.hosts.add(request.url.partition("//")[2].partition("/")[0]))
+    page.goto(f"{running.url}/")
+    expect(page.locator("#target option")).not_to_have_count(0)
+    yield page
+    assert page.faults == []
+    assert page.hosts <= {f"127.0.0.1:{running.port}", ""}
+    page.context.close()
+
+
+@pytest.mark.slow
+def test_it_translates_while_one_types_and_shows_others(page):
+    page.locator("#text").press_sequentially("the cat is in the house")
+    expect(page.locator("#result")).to_have_text("THE CAT IS IN THE HOUSE")
+    expect(page.locator("#status")).to_contain_text("From English")
+    page.locator("#alternatives button").first.click()
+    expect(page.locator("#result")).to_have_text("THE CAT IS IN THE HOUSE1")
+    page.select_option("#source", "en")
+    page.locator("#swap").click()
+    expect(page.locator("#source")).to_have_value("fr")
+    expect(page.locator("#target")).to_have_value("en")
+    expect(page.locator("#text")).to_have_value("THE CAT IS IN THE HOUSE")
+
+
+@pytest.mark.slow
+def test_a_correction_is_kept_and_shown_beside_others(page):
+    page.select_option("#source", "en")
+    page.fill("#text", "The red house is old.")
+    expect(page.locator("#result")).to_have_text("THE RED HOUSE IS OLD.")
+    page.locator("#improve").click()
+    page.locator("#result").fill("La maison rouge est vieille.")
+    page.locator("#improve").click()
+    expect(page.locator("#status")).to_contain_text("Kept.")
+    page.fill("#text", "The red house is very old.")
+    expect(page.locator("#similar")).to_contain_text("La maison rouge est vieille.")
+    page.fill("#text", "The red house is old.")
+    expect(page.locator("#result")).to_have_text("La maison rouge est vieille.")
+    expect(page.locator("#status")).to_contain_text("corrected this text before")
+
+
+@pytest.mark.slow
+def test_what_is_typed_is_text_and_never_markup(page):
+    page.select_option("#source", "en")
+    page.fill("#text", STRANGE)
+    expect(page.locator("#result")).to_have_text(STRANGE.upper())
+    expect(page.locator("#alternatives li")).to_have_count(2)
+    assert page.locator("img, #result *").count() == 0
+
+
+@pytest.mark.slow
+def test_documents_are_translated(page, tmp_path):
+    (tmp_path / "a.md").write_text("# The *red* house\n", encoding="utf-8")
+    page.select_option("#source", "en")
+    with page.expect_download() as download:
+        page.set_input_files("#file", tmp_path / "a.md")
+    assert download.value.suggested_filename == "a.fr.md"
+    assert download.value.path().read_text(encoding="utf-8") == "# THE *RED* HOUSE\n"
+    page.set_input_files("#file", {"name": "a.exe", "mimeType": "", "buffer": b"x"})
+    expect(page.locator("#status")).to_contain_text("file format not supported")
+    page.faults.clear()  # the browser tells of the answer 400
+
+
+@pytest.mark.slow
+def test_it_works_by_keyboard_alone_and_everything_has_a_name(page):
+    reached = []
+    for _ in range(8):
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        page.keyboard.press("Tab")
+    assert reached[0] == "text"
+    assert {"file", "result"} <= set(reached)
+    page.locator("#text").press_sequentially("a dog")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#result")).to_contain_text("A DOG")
+    for element in page.locator("select, textarea, button, input, output, a").all():
+        if element.is_visible():
+            assert element.evaluate("(e) => e.labels?.length || e.textContent.trim() || e.ariaLabel || e.placeholder")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.slow
+def test_the_description_for_programs(page, running):
+    page.goto(f"{running.url}/docs")
+    expect(page.get_by_text("POST /v2/translate")).to_be_visible()
+    assert page.evaluate("fetch('spec').then((answer) => answer.ok)")

@@ -1,0 +1,121 @@
+"""Texts of all clients are batched; everybody gets their own, in time or not at all."""
+
+import threading
+import time
+from concurrent.futures import CancelledError
+
+import pytest
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.errors import DataError
+from dragoman.serving.queue import BATCH, DeadlinePassed, QueueFull, TranslationQueue
+from tests.serving.conftest import Words
+
+PLAIN = DecodingConfig()
+
+
+@pytest.fixture
+def queue():
+    queue = TranslationQueue()
+    yield queue
+    queue.close()
+
+
+def texts_of(future):
+    return [each.text for each in future.result(timeout=10)]
+
+
+def test_what_waits_is_translated_together_and_each_gets_their_own(queue):
+    words = Words(seconds=0.1)
+    first = queue.submit(words, ["first"], PLAIN, seconds=9)
+    time.sleep(0.05)  # it is being translated now
+    others = [queue.submit(words, [f"a{n}", f"b{n}"], PLAIN, seconds=9) for n in range(20)]
+    assert texts_of(first) == ["FIRST"]
+    assert [texts_of(each) for each in others] == [[f"A{n}", f"B{n}"] for n in range(20)]
+    assert [len(batch) for batch in words.batches] == [1, 40]
+    assert queue.tokens == 0
+
+
+def test_other_models_and_searches_are_batches_of_their_own(queue):
+    one, two = Words(seconds=0.05), Words("fr", "en")
+    queue.submit(one, ["x"], PLAIN, seconds=9)
+    time.sleep(0.02)  # it is being translated now
+    greedy = DecodingConfig(beam_size=1)
+    futures = [
+        queue.submit(*each, seconds=9) for each in ((one, ["a"], PLAIN), (one, ["b"], greedy), (two, ["c"], PLAIN))
+    ]
+    assert [texts_of(each) for each in futures] == [["A"], ["B"], ["C"]]
+    assert one.batches == [["x"], ["a"], ["b"]]
+
+
+def test_a_long_request_does_not_keep_a_short_one_waiting(queue):
+    words = Words(seconds=0.05)
+    long = queue.submit(words, ["x" * BATCH] * 20, PLAIN, seconds=30)
+    short = queue.submit(words, ["short"], PLAIN, seconds=30)
+    assert texts_of(short) == ["SHORT"]
+    assert not long.done()
+    assert len(texts_of(long)) == 20
+
+
+def test_what_nobody_waits_for_is_not_translated(queue):
+    words = Words(seconds=0.2)
+    queue.submit(words, ["first"], PLAIN, seconds=9)
+    time.sleep(0.05)
+    gone = queue.submit(words, ["gone"], PLAIN, seconds=9)
+    late = queue.submit(words, ["late"], PLAIN, seconds=0.05)
+    kept = queue.submit(words, ["kept"], PLAIN, seconds=9)
+    assert gone.cancel()
+    assert texts_of(kept) == ["KEPT"]
+    with pytest.raises(DeadlinePassed):
+        late.result(timeout=5)
+    with pytest.raises(CancelledError):
+        gone.result()
+    assert words.batches == [["first"], ["kept"]]
+    assert queue.tokens == 0
+
+
+def test_more_work_than_can_be_done_is_refused_at_once(queue):
+    words = Words(seconds=0.3)
+    queue.submit(words, ["first"], PLAIN, seconds=9)
+    long = ["word " * 1_000] * 20
+    waiting = queue.submit(words, long, PLAIN, seconds=9)
+    with pytest.raises(QueueFull) as refused:
+        queue.submit(words, long, PLAIN, seconds=9)
+    assert 1 <= refused.value.seconds < 60
+    assert texts_of(queue.submit(words, ["short"], PLAIN, seconds=9)) == ["SHORT"]
+    waiting.cancel()
+
+
+def test_an_error_is_that_of_its_clients_alone(queue):
+    class Broken(Words):
+        def translate(self, texts, config):
+            raise DataError("The model gives no probabilities.")
+
+    failing = queue.submit(Broken(), ["a"], PLAIN, seconds=9)
+    with pytest.raises(DataError):
+        failing.result(timeout=5)
+    assert texts_of(queue.submit(Words(), ["b"], PLAIN, seconds=9)) == ["B"]
+    assert queue.tokens == 0
+
+
+def test_many_clients_at_once(queue):
+    words, found = Words(), {}
+
+    def ask(number):
+        found[number] = texts_of(queue.submit(words, [f"t{number}"], PLAIN, seconds=30))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [f"T{number}"] for number in range(200)}
+
+
+def test_closing_finishes_what_was_accepted():
+    queue = TranslationQueue()
+    futures = [queue.submit(Words(seconds=0.1), [f"{n}"], PLAIN, seconds=9) for n in range(3)]
+    queue.close()
+    assert all(each.done() for each in futures)
+    with pytest.raises(QueueFull):
+        queue.submit(Words(), ["x"], PLAIN, seconds=9)
