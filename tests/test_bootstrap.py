@@ -259,29 +259,30 @@ def pins() -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def required(requirements: list[str], seen: set[str]) -> Iterator[str]:
-    """The names of all installed packages that the requirements lead to."""
+def required(requirements: list[str], extras: frozenset[str], seen: set[tuple[str, str]]) -> Iterator[str]:
+    """The names of all installed packages that the requirements of a package with some extras lead to."""
     for requirement in map(Requirement, requirements):
-        name = canonicalize_name(requirement.name)
+        name, marker = canonicalize_name(requirement.name), requirement.marker
+        if marker is not None and not any(marker.evaluate({"extra": extra}) for extra in {"", *extras}):
+            continue
         if name == "dragoman":  # an extra that holds others
             for extra in requirement.extras:
-                yield from required(PROJECT["optional-dependencies"][extra], seen)
+                yield from required(PROJECT["optional-dependencies"][extra], frozenset(), seen)
             continue
-        extras = {"", *requirement.extras}
-        marker = requirement.marker
-        needed = marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
         # The CUDA build of torch pins its own libraries; the CPU build has none.
-        if needed and name not in seen and not name.startswith(("nvidia-", "cuda-", "triton")):
-            seen.add(name)
+        if name.startswith(("nvidia-", "cuda-", "triton")):
+            continue
+        new = {(name, extra) for extra in {"", *requirement.extras}} - seen
+        if new:
+            seen |= new
             yield name
-            children = importlib.metadata.requires(name) or []
-            yield from required(children, seen)
+            yield from required(importlib.metadata.requires(name) or [], frozenset(requirement.extras), seen)
 
 
 def test_every_package_that_the_tests_install_is_pinned():
     wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
     pinned = {canonicalize_name(Requirement(pin).name) for pin in pins()}
-    assert set(required(wanted, set())) - pinned == set()
+    assert set(required(wanted, frozenset(), set())) - pinned == set()
 
 
 def test_pins_are_exact_and_torch_leaves_the_build_open():

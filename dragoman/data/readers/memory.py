@@ -1,6 +1,7 @@
 """Translation memories that a server keeps: a file of SQLite with corrected pairs, which training reads."""
 
 import difflib
+import os
 import re
 import sqlite3
 import threading
@@ -119,7 +120,7 @@ def _kept(text: str) -> str:
 
 def is_memory(path: Path) -> bool:
     """Whether a file is one of SQLite."""
-    return path.is_file() and read_head(path).startswith(b"SQLite format 3\0")
+    return os.path.isfile(path) and read_head(path).startswith(b"SQLite format 3\0")
 
 
 def open_memory(path: Path, options: ReaderOptions) -> PairReader:
