@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from dragoman.data.language_codes import two_letters
 from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, unmask
+from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, mask_translation, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.truecasing import CaseTable, Truecaser, in_capitals
 from dragoman.errors import DataError
@@ -67,6 +67,10 @@ class Preprocessor:
         """Both sides of a pair as they are encoded."""
         source, target = self._truecaser(self._normalised(source))[0], normalised(target)
         return mask_pair(source, target, self._excluded) if self._masks else (source, target)
+
+    def prefix(self, text: str, source: Prepared) -> str:
+        """The beginning of a translation as it is encoded."""
+        return mask_translation(normalised(text), source) if self._masks else normalised(text)
 
     def restored(self, translation: str, source: Prepared) -> str:
         """A decoded translation with the values of its slots, in capitals if its source was."""

@@ -13,7 +13,6 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
-from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared, mask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment
@@ -128,10 +127,16 @@ class Translator:
         prefixes = _one_each(sentences, prefixes, config)
         if not config.split:
             return self._translate_units(sentences, prefixes, config)
-        most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
-        splitter = Splitter(self.languages[0], most, count=self._count)
-        translate = partial(self._translate_units, config=config)
+        splitter, translate = self._splitter(config), partial(self._translate_units, config=config)
         return translate_texts(sentences, prefixes, splitter, translate, length_penalty=config.length_penalty)
+
+    def split(self, text: str) -> list[str]:
+        """The sentences of a text as `translate` takes them one by one; put together they are the text."""
+        return self._splitter(self.decoding).split(text)[0]
+
+    def _splitter(self, config: DecodingConfig) -> Splitter:
+        most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
+        return Splitter(self.languages[0], most, count=self._count)
 
     def _translate_units(
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
@@ -220,11 +225,11 @@ class Translator:
     def _asked(self, prepared: list[Prepared], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
         """Each sentence in tokens, with its prefix and terms."""
         texts = [each.text for each in prepared]
-        begun = self.target_tokenizer.encode_batch([normalised(text) for text in prefixes])
+        begun = [self._preprocessor.prefix(text, each) for text, each in zip(prefixes, prepared, strict=True)]
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         terms = [glossary.terms(text) if config.glossary else [] for text in texts]
         sources = self.source_tokenizer.encode_batch(texts)
-        return [Sentence(*each) for each in zip(sources, begun, terms, strict=True)]
+        return [Sentence(*each) for each in zip(sources, self.target_tokenizer.encode_batch(begun), terms, strict=True)]
 
     def _prepared(self, sentences: list[str], config: DecodingConfig) -> list[Prepared]:
         """The sentences as they are encoded. What is asked for or forbidden as a term is not copied."""

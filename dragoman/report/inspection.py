@@ -14,6 +14,7 @@ from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import DataError, UsageError
 from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, forced_decoding
+from dragoman.report.removals import Removal, removals
 from dragoman.report.search_tree import SearchRecorder, SearchTree
 from dragoman.storage.model_directory import ModelDirectory
 
@@ -48,6 +49,8 @@ class Inspection:
     search: SearchTree
     """The model's own search for a translation."""
     search_config: DecodingConfig
+    removals: list[Removal]
+    """What happens without each word of the source; empty for a long one."""
 
     @property
     def log_prob(self) -> float:
@@ -80,6 +83,7 @@ class Inspection:
             "target_language": self.model.target_language,
             "source": {"text": self.source_text, "words": self.source.to_list()},
             "target": {"text": self.target_text, "given": self.given, **numbers, "words": self._target_words()},
+            "removals": [self._removal(each) for each in self.removals],
             "search": self._search_dict(),
         }
 
@@ -97,6 +101,11 @@ class Inspection:
                     {"text": text, "probability": _rounded(value)} for text, value in self.alternatives[index]
                 ]
         return words
+
+    def _removal(self, removal: Removal) -> dict[str, Any]:
+        kept = min(1.0, float(np.exp(removal.log_prob - self.log_prob)))
+        target = {"target": removal.target_text, "log_prob": _rounded(removal.log_prob)}
+        return {"word": removal.word, **target, "probability_kept": _rounded(kept)}
 
     def _search_dict(self) -> dict[str, Any]:
         tree, tokenizer = self.search, self.model.target_tokenizer
@@ -146,12 +155,13 @@ def inspect_translation(
         target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
         target = preprocessor.restored(tokenizer.decode(target_ids), preprocessor(text))
     log_probs, attention = forced_decoding(model.model, source_ids, target_ids)
+    source = Axis.of(source_tokenizer, source_ids)
     return Inspection(
         model=model,
         source_text=text,
         target_text=target,
         given=given,
-        source=Axis.of(source_tokenizer, source_ids),
+        source=source,
         inputs=Axis.of(tokenizer, [config.bos_id, *target_ids[:-1]]),
         target=Axis.of(tokenizer, target_ids),
         log_probs=log_probs[range(len(target_ids)), target_ids].tolist(),
@@ -159,6 +169,7 @@ def inspect_translation(
         attention=attention,
         search=search,
         search_config=search_config,
+        removals=removals(model, source, target_ids, preprocessor(text), search_config),
     )
 
 

@@ -14,7 +14,7 @@ from dragoman.report.attention import Maps, Vectors
 from dragoman.report.inspection import AXES, Inspection
 from dragoman.report.templates import read_static, render
 
-SCRIPTS = ("data.js", "words.js", "maps.js", "head.js", "attention.js", "search.js")
+SCRIPTS = ("data.js", "words.js", "removals.js", "maps.js", "head.js", "attention.js", "search.js", "export.js")
 MOST_POSITIONS = 64
 """Of a sentence whose queries, keys and values the page holds too: a base model's then take 5 MB."""
 
@@ -27,7 +27,7 @@ def render_inspection(inspection: Inspection) -> str:
 def page_of(data: dict[str, Any]) -> str:
     """The page that shows the data of an inspection; it holds them as JSON in the element `data`."""
     style, script = read_static("inspection.css"), "\n".join(map(read_static, SCRIPTS))
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     return render("inspection.html", policy=policy, style=style, script=script, data=data)
 
 

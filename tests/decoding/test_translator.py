@@ -445,6 +445,15 @@ def test_what_is_to_be_copied_is_copied_once_whatever_a_model_has_learned(option
         assert not {*translation.text} & {*SLOTS}
 
 
+def test_what_a_beginning_has_copied_is_not_copied_again() -> None:
+    tokenizer = Tokenizer.train(WORDS, vocab_size=331, symbols=SLOTS)
+    translator = Translator(ModelDirectory(ending_model(tokenizer.vocab_size), tokenizer, tokenizer))
+    asked = translator.translate(["Yes. 2024-05-06 and NASA"] * 2, prefixes=["Oui le 2024-05-06", "7 Oui"], split=False)
+    for translation, prefix in zip(asked, ("Oui le 2024-05-06", "7 Oui"), strict=True):
+        assert translation.text.startswith(prefix)
+        assert [translation.text.count(value) for value in ("2024-05-06", "NASA")] == [1, 1]
+
+
 def test_terms_are_not_copied_as_well() -> None:
     tokenizer = Tokenizer.train([*WORDS, "chat"], vocab_size=331, symbols=SLOTS)
     model = legible(ending_model(tokenizer.vocab_size), tokenizer)

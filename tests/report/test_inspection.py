@@ -147,3 +147,26 @@ def test_bytes_that_are_no_text_become_a_mark(model):
     assert (
         inspect_translation(model, "old \udcff house", beam_size=1).source_text == "old \N{REPLACEMENT CHARACTER} house"
     )
+
+
+def test_each_word_of_the_source_is_removed_in_turn(model, given):
+    source, target = ids(model)
+    translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))
+    words = SOURCE.split()
+    assert [each.word for each in given.removals] == words
+    for removal, word, places in zip(given.removals, words, given.source.words, strict=False):
+        # The first word keeps no space before it, and others do: the tokens of the rest are those of the sentence.
+        rest = [id_ for index, id_ in enumerate(source) if index not in places]
+        with torch.inference_mode():
+            inputs = torch.tensor([[BOS_ID, *target[:-1]]])
+            log_probs = model.model(torch.tensor([rest]), inputs)[0].log_softmax(-1)
+        expected = float(log_probs[range(len(target)), target].sum())
+        assert removal.log_prob == pytest.approx(expected, abs=1e-3)
+        if word != words[0]:
+            text = SOURCE.replace(f" {word}", "")
+            assert removal.target_text == translator.translate([text], beam_size=3)[0].text
+
+
+@pytest.mark.parametrize("text", ["Old", "house " * 50])
+def test_few_or_many_words_are_not_removed(model, text):
+    assert inspect_translation(model, text, target=TARGET, beam_size=1).removals == []

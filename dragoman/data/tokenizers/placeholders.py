@@ -92,6 +92,11 @@ def unmask(text: str, source: Prepared) -> str:
     return _SLOT.sub(lambda slot: "".join(source.values[SLOTS.index(slot[0]) :][:1]), spaced(text, source.joined))
 
 
+def mask_translation(text: str, source: Prepared) -> str:
+    """A translation, or its beginning, with slots for the values that its masked source has."""
+    return _closed_up(_filled(_without_slots(text), source.values), source.joined)
+
+
 def spaced(text: str, joined: Collection[str] = ()) -> str:
     """The text with the expected spaces around slots that are not `joined` to a word."""
     return _SEAM.sub(lambda seam: "" if _slots_at(seam) & {*joined} else " ", text)

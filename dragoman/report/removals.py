@@ -1,0 +1,52 @@
+"""What a translation owes to each word of its source: what comes out when the word is missing."""
+
+from dataclasses import dataclass
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.data.tokenizers.placeholders import Prepared
+from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.report.attention import Axis
+from dragoman.storage.model_directory import ModelDirectory
+
+MOST_WORDS = 40
+"""Of a source whose words are removed in turn: each takes a search."""
+BATCH_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What happens without one word of the source."""
+
+    word: str
+    target_text: str
+    """The model's translation of the other words."""
+    log_prob: float
+    """Of the translation that is looked at, given the other words, in nats."""
+
+
+def removals(
+    model: ModelDirectory, source: Axis, target_ids: list[int], prepared: Prepared, config: DecodingConfig
+) -> list[Removal]:
+    """One for each word of the source but the end of sentence; none for a source of one word, or of too many.
+
+    `target_ids` end with the end of sentence, if they have one.
+    """
+    words = [word for word in source.words if source.ids[word[0]] != model.model.config.eos_id]
+    if not 1 < len(words) <= MOST_WORDS:
+        return []
+    end = model.model.config.eos_id
+    whole = [index for word in words for index in word]
+    without = [[source.ids[index] for index in whole if index not in word] for word in words]
+    target = target_ids[:-1] if target_ids[-1] == end else target_ids
+    work = BatchWork([model.model], *model.tokenizers)
+    size = max(1, BATCH_ROWS // config.beam_size)
+    found: list[str] = []
+    log_probs: list[float] = []
+    for start in range(0, len(without), size):
+        part = without[start : start + size]
+        best = [group[0].tokens for group in work.search([Sentence(ids) for ids in part], config)]
+        texts = model.target_tokenizer.decode_batch(best)
+        found += [model.preprocessor.restored(text, prepared) for text in texts]
+        log_probs += [sum(each[: len(target_ids)]) for each in work.score([(ids, target) for ids in part])]
+    labels = [source.labels[source.words.index(word)] for word in words]
+    return [Removal(*each) for each in zip(labels, found, log_probs, strict=True)]
