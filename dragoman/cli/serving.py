@@ -62,7 +62,8 @@ def serve(
     from dragoman.data.readers.memory import Memory
     from dragoman.decoding.translator import Translator
     from dragoman.serving.app import run
-    from dragoman.serving.server import Server
+    from dragoman.serving.insides import Inside
+    from dragoman.serving.server import Server, languages_of
     from dragoman.system.processes import available_workers
 
     display = context.display()
@@ -70,7 +71,7 @@ def serve(
         display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
     with ExitStack() as opened:
         listener = opened.enter_context(_bound(host, port))
-        translators = []
+        translators, insides = [], {}
         with display.status("Loading"):
             for path, match, config in zip(paths, named, configs, strict=True):
                 languages = (match["source"], match["target"]) if match else (None, None)
@@ -78,8 +79,9 @@ def serve(
                 translator = Translator.load(path, precision=precision, workers=count, languages=languages)
                 translator.decoding = config
                 translators.append(opened.enter_context(translator))
+                insides[languages_of(translator)] = Inside(path, languages)
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
-        server = Server(translators, keys=read_keys, memory=remembered, origins=allow_origin or ())
+        server = Server(translators, keys=read_keys, memory=remembered, origins=allow_origin or (), insides=insides)
         address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
         pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
         display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")

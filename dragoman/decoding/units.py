@@ -70,15 +70,22 @@ def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: f
     return found[0] if parts[0].alternatives is None else replace(found[0], alternatives=found[1:])
 
 
+def with_spaces(translations: Sequence[str], sources: Sequence[str]) -> list[str]:
+    """The translations of the parts of a text, each with the spaces between it and the next one."""
+    found = []
+    for number, (text, source) in enumerate(zip(translations, sources, strict=True), start=1):
+        following = next((each for each in islice(translations, number, None) if each), "")
+        found.append(text + space_between(text, following, source))
+    return found
+
+
 def _join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
-    texts: list[str] = []
+    texts = with_spaces([part.text for part in parts], sources)
     links, source_words, target_words = [], 0, 0
-    for number, (part, source) in enumerate(zip(parts, sources, strict=True), start=1):
-        following = next((each.text for each in islice(parts, number, None) if each.text), "")
-        texts.append(part.text + space_between(part.text, following, source))
+    for part, source, text in zip(parts, sources, texts, strict=True):
         links += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
         source_words += count_ended_words(source)
-        target_words += count_ended_words(texts[-1])
+        target_words += count_ended_words(text)
     tokens = [token for part in parts for token in part.tokens]
     log_prob = sum(part.log_prob for part in parts)
     score = log_prob / (len(tokens) + len(parts)) ** length_penalty  # each part has an end of sentence

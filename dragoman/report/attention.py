@@ -14,6 +14,7 @@ from dragoman.data.scripts import is_unspaced
 from dragoman.data.tokenizers.placeholders import SLOTS, Prepared
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word, words
+from dragoman.errors import DataError
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
@@ -24,6 +25,8 @@ Maps = Float[np.ndarray, "layers heads queries keys"]
 
 Vectors = Float[np.ndarray, "layers heads length width"]
 
+MOST_TOKENS = 512
+"""Of a text, end of sentence included: all maps of a base model then take 150 MB."""
 WIDEST = 16
 """Source words of a sentence whose picture fits on a page."""
 
@@ -62,6 +65,16 @@ class Axis:
             {"text": label, "pieces": [{"text": self.pieces[index]} for index in word]}
             for label, word in zip(self.labels, self.words, strict=True)
         ]
+
+
+def encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
+    """The tokens of a text and the end of sentence. Raises `DataError` for one that is too long to be shown."""
+    config = model.model.config
+    ids = [*tokenizer.encode(text), config.eos_id]
+    most = min(MOST_TOKENS, config.max_length or MOST_TOKENS)
+    if len(ids) > most:
+        raise DataError(f"A text has {len(ids)} tokens, and at most {most} can be shown; give one sentence at a time.")
+    return ids
 
 
 @torch.inference_mode()

@@ -12,14 +12,12 @@ from dragoman.data.text import normalised
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
-from dragoman.errors import DataError, UsageError
-from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, forced_decoding
+from dragoman.errors import UsageError
+from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, encoded, forced_decoding
 from dragoman.report.removals import Removal, removals
 from dragoman.report.search_tree import SearchRecorder, SearchTree
 from dragoman.storage.model_directory import ModelDirectory
 
-MOST_TOKENS = 512
-"""Of a text, end of sentence included: all maps of a base model then take 150 MB."""
 SHOWN_ALTERNATIVES = 5
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross": ("target", "source")}
 """Rows and columns of each attention: the tokens that look, and those that are looked at."""
@@ -200,17 +198,8 @@ def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[li
     """Tokens of both texts with their ends of sentence; no tokens for no target."""
     preprocessor = model.preprocessor
     text, target = preprocessor.pair(text, target) if target else (preprocessor(text).text, None)
-    target_ids = _encoded(model, model.target_tokenizer, target) if target else []
-    return _encoded(model, model.source_tokenizer, text), target_ids
-
-
-def _encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
-    config = model.model.config
-    ids = [*tokenizer.encode(text), config.eos_id]
-    most = min(MOST_TOKENS, config.max_length or MOST_TOKENS)
-    if len(ids) > most:
-        raise DataError(f"A text has {len(ids)} tokens, and at most {most} can be shown; give one sentence at a time.")
-    return ids
+    target_ids = encoded(model, model.target_tokenizer, target) if target else []
+    return encoded(model, model.source_tokenizer, text), target_ids
 
 
 def _alternatives(tokenizer: Tokenizer, log_probs: Float[Tensor, "target vocab"]) -> list[list[tuple[str, float]]]:

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman import __version__
-from dragoman.serving import deepl, google, libretranslate, pages
+from dragoman.serving import deepl, explore, google, libretranslate, pages
 from dragoman.serving.limits import CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
 from dragoman.serving.server import Server
 
@@ -33,7 +33,7 @@ LOG = logging.getLogger("dragoman.serving")
 def create_app(server: Server) -> FastAPI:
     """The application of a server."""
     app = FastAPI(title="Dragoman", version=__version__, docs_url=None, redoc_url=None, openapi_url="/spec")
-    for module in (libretranslate, deepl, google):
+    for module in (libretranslate, deepl, google, explore):
         app.include_router(module.router(server))
     app.include_router(pages.router(app))
 
@@ -62,7 +62,8 @@ def create_app(server: Server) -> FastAPI:
             response = await _refused(request, Refusal(500, "The server failed."))
         route = getattr(request.scope.get("route"), "path", "other")
         server.metrics.answered(route, response.status_code, time.monotonic() - started)
-        response.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
         return response
 
     return app
@@ -114,6 +115,6 @@ def run(server: Server, listener: socket.socket) -> None:
     try:
         uvicorn.Server(configured(server)).run(sockets=[listener])
     finally:
-        server.queue.close()
+        server.close()
         for number, handler in before.items():
             signal.signal(number, handler)

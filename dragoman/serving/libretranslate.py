@@ -1,13 +1,16 @@
 """The API of LibreTranslate, at the root: what Mastodon, Weblate and many others speak."""
 
 import asyncio
+import json
 import uuid
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from dragoman.data.language_codes import two_letters
 from dragoman.data.readers.memory import WRITERS
@@ -18,6 +21,8 @@ from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import AUTO, Answer, Asked, Server
 
+MOST_STREAMED = 64
+"""Texts of one client that wait at the same time while their translations are streamed."""
 MOST_FILES = 32
 """Translated documents that wait to be fetched."""
 OPTIONS = ("beam_size", "length_penalty", "glossary", "forbid", "split", "max_copies", "prefix")
@@ -57,7 +62,7 @@ class _LibreTranslate:
         self.server.check_key(key_of(request, fields))
         return fields
 
-    async def translate(self, request: Request) -> JSONResponse:
+    async def translate(self, request: Request) -> Response:
         fields = await self._fields(request, self.server.limits.body)
         asked = Asked(
             texts_of(fields, "q"),
@@ -68,8 +73,31 @@ class _LibreTranslate:
             {name: fields[name] for name in OPTIONS if fields.get(name) is not None},
             number_of(fields, "similar"),
         )
+        if fields.get("stream") in (True, "true"):
+            self.server.check(asked)
+            return StreamingResponse(self._lines(asked), media_type="application/x-ndjson")
         answers = await unless_gone(request, self.server.translate(asked))
         return JSONResponse(_told(answers, asked, single=isinstance(fields["q"], str)))
+
+    async def _lines(self, asked: Asked) -> AsyncIterator[str]:
+        """A line of JSON for each text, in order, as soon as it is translated."""
+        slots = asyncio.Semaphore(MOST_STREAMED)
+
+        async def translated(text: str) -> dict[str, Any]:
+            async with slots:
+                try:
+                    answers = await self.server.translate(replace(asked, texts=[text]))
+                except Refusal as refusal:
+                    return {"error": refusal.message}
+            return _told(answers, asked, single=True)
+
+        tasks = [asyncio.create_task(translated(text)) for text in asked.texts]
+        try:
+            for index, task in enumerate(tasks):
+                yield json.dumps({"index": index} | await task, ensure_ascii=False) + "\n"
+        finally:  # the client may have gone
+            for task in tasks:
+                task.cancel()
 
     async def detect(self, request: Request) -> JSONResponse:
         fields = await self._fields(request, self.server.limits.body)
@@ -132,6 +160,7 @@ class _LibreTranslate:
                 "charLimit": self.server.limits.characters,
                 "filesTranslation": True,
                 "frontendTimeout": 500,
+                "inspection": bool(self.server.insides),
                 "keyRequired": bool(self.server.keys),
                 "language": {"source": {"code": AUTO, "name": "Auto Detect"}, "target": {"code": target}},
                 "suggestions": self.server.memory is not None,
@@ -152,6 +181,7 @@ TRANSLATE = body(
         "forbid": {"type": "array", "items": {"type": "string"}},
         "beam_size": {"type": "integer", "minimum": 1},
         "similar": {"type": "integer", "minimum": 0, "default": 0},
+        "stream": {"type": "boolean", "default": False},
         "api_key": {"type": "string"},
     },
     required=["q", "source", "target"],
@@ -194,6 +224,12 @@ def _format(fields: dict[str, Any]) -> str:
     return value
 
 
+def _scores(answer: Answer) -> list[float]:
+    """That of the translation, then those of the alternatives; none for a text that was not searched for."""
+    scores = [answer.score, *(other.score for other in answer.alternatives)]
+    return [round(score, 4) for score in scores if score is not None]
+
+
 def _percent(confidence: float) -> float:
     return round(100 * confidence, 1)
 
@@ -208,7 +244,8 @@ def _told(answers: list[Answer], asked: Asked, *, single: bool) -> dict[str, Any
             if each.detected
         ]
     if asked.alternatives:
-        told["alternatives"] = [answer.alternatives for answer in answers]
+        told["alternatives"] = [[other.text for other in answer.alternatives] for answer in answers]
+        told["scores"] = [_scores(answer) for answer in answers]
     if any(answer.from_memory for answer in answers):
         told["fromMemory"] = [answer.from_memory for answer in answers]
     if asked.similar:

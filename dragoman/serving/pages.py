@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from dragoman.report.templates import render
 from dragoman.serving.limits import Refusal
 
-FILES = {"style.css": "text/css", "app.js": "text/javascript"}
+FILES = {"style.css": "text/css"} | dict.fromkeys(("app.js", "common.js", "words.js"), "text/javascript")
 
 
 def router(app: FastAPI) -> APIRouter:

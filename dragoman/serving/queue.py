@@ -48,6 +48,7 @@ class _Work:
     texts: Sequence[str]
     config: DecodingConfig
     deadline: float
+    prefixes: Sequence[str]
     future: Future[list[Translation]] = field(default_factory=Future)
     found: list[Translation] = field(default_factory=list)
 
@@ -78,13 +79,21 @@ class TranslationQueue:
         return self._tokens
 
     def submit(
-        self, translator: Translator, texts: Sequence[str], config: DecodingConfig, *, seconds: float
+        self,
+        translator: Translator,
+        texts: Sequence[str],
+        config: DecodingConfig,
+        *,
+        seconds: float,
+        prefixes: Sequence[str] = (),
     ) -> Future[list[Translation]]:
         """The translations of texts, in time or not at all. A future that is cancelled leaves the queue.
 
+        `prefixes` are the beginnings of the translations, one for each.
+
         Raises `QueueFull`. The future raises `DeadlinePassed`, or what the translator raised.
         """
-        work = _Work(translator, texts, config, time.monotonic() + seconds)
+        work = _Work(translator, texts, config, time.monotonic() + seconds, prefixes or [config.prefix] * len(texts))
         tokens = work.tokens_left()
         with self._changed:
             # Others go first, but each takes its turn: of a long one, a part as long as this one comes before it.
@@ -109,9 +118,10 @@ class TranslationQueue:
     def _run(self) -> None:
         while batch := self._next_batch():
             texts = [text for _, part in batch for text in part]
-            started = time.monotonic()
+            prefixes = [prefix for work, part in batch for prefix in work.prefixes[len(work.found) :][: len(part)]]
+            first, started = batch[0][0], time.monotonic()
             try:
-                found = batch[0][0].translator.translate(texts, batch[0][0].config)
+                found = first.translator.translate(texts, first.config, prefixes=prefixes)
             except BaseException as error:
                 for work, _ in batch:
                     _fail(work, error)

@@ -2,12 +2,11 @@
 
 import asyncio
 import hmac
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.language_codes import english_name, two_letters
@@ -18,13 +17,17 @@ from dragoman.documents.formats import translate_document
 from dragoman.documents.html import read_html
 from dragoman.documents.translate import Engine, translate_documents
 from dragoman.errors import DragomanError, UsageError
+from dragoman.serving.background import Background
 from dragoman.serving.detection import Detected, detect
+from dragoman.serving.insides import Inside, Lookers
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 
 AUTO = "auto"
+T = TypeVar("T")
 DEFAULT = Limits()
+NO_INSIDES: Mapping[tuple[str, str], Inside] = {}
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class Answer:
     """The translation of a text."""
 
     text: str
-    alternatives: list[str]
+    alternatives: list[Translation]
+    score: float | None = None
+    """Log-probability divided by the length, if a model translated it."""
     detected: Detected | None = None
     """The language of the source, if it was to be found."""
     from_memory: bool = False
@@ -65,20 +70,22 @@ class Server:
         keys: Sequence[str] = (),
         memory: Memory | None = None,
         origins: Sequence[str] = (),
+        insides: Mapping[tuple[str, str], Inside] = NO_INSIDES,
     ):
-        """Raises `UsageError` for a model that does not know its languages, and for two of one pair."""
+        """`insides` are those of the models that may be looked into, by their languages.
+
+        Raises `UsageError` for a model that does not know its languages, and for two of one pair.
+        """
         self.models: dict[tuple[str, str], Translator] = {}
         for translator in translators:
-            source, target = translator.languages
-            if not source or not target:
-                raise UsageError("A model does not know its languages; give them as MODEL:en,fr.")
-            pair = two_letters(source), two_letters(target)
+            pair = languages_of(translator)
             if pair in self.models:
                 raise UsageError(f"Two models translate from {pair[0]} to {pair[1]}; give one of them.")
             self.models[pair] = translator
         self.origins = list(origins)
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = TranslationQueue(), Metrics(), 0
+        self.background, self.lookers, self.insides = Background(self.queue), Lookers(), insides
 
     @property
     def sources(self) -> list[str]:
@@ -121,7 +128,7 @@ class Server:
 
     async def translate(self, asked: Asked) -> list[Answer]:
         """The translations of all texts. Raises `Refusal`."""
-        self._check(asked)
+        self.check(asked)
         detected: list[Detected | None] = [None] * len(asked.texts)
         if asked.source == AUTO:
             detected = [self.detect(text) for text in asked.texts]
@@ -142,17 +149,26 @@ class Server:
             fitting = [code for code, other in self.models if other == two_letters(target)]
             # Of several languages, the text of a zip file does not show its own.
             source = fitting[0] if len(fitting) == 1 else self.detect(content[:20_000].decode(errors="ignore")).language
-        translator = self._model(source, target)
-        engine = self._engine(translator, translator.decoding, self.limits.document_seconds)
-        work = partial(translate_document, content, Path(name).name, (source, target), engine)
-        try:
-            return await asyncio.to_thread(work)
-        except DragomanError as error:
-            raise Refusal(400, str(error)) from None
-        except (QueueFull, DeadlinePassed) as error:
-            raise _refusal(error) from None
+        translator = self.model(source, target)
+        work = partial(translate_document, content, Path(name).name, (source, target))
+        seconds = self.limits.document_seconds
+        return await _answered(self.background.run(work, translator, translator.decoding, seconds=seconds))
 
-    def _check(self, asked: Asked) -> None:
+    async def translations(
+        self, translator: Translator, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] = ()
+    ) -> list[Translation]:
+        """The translations of texts by the queue. Raises `Refusal`."""
+        seconds = self.limits.seconds
+
+        async def work() -> list[Translation]:
+            future = self.queue.submit(translator, texts, config, seconds=seconds, prefixes=prefixes)
+            # A batch that is being computed does not end in time; nobody waits for it longer than others.
+            return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+
+        return await _answered(work())
+
+    def check(self, asked: Asked) -> None:
+        """Raise `Refusal` for what is too much, or not supported."""
         limits = self.limits
         self.check_texts(asked.texts)
         if not 0 <= asked.alternatives <= limits.alternatives:
@@ -170,7 +186,8 @@ class Server:
             if size > limit:
                 raise Refusal(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
 
-    def _model(self, source: str, target: str) -> Translator:
+    def model(self, source: str, target: str) -> Translator:
+        """The model from one language to another. Raises `Refusal`."""
         pair = two_letters(source), two_letters(target)
         if pair not in self.models:
             raise Refusal(
@@ -204,23 +221,21 @@ class Server:
         return None if target is None else Answer(target, [], from_memory=True)
 
     async def _computed(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
-        translator = self._model(source, asked.target)
+        translator = self.model(source, asked.target)
         config = self._config(translator, asked)
         characters = sum(map(len, texts))
         self.characters += characters
         self.metrics.characters.labels(source, two_letters(asked.target)).inc(characters)
-        try:
-            if asked.html:
-                engine = self._engine(translator, config, self.limits.seconds)
-                documents = [read_html(text) for text in texts]
-                return [Answer(text, []) for text in await asyncio.to_thread(translate_documents, documents, engine)]
-            future = self.queue.submit(translator, texts, config, seconds=self.limits.seconds)
-            found = await asyncio.wrap_future(future)
-        except (QueueFull, DeadlinePassed) as error:
-            raise _refusal(error) from None
-        except DragomanError as error:
-            raise Refusal(400, str(error)) from None
-        return [Answer(each.text, [other.text for other in each.alternatives or []]) for each in found]
+        if asked.html:
+
+            def work(engine: Engine) -> list[str]:
+                return translate_documents([read_html(text) for text in texts], engine)
+
+            seconds = self.limits.seconds
+            found = await _answered(self.background.run(work, translator, config, seconds=seconds))
+            return [Answer(text, []) for text in found]
+        translations = await self.translations(translator, texts, config)
+        return [Answer(each.text, each.alternatives or [], each.score) for each in translations]
 
     def _config(self, translator: Translator, asked: Asked) -> DecodingConfig:
         config = translator.decoding
@@ -234,18 +249,29 @@ class Server:
         number = asked.alternatives + 1
         return config.model_copy(update={"n_best": number, "beam_size": max(config.beam_size, number)})
 
-    def _engine(self, translator: Translator, config: DecodingConfig, seconds: float) -> Engine:
-        """Lets the queue translate the texts of documents, for a thread of its own."""
-        config = config.model_copy(update={"alignments": True, "n_best": 1})
-
-        def translate(texts: list[str]) -> list[Translation]:
-            future: Future[list[Translation]] = self.queue.submit(translator, texts, config, seconds=seconds)
-            return future.result()
-
-        return Engine(translate, copies=translator.source_tokenizer.placeholders)
+    def close(self) -> None:
+        """Finish what was accepted, and take nothing more."""
+        self.lookers.close()
+        self.background.close()
+        self.queue.close()
 
 
-def _refusal(error: QueueFull | DeadlinePassed) -> Refusal:
-    if isinstance(error, QueueFull):
-        return Refusal(503, "The server has more to translate than it can; try again later", retry_after=error.seconds)
-    return Refusal(504, "The translation took too long; send shorter texts")
+def languages_of(translator: Translator) -> tuple[str, str]:
+    """The codes of the languages of a model. Raises `UsageError` for one that does not know them."""
+    source, target = translator.languages
+    if not source or not target:
+        raise UsageError("A model does not know its languages; give them as MODEL:en,fr.")
+    return two_letters(source), two_letters(target)
+
+
+async def _answered(work: Awaitable[T]) -> T:
+    """The result of a translation. Raises `Refusal`."""
+    try:
+        return await work
+    except QueueFull as error:
+        message = "The server has more to translate than it can; try again later"
+        raise Refusal(503, message, retry_after=error.seconds) from None
+    except (DeadlinePassed, TimeoutError):
+        raise Refusal(504, "The translation took too long; send shorter texts") from None
+    except DragomanError as error:
+        raise Refusal(400, str(error)) from None

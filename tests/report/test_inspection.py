@@ -9,7 +9,8 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model.attention import AttentionMaps
 from dragoman.report import inspect_translation
-from dragoman.report.inspection import AXES, MOST_TOKENS, SHOWN_ALTERNATIVES
+from dragoman.report.attention import MOST_TOKENS
+from dragoman.report.inspection import AXES, SHOWN_ALTERNATIVES
 from dragoman.storage.model_directory import ModelDirectory
 from tests.report.models import HEADS, LAYERS, SOURCE, TARGET, small_model
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -29,15 +30,17 @@ class Words:
         self.source_tokenizer = SimpleNamespace(placeholders=True)
         self.batches: list[list[str]] = []
 
-    def translate(self, texts: list[str], config: DecodingConfig) -> list[Translation]:
+    def split(self, text: str) -> list[str]:
+        return re.split(r"(?<=[.!?] )", text)
+
+    def translate(self, texts: list[str], config: DecodingConfig, prefixes: list[str]) -> list[Translation]:
         self.batches.append(list(texts))
         time.sleep(self.seconds)
         found = []
         for text in texts:
             links = [(index, index) for index in range(len(text.split(" ")))] if config.alignments else None
             others = [Translation(f"{text.upper()}{n}", 0.0, 0.0, []) for n in range(1, config.n_best)]
-            best = Translation(text.upper(), 0.0, 0.0, [], links)
-            found.append(Translation(best.text, 0.0, 0.0, [], links, others if config.n_best > 1 else None))
+            found.append(Translation(text.upper(), 0.0, 0.0, [], links, others if config.n_best > 1 else None))
         return found
 
 
@@ -89,7 +92,7 @@ def serve() -> Iterator[Callable[..., Running]]:
         process.should_exit = True
     for _, thread, server in running:
         thread.join()
-        server.queue.close()
+        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,17 @@
 """The page in a real browser: it translates, escapes, asks no other host, and works by keyboard."""
 
+import json
 import shutil
+from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
 from dragoman.data.readers.memory import Memory
+from dragoman.decoding.translator import Translator
+from dragoman.serving.insides import Inside
+from tests.report.models import small_model
 from tests.serving.conftest import Words
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -29,9 +35,27 @@ def running(serve, tmp_path_factory):
     memory.close()
 
 
+@pytest.fixture(scope="module")
+def model_server(serve, tmp_path_factory):
+    """One with a random model, which can be looked into."""
+    path = tmp_path_factory.mktemp("model") / "en-fr"
+    small_model().save(path)
+    return serve(Translator.load(path), insides={("en", "fr"): Inside(path)})
+
+
 @pytest.fixture
 def page(browser, running):
-    page = browser.new_context(viewport={"width": 390, "height": 800}, accept_downloads=True).new_page()
+    yield from opened(browser, running)
+
+
+@pytest.fixture(params=["light", "dark"])
+def model_page(browser, model_server, request):
+    yield from opened(browser, model_server, color_scheme=request.param)
+
+
+def opened(browser, running, **options):
+    size = {"width": 390, "height": 800}
+    page = browser.new_context(viewport=size, accept_downloads=True, **options).new_page()
     page.faults, page.hosts = [], set()
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("dialog", lambda dialog: page.faults.append(dialog.message))
@@ -112,6 +136,80 @@ def test_it_works_by_keyboard_alone_and_everything_has_a_name(page):
         if element.is_visible():
             assert element.evaluate("(e) => e.labels?.length || e.textContent.trim() || e.ariaLabel || e.placeholder")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.slow
+def test_words_are_exchanged_and_the_translation_goes_on(model_page):
+    page = model_page
+    page.fill("#text", "The red house is old.  The cat sees two dogs.")
+    expect(page.locator("#result .word").first).to_be_visible()
+    before = page.locator("#result").text_content()
+    words = page.locator("#result .word")
+    assert "".join(words.all_text_contents()) == "".join(before.split())
+    assert "% sure" in words.first.get_attribute("title")
+    words.first.press("ArrowRight")
+    expect(words.nth(1)).to_be_focused()
+    words.nth(1).press("Enter")
+    option = page.locator("#options button").nth(1)
+    expect(option).to_be_visible()
+    taken, kept = option.text_content(), words.first.text_content()
+    note = page.locator("#options small").nth(1).text_content()
+    option.click()
+    expect(words.nth(1)).to_have_text(taken)
+    expect(words.nth(1)).to_be_focused()
+    expect(page.locator("#choices")).to_be_hidden()
+    assert words.first.text_content() == kept
+    assert page.locator("#result").text_content().startswith(note.partition(": ")[2])
+    assert accessibility(page) == []
+
+
+@pytest.mark.slow
+def test_one_looks_inside(model_page, tmp_path):
+    page = model_page
+    page.fill("#text", "The old house.")
+    expect(page.locator("#look")).to_be_enabled()
+    page.locator("#look").click()
+    inside = page.frame_locator("#inside iframe")
+    expect(inside.locator("h1")).to_have_text(
+        page.locator("#result").text_content().strip() or "(an empty translation)"
+    )
+    expect(inside.locator("#removed li")).to_have_count(3)
+    inside.locator("#removed li").nth(1).hover()
+    expect(inside.locator("#without")).to_contain_text("Without “\u2068old\u2069”")
+    for button, start in (
+        ("map-svg", b"<svg"),
+        ("map-png", b"\x89PNG"),
+        ("tree-svg", b"<svg"),
+        ("tree-png", b"\x89PNG"),
+    ):
+        with page.expect_download() as download:
+            inside.locator(f"#{button}").click()
+        assert download.value.suggested_filename == f"inspection-{button.replace('-', '.')}"
+        assert Path(download.value.path()).read_bytes().startswith(start)
+    with page.expect_download() as download:
+        inside.locator("#save-json").click()
+    assert json.loads(Path(download.value.path()).read_text())["source"]["text"] == "The old house."
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def accessibility(page) -> list[str]:
+    """What axe finds wrong with a page."""
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
+    return [
+        f"{each['id']}: {node['html']} {node['failureSummary']}"
+        for each in found.response["violations"]
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "The red house is old."])
+def test_nobody_is_kept_out(page, text, running):
+    page.fill("#text", text)
+    page.wait_for_timeout(600)
+    assert accessibility(page) == []
+    page.goto(f"{running.url}/docs")
+    assert accessibility(page) == []
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def test_more_work_than_can_be_done_is_refused_at_once(queue):
 
 def test_an_error_is_that_of_its_clients_alone(queue):
     class Broken(Words):
-        def translate(self, texts, config):
+        def translate(self, texts, config, prefixes):
             raise DataError("The model gives no probabilities.")
 
     failing = queue.submit(Broken(), ["a"], PLAIN, seconds=9)

@@ -1,8 +1,10 @@
 // The page: translates while somebody types, and documents that are dropped. All texts are set as text, never as HTML.
 
-const at = (id) => document.getElementById(id);
-const [source, target, text, result, status, others, list, file, key] = [
-  "source", "target", "text", "result", "status", "others", "alternatives", "file", "key",
+import { ask, at, listButtons, say } from "./common.js";
+import { explore, forget, lookInside } from "./words.js";
+
+const [source, target, text, result, others, list, file, key] = [
+  "source", "target", "text", "result", "others", "alternatives", "file", "key",
 ].map(at);
 const DELAY = 300; // milliseconds after the last key
 let languages = [];
@@ -10,21 +12,6 @@ let settings = { charLimit: 5000, keyRequired: false };
 let timer = 0;
 let running = null;
 let from = ""; // the language of the text that was translated last
-
-async function ask(path, body, signal) {
-  const isForm = body instanceof FormData;
-  const headers = isForm ? {} : { "Content-Type": "application/json" };
-  if (key.value) headers.Authorization = `Bearer ${key.value}`;
-  const answer = await fetch(path, { method: "POST", headers, body: isForm ? body : JSON.stringify(body), signal });
-  const told = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
-  if (!answer.ok) throw new Error(told.error ?? `The server answered ${answer.status}.`);
-  return told;
-}
-
-function say(message, isError = false) {
-  status.textContent = message;
-  status.classList.toggle("error", isError);
-}
 
 function choices(select, options, chosen) {
   select.replaceChildren(...options.map(({ code, name }) => new Option(name, code, false, code === chosen)));
@@ -39,21 +26,28 @@ function showTargets() {
   choices(target, [...codes].map((code) => ({ code, name: names.get(code) ?? display.of(code) })), before);
 }
 
+/** Show a translation, and others: texts with their scores. */
 function show(translation, alternatives = []) {
-  result.textContent = translation;
-  at("copy").disabled = at("improve").disabled = !translation;
-  list.replaceChildren(
-    ...alternatives.map((other) => {
-      const item = document.createElement("li");
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = other;
-      button.addEventListener("click", () => show(other, alternatives.map((each) => (each === other ? translation : each))));
-      item.append(button);
-      return item;
-    }),
-  );
+  forget();
+  result.textContent = translation.text;
+  result.tabIndex = 0;
+  at("copy").disabled = at("improve").disabled = !translation.text;
+  const entries = alternatives.map((other) => ({
+    text: other.text,
+    note: other.score === undefined ? "" : `score ${other.score.toFixed(2).replace("-", "−")}`,
+    act: () => show(other, alternatives.map((each) => (each === other ? translation : each))),
+  }));
+  listButtons(list, entries);
   others.hidden = !alternatives.length;
+}
+
+/** How sure the words are of the translation that is shown. */
+async function sure(signal) {
+  try {
+    await explore(text.value, from, target.value, signal);
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message, true);
+  }
 }
 
 async function translate() {
@@ -61,7 +55,7 @@ async function translate() {
   const asked = text.value;
   at("count").textContent = `${asked.length.toLocaleString()} of ${settings.charLimit.toLocaleString()} characters`;
   if (!asked.trim()) {
-    show("");
+    show({ text: "" });
     say("");
     return;
   }
@@ -71,13 +65,18 @@ async function translate() {
   try {
     const fields = { q: asked, source: source.value, target: target.value, alternatives: 2, similar: 3 };
     const told = await ask("translate", fields, signal);
-    show(told.translatedText, told.alternatives ?? []);
+    const [best, ...rest] = [told.translatedText, ...(told.alternatives ?? [])].map((each, place) => ({
+      text: each,
+      score: told.scores?.[place],
+    }));
+    show(best, rest);
     showSimilar((told.similar ?? []).filter((each) => each.similarity < 1));
     const found = told.detectedLanguage;
     from = found?.language ?? source.value;
     const name = found && (languages.find(({ code }) => code === found.language)?.name ?? found.language);
     const detected = found ? `From ${name}, ${Math.round(found.confidence)} % sure` : "";
     say(told.fromMemory ? "Somebody corrected this text before." : detected);
+    if (settings.inspection && !told.fromMemory && from !== target.value) sure(signal);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);
   } finally {
@@ -101,6 +100,9 @@ function showSimilar(entries) {
 async function improve() {
   const button = at("improve");
   if (!result.isContentEditable) {
+    const shown = result.textContent;
+    forget();
+    result.textContent = shown;
     result.contentEditable = "plaintext-only";
     result.focus();
     button.textContent = "Keep";
@@ -159,6 +161,8 @@ async function start() {
   file.accept = settings.supportedFilesFormat.join(",");
   at("improve").hidden = !settings.suggestions;
   at("improve").addEventListener("click", improve);
+  at("look").hidden = !settings.inspection;
+  at("look").addEventListener("click", lookInside);
   at("key-line").hidden = !settings.keyRequired;
   text.addEventListener("input", soon);
   text.addEventListener("keydown", (event) => {

@@ -1,0 +1,88 @@
+"""An API of our own, which the page uses: how sure a translation is, other words for one of it, and its inside."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse
+
+from dragoman.data.language_codes import two_letters
+from dragoman.decoding.translator import Translator
+from dragoman.serving.insides import Inside, others
+from dragoman.serving.libretranslate import key_of
+from dragoman.serving.limits import Refusal
+from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.requests import read_fields, text_of, unless_gone
+from dragoman.serving.server import AUTO, Server
+
+POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
+"""Of the page of an inspection, which says itself what it may run and load."""
+
+
+def router(server: Server) -> APIRouter:
+    """The routes of this API."""
+    routes, own = APIRouter(tags=["Dragoman"]), _Explore(server)
+    codes = {"source": [AUTO, *server.sources], "target": server.all_targets}
+    for path, answer, summary, more in (
+        ("/explore", own.explore, "The sentences of a text, and how sure each translated word is.", ("translation",)),
+        ("/words", own.words, "Words that could follow the beginning of a sentence's translation.", ("prefix",)),
+        ("/inspect", own.inspect, "A page with everything inside the translation of a sentence.", ("translation",)),
+    ):
+        names = ("q", "source", "target", *more, "api_key")
+        fields = body({name: {"type": "string"} for name in names}, required=("q", "source", "target"))
+        kind = HTMLResponse if path == "/inspect" else JSONResponse
+        described = documented(summary, with_codes(fields, codes))
+        routes.add_api_route(path, answer, methods=["POST"], response_class=kind, **described)
+    return routes
+
+
+class _Explore:
+    """The answers of these routes."""
+
+    def __init__(self, server: Server):
+        self.server, self.seconds = server, server.limits.seconds
+
+    async def explore(self, request: Request) -> JSONResponse:
+        fields, translator, inside = await self._asked(request)
+        return JSONResponse(await unless_gone(request, self._explored(fields, translator, inside)))
+
+    async def words(self, request: Request) -> JSONResponse:
+        fields, translator, inside = await self._asked(request)
+        return JSONResponse(await unless_gone(request, self._words(fields, translator, inside)))
+
+    async def inspect(self, request: Request) -> HTMLResponse:
+        fields, _, inside = await self._asked(request)
+        work = self.server.lookers.ask(inside.page, fields["q"], fields.get("translation"), seconds=self.seconds)
+        page = await unless_gone(request, work)
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
+
+    async def _asked(self, request: Request) -> tuple[dict[str, Any], Translator, Inside]:
+        server, fields = self.server, await read_fields(request, self.server.limits.body)
+        server.check_key(key_of(request, fields))
+        given = [name for name in ("translation", "prefix") if fields.get(name)]  # they may be empty
+        texts = [text_of(fields, name) for name in ("q", *given)]
+        server.check_texts(texts)
+        source, target = text_of(fields, "source"), text_of(fields, "target")
+        source = server.detect(texts[0]).language if source == AUTO else two_letters(source)
+        translator, inside = server.model(source, target), server.insides.get((source, two_letters(target)))
+        if inside is None:
+            raise Refusal(404, "This server does not show the insides of this model")
+        return fields, translator, inside
+
+    async def _explored(self, fields: dict[str, Any], translator: Translator, inside: Inside) -> dict[str, Any]:
+        units, translations = [fields["q"]], [fields.get("translation")]
+        if translations[0] is None:
+            units = translator.split(fields["q"])
+            config = translator.decoding.model_copy(update={"split": False})
+            translations = [each.text for each in await self.server.translations(translator, units, config)]
+        found = await self.server.lookers.ask(inside.sentences, units, translations, seconds=self.seconds)
+        told = [each._asdict() | {"words": [word._asdict() for word in each.words]} for each in found]
+        return {"sentences": told}
+
+    async def _words(self, fields: dict[str, Any], translator: Translator, inside: Inside) -> dict[str, Any]:
+        text, prefix = fields["q"], fields.get("prefix") or ""
+        begun = await self.server.lookers.ask(inside.likely_next, text, prefix, seconds=self.seconds)
+        config = translator.decoding.model_copy(update={"split": False})
+        prefixes = [text for text, _ in begun]
+        translations = await self.server.translations(translator, [text] * len(begun), config, prefixes)
+        return {"words": [each._asdict() for each in others(begun, prefix, translations)]}

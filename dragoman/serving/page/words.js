@@ -1,0 +1,135 @@
+// The words of the translation: how sure the model is of each, others in their place, and its whole inside.
+
+import { ask, at, listButtons, say } from "./common.js";
+
+const UNSURE = [0.5, 0.2]; // probabilities below which a word is marked, and marked more
+let sentences = []; // of the text that is shown
+let languages = {}; // source and target
+let chosen = 0; // the sentence that is looked into
+
+const percent = (value) => `${Math.round(100 * value)} %`;
+
+/** Nothing is known of the words that are shown now. */
+export function forget() {
+  sentences = [];
+  chosen = 0;
+  at("choices").hidden = at("inside").hidden = true;
+  at("look").disabled = true;
+}
+
+/** Ask how sure the words of the translation are, and let them be clicked. */
+export async function explore(text, source, target, signal) {
+  const told = await ask("explore", { q: text, source, target }, signal);
+  const joined = told.sentences.map((each) => each.translation + each.after).join("");
+  if (joined !== at("result").textContent || at("result").isContentEditable) return; // another one is shown by now
+  [sentences, languages] = [told.sentences, { source, target }];
+  at("look").disabled = false;
+  draw();
+}
+
+function draw() {
+  const words = [];
+  const parts = sentences.flatMap(({ translation, words: own, after }, number) => {
+    const characters = [...translation]; // positions are those of characters, not of units of UTF-16
+    const found = [];
+    let end = 0;
+    for (const word of own) {
+      found.push(characters.slice(end, word.start).join(""), wordOf(number, word));
+      words.push(found.at(-1));
+      end = word.start + [...word.text].length;
+    }
+    return [...found, characters.slice(end).join(""), after];
+  });
+  at("result").replaceChildren(...parts);
+  at("result").removeAttribute("tabindex");
+  words.forEach((word, index) => {
+    word.tabIndex = index ? -1 : 0;
+    word.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const next = words[index + step];
+      if (next) {
+        event.preventDefault();
+        word.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+      }
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        word.click();
+      }
+    });
+  });
+}
+
+function wordOf(number, word) {
+  const span = document.createElement("span");
+  span.className = "word";
+  span.role = "button";
+  span.textContent = word.text;
+  span.title = `${percent(word.probability)} sure; click for others`;
+  span.dataset.unsure = UNSURE.filter((limit) => word.probability < limit).length;
+  span.addEventListener("click", () => showOthers(number, word));
+  return span;
+}
+
+async function showOthers(number, word) {
+  chosen = number;
+  const { source, translation } = sentences[number];
+  const prefix = [...translation].slice(0, word.start).join("");
+  try {
+    const told = await ask("words", { q: source, prefix, ...languages });
+    at("choices-title").textContent = `In place of “${word.text}”`;
+    listButtons(
+      at("options"),
+      told.words.map((other) => ({
+        text: other.text,
+        note: `${percent(other.probability)}: ${other.translation}`,
+        act: () => take(number, other, word.start),
+      })),
+    );
+    at("choices").hidden = false;
+    at("options").querySelector("button")?.focus();
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+async function take(number, other, start) {
+  const { source, after } = sentences[number];
+  try {
+    const told = await ask("explore", { q: source, translation: other.translation, ...languages });
+    sentences[number] = { ...told.sentences[0], source, after };
+    at("choices").hidden = true;
+    draw();
+    focusOn(number, start);
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+function focusOn(number, start) {
+  const before = sentences.slice(0, number).reduce((sum, each) => sum + each.words.length, 0);
+  const index = sentences[number].words.findIndex((word) => word.start >= start);
+  at("result").querySelectorAll(".word")[before + Math.max(0, index)]?.focus();
+}
+
+/** Open the page of the sentence whose word was clicked last, or of the first one. */
+export function lookInside() {
+  const form = at("inspection");
+  const { source, translation } = sentences[chosen];
+  const fields = { q: source.trim(), translation, ...languages, api_key: at("key").value };
+  form.replaceChildren(
+    ...Object.entries(fields).map(([name, value]) => {
+      const input = document.createElement("input");
+      Object.assign(input, { type: "hidden", name, value });
+      return input;
+    }),
+  );
+  at("inside").hidden = false;
+  form.submit();
+  at("inside").scrollIntoView({ behavior: "smooth" });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") at("choices").hidden = true;
+});

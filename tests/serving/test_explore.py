@@ -1,0 +1,95 @@
+"""The insides of a model over HTTP: the same numbers as in Python, one question after another, and only if asked."""
+
+import threading
+
+import pytest
+
+from dragoman.decoding.translator import Translator
+from dragoman.report import inspect_translation, render_inspection, word_probabilities
+from dragoman.serving.insides import MOST_WAITING, Inside
+from dragoman.storage.model_directory import ModelDirectory
+from tests.report.models import SOURCE, small_model
+
+TEXT = "The red house is old.  The small cat sees two dogs.\nYes."
+FIELDS = {"source": "en", "target": "fr"}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "en-fr"
+    small_model().save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def open_server(path, serve):
+    return serve(Translator.load(path), insides={("en", "fr"): Inside(path)})
+
+
+def test_the_sentences_of_a_text_and_their_words(open_server, path):
+    status, told, _ = open_server.ask("POST", "/explore", {"q": TEXT, **FIELDS})
+    assert status == 200
+    assert "".join(each["source"] for each in told["sentences"]) == TEXT
+    _, whole, _ = open_server.ask("POST", "/translate", {"q": TEXT, **FIELDS})
+    assert "".join(each["translation"] + each["after"] for each in told["sentences"]) == whole["translatedText"]
+    model = ModelDirectory.load(path)
+    for sentence in told["sentences"]:
+        words = word_probabilities(model, sentence["source"], sentence["translation"])
+        assert [(each["text"], each["start"]) for each in sentence["words"]] == [each[:2] for each in words]
+        found = [each["probability"] for each in sentence["words"]]
+        assert found == pytest.approx([each.probability for each in words], rel=1e-4)
+    _, told, _ = open_server.ask("POST", "/explore", {"q": SOURCE, "translation": "La maison.", **FIELDS})
+    assert [each["translation"] for each in told["sentences"]] == ["La maison."]
+
+
+def test_other_words_and_how_the_sentence_goes_on(open_server):
+    status, told, _ = open_server.ask("POST", "/words", {"q": SOURCE, "prefix": "La maison", **FIELDS})
+    assert status == 200
+    assert 2 <= len(told["words"]) <= 6
+    for other in told["words"]:
+        assert other["translation"].startswith("La maison")
+        assert other["translation"].removeprefix("La maison").split()[0] == other["text"]
+    probabilities = [other["probability"] for other in told["words"]]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert len({other["text"] for other in told["words"]}) == len(told["words"])
+    _, first, _ = open_server.ask("POST", "/words", {"q": SOURCE, "prefix": "", **FIELDS})
+    assert first["words"]
+
+
+def test_the_page_of_an_inspection(open_server, path):
+    status, page, head = open_server.ask("POST", "/inspect", {"q": SOURCE, "translation": "La maison.", **FIELDS})
+    assert (status, head["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "sandbox" in head["content-security-policy"]
+    assert page.decode() == render_inspection(
+        inspect_translation(ModelDirectory.load(path), SOURCE, target="La maison.")
+    )
+
+
+def test_what_cannot_be_looked_into_is_refused(open_server, running):
+    assert running.ask("POST", "/explore", {"q": "a", **FIELDS})[0] == 404
+    assert open_server.ask("POST", "/explore", {"q": "a", "source": "fr", "target": "en"})[0] == 400
+    assert open_server.ask("POST", "/explore", {"q": "a " * 5_000, **FIELDS})[0] == 400
+    status, told, _ = open_server.ask("POST", "/inspect", {"q": "word " * 900, **FIELDS})
+    assert (status, "at most 512" in told["error"]) == (400, True)
+
+
+def test_many_questions_wait_and_more_are_refused(open_server):
+    lookers, gate, found = open_server.server.lookers, threading.Event(), []
+    blocked = lookers._thread.submit(gate.wait)
+
+    def ask():
+        found.append(open_server.ask("POST", "/explore", {"q": "The cat.", **FIELDS})[::2])
+
+    threads = [threading.Thread(target=ask) for _ in range(MOST_WAITING + 4)]
+    for thread in threads:
+        thread.start()
+    while len(found) < 3:
+        gate.wait(0.05)
+    gate.set()
+    for thread in threads:
+        thread.join()
+    statuses = [status for status, _ in found]
+    assert statuses.count(200) == MOST_WAITING + 1
+    assert statuses.count(503) == 3
+    assert all("retry-after" in head for status, head in found if status == 503)
+    assert blocked.result()
