@@ -78,6 +78,8 @@ def serve(
                 count = workers or available_workers()
                 translator = Translator.load(path, precision=precision, workers=count, languages=languages)
                 translator.decoding = config
+                if translator.workers:
+                    translator.workers.start()  # before there are connections, which they would keep open
                 translators.append(opened.enter_context(translator))
                 insides[languages_of(translator)] = Inside(path, languages)
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None

@@ -100,9 +100,10 @@ class Translator:
         self.close()
 
     def close(self) -> None:
-        """End the worker processes, if there are any."""
+        """End the worker processes, if there are any; from now on this process translates alone."""
         if self.workers:
             self.workers.close()
+            self.workers = None
 
     def translate(
         self,

@@ -4,6 +4,7 @@ While a batch is computed, others wait, and make the next one together. So nobod
 batches are large when there is much.
 """
 
+import logging
 import math
 import threading
 import time
@@ -16,7 +17,9 @@ from dataclasses import dataclass, field
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
+from dragoman.system.processes import WorkerError
 
+LOG = logging.getLogger("dragoman.serving")
 BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
 LONGEST_WAIT = 10.0
@@ -121,7 +124,7 @@ class TranslationQueue:
             prefixes = [prefix for work, part in batch for prefix in work.prefixes[len(work.found) :][: len(part)]]
             first, started = batch[0][0], time.monotonic()
             try:
-                found = first.translator.translate(texts, first.config, prefixes=prefixes)
+                found = _translated(first.translator, texts, first.config, prefixes)
             except BaseException as error:
                 for work, _ in batch:
                     _fail(work, error)
@@ -179,6 +182,18 @@ class TranslationQueue:
                 else:
                     with suppress(InvalidStateError):  # nobody waits any more
                         work.future.set_result(work.found)
+
+
+def _translated(
+    translator: Translator, texts: list[str], config: DecodingConfig, prefixes: list[str]
+) -> list[Translation]:
+    try:
+        return translator.translate(texts, config, prefixes=prefixes)
+    except WorkerError as error:
+        # Processes that are forked now would keep the connections of clients open.
+        LOG.error("%s Translating goes on without workers, more slowly.", error)
+        translator.close()
+        return translator.translate(texts, config, prefixes=prefixes)
 
 
 def _part(work: _Work, room: int) -> Sequence[str]:

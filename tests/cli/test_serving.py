@@ -1,6 +1,7 @@
 """`serve` as its operator meets it: what it says, whom it answers, how it ends."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,28 @@ def test_it_says_where_it_is_answers_like_translate_and_ends_after_what_it_accep
             thread.join()
             assert len(found[0]) == len(work)
             assert "secret" not in process.stderr.read()
+        finally:
+            process.kill()
+
+
+def test_workers_leave_connections_alone_and_their_death_is_survived(model):
+    command = [sys.executable, "-m", "dragoman", "serve", f"{model}:en,fr", "--port", "0", "--workers", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            lines = iter(process.stderr.readline, "")
+            url = next(found[1] for line in lines if (found := re.search(r"en to fr at (http://\S+);", line)))
+            next(lines)
+            texts = [f"The red house is old. A cat sees {number} birds!" for number in range(20)]
+            expected = ask(url, texts)  # urllib reads until the connection is closed
+            with ThreadPoolExecutor(8) as pool:
+                assert list(pool.map(lambda text: ask(url, text), texts)) == expected
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(children[0]), signal.SIGKILL)
+            with ThreadPoolExecutor(8) as pool:
+                assert list(pool.map(lambda text: ask(url, text), texts)) == expected
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+            assert "goes on without workers" in process.stderr.read()
         finally:
             process.kill()
 

@@ -1,5 +1,6 @@
 """What software that speaks to LibreTranslate, DeepL and Google gets, by recorded requests and by real clients."""
 
+import json
 import urllib.parse
 
 import deepl
@@ -51,6 +52,18 @@ def test_the_client_of_libretranslate(running):
     assert client.translate("a cat", "en", "fr") == "A CAT"
     assert [each["code"] for each in client.languages()] == ["en", "fr"]
     assert client.detect("Le chat est sur la table, et il dort.")[0]["language"] == "fr"
+
+
+def test_translations_are_streamed_as_lines_of_json(serve):
+    running = serve(Words(seconds=0.05))
+    texts = ["a cat", "", "the dog", *map(str, range(100))]
+    fields = {"q": texts, "source": "en", "target": "fr", "stream": True}
+    status, content, head = running.ask("POST", "/translate", fields)
+    assert (status, head["content-type"]) == (200, "application/x-ndjson")
+    lines = [json.loads(line) for line in content.splitlines()]
+    assert lines == [{"index": index, "translatedText": text.upper()} for index, text in enumerate(texts)]
+    assert running.ask("POST", "/translate", fields | {"target": "xx"})[0] == 400
+    assert running.ask("POST", "/translate", fields | {"q": ["x"] * 600})[0] == 400
 
 
 def test_alternatives_and_options(running):

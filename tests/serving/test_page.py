@@ -159,7 +159,7 @@ def test_words_are_exchanged_and_the_translation_goes_on(model_page):
     expect(words.nth(1)).to_be_focused()
     expect(page.locator("#choices")).to_be_hidden()
     assert words.first.text_content() == kept
-    assert page.locator("#result").text_content().startswith(note.partition(": ")[2])
+    assert note.partition(": ")[2] in page.locator("#result").text_content()
     assert accessibility(page) == []
 
 
@@ -194,12 +194,9 @@ def test_one_looks_inside(model_page, tmp_path):
 
 def accessibility(page) -> list[str]:
     """What axe finds wrong with a page."""
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
-    return [
-        f"{each['id']}: {node['html']} {node['failureSummary']}"
-        for each in found.response["violations"]
-        for node in each["nodes"]
-    ]
+    rules = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]
+    found = Axe().run(page, options={"runOnly": rules}).response["violations"]
+    return [f"{each['id']}: {node['html']} {node['failureSummary']}" for each in found for node in each["nodes"]]
 
 
 @pytest.mark.slow
