@@ -107,6 +107,15 @@ def test_serving_asks_a_server_one_by_one_and_in_batches(model: Path, corpus: Pa
     )
 
 
+def test_attacks_leave_a_server_as_it_was(model: Path, corpus: Path):
+    options = ["--slow", "4", "--malformed", "50", "--gone", "10", "--threads", "2"]
+    printed = run("attacks", f"{model}:en,fr", corpus / "a.en", *options)
+    assert "4 clients with half a request or a byte a second: all gone after" in printed
+    assert "then a good one: 200" in printed
+    assert "0 tokens waited after 1 s, 0 batches after that" in printed
+    assert "exit code 0" in printed
+
+
 def test_resources_measures_the_memory_of_a_command():
     printed = run("resources", "memory", sys.executable, "-c", "import time; kept = b'1' * 10**8; time.sleep(0.5)")
     assert 95 < int(printed.split("peak memory ")[1].split()[0]) < 300

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dragoman.data.scripts import WORD, whole
 from dragoman.data.text import normalised
+from dragoman.data.tokenizers.placeholders import mask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.terms import Term
 from dragoman.errors import DataError, UsageError
@@ -145,6 +146,17 @@ def _early(spelling: str) -> str:
         if not character.isascii() and character != "▁":
             pattern = f"(?:{pattern}|<{character.encode()[0]:02X}>)"
     return pattern
+
+
+def read_terms(
+    glossary: tuple[tuple[str, str], ...], forbid: tuple[str, ...], tokenizer: Tokenizer
+) -> tuple[Glossary, set[str]]:
+    """The glossary, and what looks like a placeholder in terms; raises `UsageError` if they contradict each other."""
+    terms = dict(glossary)
+    if terms and forbid:
+        refuse_contradictions(terms.values(), forbid, tokenizer)
+    excluded = {value for term in (*terms, *forbid) for text in (term, term.upper()) for value in mask(text).values}
+    return Glossary(terms, tokenizer), excluded
 
 
 def refuse_contradictions(targets: Iterable[str], forbid: Sequence[str], tokenizer: Tokenizer) -> None:

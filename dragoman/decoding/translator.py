@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import repeat, starmap
+from itertools import chain, repeat, starmap
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,12 +13,11 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
-from dragoman.data.tokenizers.placeholders import Prepared, mask
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.decoding.glossary import Glossary, refuse_contradictions
+from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
@@ -68,7 +67,7 @@ class Translator:
         models = [prepack(m.eval()) for m in models]
         self.model = models[0]
         self._work = BatchWork(models, *directory.tokenizers)
-        self._glossary = lru_cache(maxsize=1)(partial(_read_terms, tokenizer=self.target_tokenizer))
+        self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
             self.workers = Workers(self._work, workers, remedy="give a smaller --beam-size or --workers 1")
@@ -137,7 +136,8 @@ class Translator:
 
     def _splitter(self, config: DecodingConfig) -> Splitter:
         most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
-        return Splitter(self.languages[0], most, count=self._count)
+        encode, prepare = self.source_tokenizer.encode, self._preprocessor
+        return Splitter(self.languages[0], most, count=lambda text: len(encode(prepare(text).text)))
 
     def _translate_units(
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
@@ -237,10 +237,6 @@ class Translator:
         _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         return [self._preprocessor(sentence, excluded) for sentence in sentences]
 
-    def _count(self, text: str) -> int:
-        """The number of source tokens."""
-        return len(self.source_tokenizer.encode(self._preprocessor(text).text))
-
     def _texts(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[str]:
         """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
         texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
@@ -275,23 +271,9 @@ class Translator:
     def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
         """The result of an operation of `BatchWork` for each item, computed batch by batch."""
         jobs = [(operation, [items[i] for i in rows], *arguments) for rows in batches]
-        results: list[Any] = [None] * len(items)
         found = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
-        for rows, values in zip(batches, found, strict=True):
-            for i, value in zip(rows, values, strict=True):
-                results[i] = value
-        return results
-
-
-def _read_terms(
-    glossary: tuple[tuple[str, str], ...], forbid: tuple[str, ...], tokenizer: Tokenizer
-) -> tuple[Glossary, set[str]]:
-    """The glossary, and what looks like a placeholder in source terms and forbidden terms."""
-    terms = dict(glossary)
-    if terms and forbid:
-        refuse_contradictions(terms.values(), forbid, tokenizer)
-    excluded = {value for term in (*terms, *forbid) for text in (term, term.upper()) for value in mask(text).values}
-    return Glossary(terms, tokenizer), excluded
+        values = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
+        return [values[index] for index in range(len(items))]
 
 
 def _one_each(sentences: list[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:
