@@ -28,6 +28,8 @@ queue.BATCH = int(sys.argv.pop(1))
 main()
 """
 ALL, SINGLE = 3_000, 1
+GIVES_UP = 40.0
+"""Seconds after which a client goes away."""
 
 
 class Served:
@@ -63,15 +65,15 @@ class Served:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
-            answer = await reader.read()
+            answer = await asyncio.wait_for(reader.read(), GIVES_UP)
             writer.close()
-        except OSError:
+        except (OSError, TimeoutError):
             return 0, time.monotonic() - started
         return int(answer[9:12] or 0), time.monotonic() - started
 
 
 def _children(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
 async def closed_loop(served: Served, sentences: list[str], clients: int, seconds: float) -> list[float]:
@@ -118,7 +120,7 @@ def overload(served: Served, sentences: list[str], rate: float, seconds: float) 
     recovered = time.monotonic() - started
     statuses = Counter(status for status, _ in found)
     rejected = sorted(took for status, took in found if status in (429, 503)) or [0.0]
-    print(f"\n{rate:,.0f} requests a second for {seconds:g} s: {dict(statuses)}; 0 is a connection that was refused")
+    print(f"\n{rate:,.0f} requests a second for {seconds:g} s: {dict(statuses)}; 0: refused, or no answer in 40 s")
     median, late = statistics.median(rejected), rejected[int(0.95 * len(rejected))]
     print(f"refusals: median {1000 * median:,.1f} ms, 95 % {1000 * late:,.1f} ms")
     print(f"memory {before:,.0f} MB before, {after:,.0f} MB after; answers again after {recovered:.2f} s")

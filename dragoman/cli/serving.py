@@ -6,13 +6,18 @@ Budget: a command takes more parameters than a function may, since they are its 
 import re
 import socket
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model
 from dragoman.cli.options import Argument, Context, File, Option, app, decoding
 from dragoman.errors import ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from dragoman.config.decoding import DecodingConfig
+    from dragoman.decoding.translator import Translator
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 _LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P<target>[A-Za-z][\w-]+)")
@@ -60,9 +65,9 @@ def serve(
     for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
         load(module, extra="serve", purpose="Serving")
     from dragoman.data.readers.memory import Memory
-    from dragoman.decoding.translator import Translator
     from dragoman.serving.app import run
-    from dragoman.serving.insides import Inside
+    from dragoman.serving.insides import Inside, Lookers
+    from dragoman.serving.queue import TranslationQueue
     from dragoman.serving.server import Server, languages_of
     from dragoman.system.processes import available_workers
 
@@ -71,25 +76,36 @@ def serve(
         display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
     with ExitStack() as opened:
         listener = opened.enter_context(_bound(host, port))
-        translators, insides = [], {}
+        translators, insides, queue = [], {}, TranslationQueue()
         with display.status("Loading"):
             for path, match, config in zip(paths, named, configs, strict=True):
                 languages = (match["source"], match["target"]) if match else (None, None)
-                count = workers or available_workers()
-                translator = Translator.load(path, precision=precision, workers=count, languages=languages)
-                translator.decoding = config
-                if translator.workers:
-                    translator.workers.start()  # before there are connections, which they would keep open
+                options = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
+                translator = queue.first(partial(_loaded, path, config, **options))
                 translators.append(opened.enter_context(translator))
                 insides[languages_of(translator)] = Inside(path, languages)
+        lookers = Lookers(insides)
+        lookers.start()
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
-        server = Server(translators, keys=read_keys, memory=remembered, origins=allow_origin or (), insides=insides)
+        given = {"keys": read_keys, "memory": remembered, "origins": allow_origin or ()}
+        server = Server(translators, **given, lookers=lookers, queue=queue)
         address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
         pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
         display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
         source, target = next(iter(server.models))
         display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
         run(server, listener)
+
+
+def _loaded(path: Path, config: "DecodingConfig", **options: Any) -> "Translator":
+    """A model, with processes that exist before there are connections, which they would keep open."""
+    from dragoman.decoding.translator import Translator
+
+    translator = Translator.load(path, **options)
+    translator.decoding = config
+    if translator.workers:
+        translator.workers.start()
+    return translator
 
 
 def _read_keys(path: Path) -> list[str]:

@@ -8,13 +8,14 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from dragoman.data.language_codes import two_letters
 from dragoman.decoding.translator import Translator
-from dragoman.serving.insides import Inside, others
+from dragoman.serving.insides import others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import AUTO, Server
 
+Pair = tuple[str, str]
 POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 """Of the page of an inspection, which says itself what it may run and load."""
 
@@ -43,20 +44,19 @@ class _Explore:
         self.server, self.seconds = server, server.limits.seconds
 
     async def explore(self, request: Request) -> JSONResponse:
-        fields, translator, inside = await self._asked(request)
-        return JSONResponse(await unless_gone(request, self._explored(fields, translator, inside)))
+        fields, translator, pair = await self._asked(request)
+        return JSONResponse(await unless_gone(request, self._explored(fields, translator, pair)))
 
     async def words(self, request: Request) -> JSONResponse:
-        fields, translator, inside = await self._asked(request)
-        return JSONResponse(await unless_gone(request, self._words(fields, translator, inside)))
+        fields, translator, pair = await self._asked(request)
+        return JSONResponse(await unless_gone(request, self._words(fields, translator, pair)))
 
     async def inspect(self, request: Request) -> HTMLResponse:
-        fields, _, inside = await self._asked(request)
-        work = self.server.lookers.ask(inside.page, fields["q"], fields.get("translation"), seconds=self.seconds)
-        page = await unless_gone(request, work)
+        fields, _, pair = await self._asked(request)
+        page = await unless_gone(request, self._ask(pair, "page", fields["q"], fields.get("translation")))
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
 
-    async def _asked(self, request: Request) -> tuple[dict[str, Any], Translator, Inside]:
+    async def _asked(self, request: Request) -> tuple[dict[str, Any], Translator, Pair]:
         server, fields = self.server, await read_fields(request, self.server.limits.body)
         server.check_key(key_of(request, fields))
         given = [name for name in ("translation", "prefix") if fields.get(name)]  # they may be empty
@@ -64,24 +64,27 @@ class _Explore:
         server.check_texts(texts)
         source, target = text_of(fields, "source"), text_of(fields, "target")
         source = server.detect(texts[0]).language if source == AUTO else two_letters(source)
-        translator, inside = server.model(source, target), server.insides.get((source, two_letters(target)))
-        if inside is None:
+        translator, pair = server.model(source, target), (source, two_letters(target))
+        if server.lookers is None or pair not in server.lookers.insides:
             raise Refusal(404, "This server does not show the insides of this model")
-        return fields, translator, inside
+        return fields, translator, pair
 
-    async def _explored(self, fields: dict[str, Any], translator: Translator, inside: Inside) -> dict[str, Any]:
+    async def _ask(self, pair: Pair, question: str, *arguments: Any) -> Any:
+        return await self.server.lookers.ask(pair, question, *arguments, seconds=self.seconds)
+
+    async def _explored(self, fields: dict[str, Any], translator: Translator, pair: Pair) -> dict[str, Any]:
         units, translations = [fields["q"]], [fields.get("translation")]
         if translations[0] is None:
             units = translator.split(fields["q"])
             config = translator.decoding.model_copy(update={"split": False})
             translations = [each.text for each in await self.server.translations(translator, units, config)]
-        found = await self.server.lookers.ask(inside.sentences, units, translations, seconds=self.seconds)
+        found = await self._ask(pair, "sentences", units, translations)
         told = [each._asdict() | {"words": [word._asdict() for word in each.words]} for each in found]
         return {"sentences": told}
 
-    async def _words(self, fields: dict[str, Any], translator: Translator, inside: Inside) -> dict[str, Any]:
+    async def _words(self, fields: dict[str, Any], translator: Translator, pair: Pair) -> dict[str, Any]:
         text, prefix = fields["q"], fields.get("prefix") or ""
-        begun = await self.server.lookers.ask(inside.likely_next, text, prefix, seconds=self.seconds)
+        begun = await self._ask(pair, "likely_next", text, prefix)
         config = translator.decoding.model_copy(update={"split": False})
         prefixes = [text for text, _ in begun]
         translations = await self.server.translations(translator, [text] * len(begun), config, prefixes)

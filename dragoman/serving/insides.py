@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+import sys
+from collections.abc import Mapping
+from concurrent.futures import BrokenExecutor
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.units import with_spaces
@@ -14,6 +15,7 @@ from dragoman.errors import DragomanError
 from dragoman.report import WordProbability, inspect_translation, likely_next, render_inspection, word_probabilities
 from dragoman.serving.limits import Refusal
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.processes import WorkerError, Workers
 
 OTHERS = 6
 """Words that could stand in place of one, at most."""
@@ -21,8 +23,6 @@ MOST_WAITING = 8
 """Questions that wait while one is answered; more are refused."""
 BUSY = 2
 """Seconds after which these may ask again."""
-
-T = TypeVar("T")
 
 
 class Sentence(NamedTuple):
@@ -88,23 +88,34 @@ def others(begun: list[tuple[str, float]], prefix: str, translations: list[Trans
 
 
 class Lookers:
-    """Answers questions about the inside of models, one after another, beside the translations."""
+    """Answers questions about the insides of models, one after another, in a process of its own.
 
-    def __init__(self) -> None:
-        self._thread, self._waiting = ThreadPoolExecutor(1, "looking"), 0
+    In a thread it would share its number of threads, and thereby slow down, those that translate.
+    """
 
-    async def ask(self, question: Callable[..., T], *arguments: Any, seconds: float) -> T:
-        """The answer in time. Raises `Refusal`."""
+    def __init__(self, insides: Mapping[tuple[str, str], Inside], *, fork: bool = sys.platform == "linux"):
+        """Without `fork` it is a thread after all."""
+        self.insides, self._waiting = insides, 0
+        self._workers = Workers(partial(_answer, insides), 1, remedy="start the server again", threads=not fork)
+
+    def start(self) -> None:
+        """Fork the process, before there are connections, which it would keep open."""
+        self._workers.start()
+
+    async def ask(self, pair: tuple[str, str], question: str, *arguments: Any, seconds: float) -> Any:
+        """The answer of a method of `Inside` in time. Raises `Refusal`."""
         if self._waiting > MOST_WAITING:
             raise Refusal(503, "Too many look into translations; try again later", retry_after=BUSY)
-        self._waiting += 1
-        future = self._thread.submit(question, *arguments)
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
-        loop = asyncio.get_running_loop()
         try:
+            future = self._workers.submit(pair, question, *arguments)
+            self._waiting += 1
+            loop = asyncio.get_running_loop()
+            future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
             return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
         except TimeoutError:
             raise Refusal(504, "This took too long; ask about a shorter text") from None
+        except (BrokenExecutor, WorkerError):
+            raise Refusal(503, "Nothing more can be looked into until the server is started again") from None
         except DragomanError as error:
             raise Refusal(400, str(error)) from None
 
@@ -113,4 +124,8 @@ class Lookers:
 
     def close(self) -> None:
         """Answer nothing more."""
-        self._thread.shutdown(cancel_futures=True)
+        self._workers.close()
+
+
+def _answer(insides: Mapping[tuple[str, str], Inside], pair: tuple[str, str], question: str, *arguments: Any) -> Any:
+    return getattr(insides[pair], question)(*arguments)

@@ -160,7 +160,7 @@ class _LibreTranslate:
                 "charLimit": self.server.limits.characters,
                 "filesTranslation": True,
                 "frontendTimeout": 500,
-                "inspection": bool(self.server.insides),
+                "inspection": self.server.lookers is not None,
                 "keyRequired": bool(self.server.keys),
                 "language": {"source": {"code": AUTO, "name": "Auto Detect"}, "target": {"code": target}},
                 "suggestions": self.server.memory is not None,

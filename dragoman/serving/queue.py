@@ -9,16 +9,18 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.system.processes import WorkerError
 
+T = TypeVar("T")
 LOG = logging.getLogger("dragoman.serving")
 BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
@@ -69,6 +71,7 @@ class TranslationQueue:
 
     def __init__(self) -> None:
         self._waiting: deque[_Work] = deque()
+        self._first: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._tokens, self._rate = 0, FIRST_RATE
         self._closing = False
@@ -111,6 +114,17 @@ class TranslationQueue:
             work.future.set_result([])
         return work.future
 
+    def first(self, work: Callable[[], T]) -> T:
+        """The result of `work`, such as loading models, which the thread that translates does before anything else.
+
+        OpenMP keeps threads for each thread that computes. If there are more than processors, all of them become slow.
+        """
+        future = Future[T]()
+        with self._changed:
+            self._first.append(lambda: _done(future, work))
+            self._changed.notify()
+        return future.result()
+
     def close(self) -> None:
         """Take nothing more, and end the thread when all is done."""
         with self._changed:
@@ -137,6 +151,8 @@ class TranslationQueue:
         """Works with the texts of each that are translated next; empty at the end."""
         with self._changed:
             while True:
+                while self._first:
+                    self._first.popleft()()
                 self._drop_dead()
                 if self._waiting or self._closing:
                     break
@@ -205,6 +221,13 @@ def _part(work: _Work, room: int) -> Sequence[str]:
         if size > room and number:
             return left[:number]
     return left
+
+
+def _done(future: Future[T], work: Callable[[], T]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _fail(work: _Work, error: BaseException) -> None:

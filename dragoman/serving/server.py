@@ -2,7 +2,7 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from dragoman.documents.translate import Engine, translate_documents
 from dragoman.errors import DragomanError, UsageError
 from dragoman.serving.background import Background
 from dragoman.serving.detection import Detected, detect
-from dragoman.serving.insides import Inside, Lookers
+from dragoman.serving.insides import Lookers
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
@@ -27,7 +27,6 @@ from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 AUTO = "auto"
 T = TypeVar("T")
 DEFAULT = Limits()
-NO_INSIDES: Mapping[tuple[str, str], Inside] = {}
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,10 @@ class Server:
         keys: Sequence[str] = (),
         memory: Memory | None = None,
         origins: Sequence[str] = (),
-        insides: Mapping[tuple[str, str], Inside] = NO_INSIDES,
+        lookers: Lookers | None = None,
+        queue: TranslationQueue | None = None,
     ):
-        """`insides` are those of the models that may be looked into, by their languages.
+        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models.
 
         Raises `UsageError` for a model that does not know its languages, and for two of one pair.
         """
@@ -84,8 +84,8 @@ class Server:
             self.models[pair] = translator
         self.origins = list(origins)
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
-        self.queue, self.metrics, self.characters = TranslationQueue(), Metrics(), 0
-        self.background, self.lookers, self.insides = Background(self.queue), Lookers(), insides
+        self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
+        self.background, self.lookers = Background(self.queue), lookers
 
     @property
     def sources(self) -> list[str]:
@@ -251,7 +251,8 @@ class Server:
 
     def close(self) -> None:
         """Finish what was accepted, and take nothing more."""
-        self.lookers.close()
+        if self.lookers:
+            self.lookers.close()
         self.background.close()
         self.queue.close()
 

@@ -73,8 +73,11 @@ def test_workers_leave_connections_alone_and_their_death_is_survived(model):
             expected = ask(url, texts)  # urllib reads until the connection is closed
             with ThreadPoolExecutor(8) as pool:
                 assert list(pool.map(lambda text: ask(url, text), texts)) == expected
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            os.kill(int(children[0]), signal.SIGKILL)
+            assert explored(url, texts[0]) == expected[0]
+            for thread in Path(f"/proc/{process.pid}/task").iterdir():
+                if thread.name != str(process.pid):  # that one forked the process which looks into models
+                    for worker in (thread / "children").read_text().split()[:1]:
+                        os.kill(int(worker), signal.SIGKILL)
             with ThreadPoolExecutor(8) as pool:
                 assert list(pool.map(lambda text: ask(url, text), texts)) == expected
             process.send_signal(signal.SIGTERM)
@@ -82,6 +85,13 @@ def test_workers_leave_connections_alone_and_their_death_is_survived(model):
             assert "goes on without workers" in process.stderr.read()
         finally:
             process.kill()
+
+
+def explored(url, text):
+    content = json.dumps({"q": text, "source": "en", "target": "fr"}).encode()
+    request = urllib.request.Request(f"{url}/explore", content, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return "".join(each["translation"] + each["after"] for each in json.loads(answer.read())["sentences"])
 
 
 def metrics(url):

@@ -10,7 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from dragoman.data.readers.memory import Memory
 from dragoman.decoding.translator import Translator
-from dragoman.serving.insides import Inside
+from dragoman.serving.insides import Inside, Lookers
 from tests.report.models import small_model
 from tests.serving.conftest import Words
 
@@ -40,7 +40,7 @@ def model_server(serve, tmp_path_factory):
     """One with a random model, which can be looked into."""
     path = tmp_path_factory.mktemp("model") / "en-fr"
     small_model().save(path)
-    return serve(Translator.load(path), insides={("en", "fr"): Inside(path)})
+    return serve(Translator.load(path), lookers=Lookers({("en", "fr"): Inside(path)}, fork=False))
 
 
 @pytest.fixture

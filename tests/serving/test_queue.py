@@ -112,6 +112,14 @@ def test_many_clients_at_once(queue):
     assert found == {number: [f"T{number}"] for number in range(200)}
 
 
+def test_models_are_loaded_by_the_thread_that_translates(queue):
+    threads = [queue.first(threading.current_thread) for _ in range(2)]
+    assert {each.name for each in threads} == {"translating"}
+    with pytest.raises(DataError, match="no model"):
+        queue.first(lambda: (_ for _ in ()).throw(DataError("This is no model.")))
+    assert texts_of(queue.submit(Words(), ["a"], PLAIN, seconds=9)) == ["A"]
+
+
 def test_closing_finishes_what_was_accepted():
     queue = TranslationQueue()
     futures = [queue.submit(Words(seconds=0.1), [f"{n}"], PLAIN, seconds=9) for n in range(3)]
