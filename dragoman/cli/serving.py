@@ -62,7 +62,7 @@ def serve(
     configs = [check_decoding(path, context.settings) for path in paths]
     from dragoman.system.optional import load
 
-    for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
+    for module in ("fastapi", "httptools", "uvicorn", "prometheus_client", "python_multipart"):
         load(module, extra="serve", purpose="Serving")
     from dragoman.data.readers.memory import Memory
     from dragoman.serving.app import run

@@ -4,20 +4,21 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman import __version__
 from dragoman.serving import deepl, explore, google, libretranslate, pages
 from dragoman.serving.limits import CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
-from dragoman.serving.server import Server
+from dragoman.serving.server import Server, busy
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
@@ -27,6 +28,8 @@ HEADERS = {
 }
 SHARED = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
 """What pages of other hosts may ask for, if they are allowed to."""
+TRANSLATING = {"/translate", f"{deepl.PREFIX}/translate", google.PATH}
+"""Routes that are refused before their bodies are read when there is too much to do."""
 LOG = logging.getLogger("dragoman.serving")
 
 
@@ -49,24 +52,45 @@ def create_app(server: Server) -> FastAPI:
     for kind, handler in ((Refusal, _refused), (HTTPException, _unknown), (ClientDisconnect, _gone)):
         app.add_exception_handler(kind, handler)
 
+    app.add_middleware(Guard, server=server)
     if server.origins:
         app.add_middleware(CORSMiddleware, allow_origins=server.origins, **SHARED)
+    return app
 
-    @app.middleware("http")
-    async def counted(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        started = time.monotonic()
+
+class Guard:
+    """Around all routes: counts answers, adds heads, and refuses at once what there is no time for."""
+
+    def __init__(self, app: ASGIApp, server: Server):
+        self.app, self.server = app, server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        started, status = time.monotonic(), 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        request = Request(scope, receive)
         try:
-            response = await answer(request)
+            if scope["method"] == "POST" and scope["path"] in TRANSLATING and (seconds := self.server.queue.overload()):
+                await (await _refused(request, busy(seconds)))(scope, receive, sent)
+            else:
+                await self.app(scope, receive, sent)
         except Exception:
             LOG.exception("A request failed.")
-            response = await _refused(request, Refusal(500, "The server failed."))
-        route = getattr(request.scope.get("route"), "path", "other")
-        server.metrics.answered(route, response.status_code, time.monotonic() - started)
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
-
-    return app
+            if not status:
+                await (await _refused(request, Refusal(500, "The server failed.")))(scope, receive, sent)
+        route = getattr(scope.get("route"), "path", "other")
+        self.server.metrics.answered(route, status, time.monotonic() - started)
 
 
 async def _refused(request: Request, refusal: Any) -> Response:
@@ -100,7 +124,7 @@ def configured(server: Server) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         access_log=False,
-        log_level="warning",
+        log_level="error",  # a warning for each refusal would fill a log
         server_header=False,
         limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE,

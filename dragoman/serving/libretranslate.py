@@ -21,6 +21,7 @@ from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import AUTO, Answer, Asked, Server
 
+LINES = "application/x-ndjson"
 MOST_STREAMED = 64
 """Texts of one client that wait at the same time while their translations are streamed."""
 MOST_FILES = 32
@@ -39,7 +40,8 @@ def router(server: Server) -> APIRouter:
         ("/translate_file", own.translate_file, "Translate a document; the answer says where it is.", FILE),
         ("/suggest", own.suggest, "Keep a better translation.", SUGGEST),
     ):
-        routes.add_api_route(path, answer, methods=["POST"], **documented(summary, with_codes(asked, codes)))
+        described = documented(summary, with_codes(asked, codes), kinds=[LINES] if path == "/translate" else ())
+        routes.add_api_route(path, answer, methods=["POST"], **described)
     for path, answer, summary in (
         ("/languages", own.languages, "The languages that are translated from, and to which."),
         ("/download_file/{number}", own.download_file, "A translated document."),
@@ -75,7 +77,7 @@ class _LibreTranslate:
         )
         if fields.get("stream") in (True, "true"):
             self.server.check(asked)
-            return StreamingResponse(self._lines(asked), media_type="application/x-ndjson")
+            return StreamingResponse(self._lines(asked), media_type=LINES)
         answers = await unless_gone(request, self.server.translate(asked))
         return JSONResponse(_told(answers, asked, single=isinstance(fields["q"], str)))
 

@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 RECEIPT = 10.0
 """Seconds in which a whole request has to arrive."""
+HEAD = 2**16
+"""Bytes of a request before its body."""
 KEEP_ALIVE = 5
 """Seconds that a connection without a request stays open."""
 CONNECTIONS = 512
@@ -44,16 +46,29 @@ class Refusal(Exception):
         self.status, self.message, self.retry_after = status, message, retry_after
 
 
-class DeadlineProtocol(H11Protocol):
-    """HTTP/1.1 whose clients have `RECEIPT` seconds for a request: those that trickle are cut off."""
+class DeadlineProtocol(HttpToolsProtocol):
+    """HTTP/1.1 whose clients have `RECEIPT` seconds for a request, and `HEAD` bytes for what comes before its body."""
 
     _timer: asyncio.TimerHandle | None = None
+    _in_head, _received = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._start()
 
+    def on_message_begin(self) -> None:
+        self._in_head, self._received = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
     def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._in_head and self._received > HEAD:
+            self.send_400_response("The request line and the headers are too long.")
+            return
         super().data_received(data)
         if self.cycle is not None and not self.cycle.more_body:
             self._stop()

@@ -31,8 +31,9 @@ def with_codes(description: dict[str, Any], codes: dict[str, Sequence[str]]) -> 
     return {"requestBody": description["requestBody"] | {"content": content}}
 
 
-def documented(summary: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Keywords of a route."""
+def documented(summary: str, extra: dict[str, Any] | None = None, *, kinds: Sequence[str] = ()) -> dict[str, Any]:
+    """Keywords of a route, whose answers may be of other `kinds`, too."""
     answers: dict[int | str, dict[str, Any]] = {status: {"description": text} for status, text in ERRORS.items()}
+    answers[200] = {"content": {kind: {} for kind in kinds}}
     answers[404] = {"description": "There is no such thing."}
     return {"summary": summary, "openapi_extra": extra, "responses": answers, "response_model": None}

@@ -54,6 +54,8 @@ class _Work:
     config: DecodingConfig
     deadline: float
     prefixes: Sequence[str]
+    left: int
+    """Tokens, about, of the texts that are not translated yet."""
     future: Future[list[Translation]] = field(default_factory=Future)
     found: list[Translation] = field(default_factory=list)
 
@@ -61,9 +63,6 @@ class _Work:
     def key(self) -> tuple[int, str]:
         """What texts of one batch have in common."""
         return id(self.translator), self.config.model_dump_json()
-
-    def tokens_left(self) -> int:
-        return sum(map(estimated_tokens, self.texts[len(self.found) :]))
 
 
 class TranslationQueue:
@@ -99,12 +98,11 @@ class TranslationQueue:
 
         Raises `QueueFull`. The future raises `DeadlinePassed`, or what the translator raised.
         """
-        work = _Work(translator, texts, config, time.monotonic() + seconds, prefixes or [config.prefix] * len(texts))
-        tokens = work.tokens_left()
+        tokens = sum(map(estimated_tokens, texts))
+        prefixes = prefixes or [config.prefix] * len(texts)
+        work = _Work(translator, texts, config, time.monotonic() + seconds, prefixes, tokens)
         with self._changed:
-            # Others go first, but each takes its turn: of a long one, a part as long as this one comes before it.
-            before = sum(min(other.tokens_left(), tokens + BATCH) for other in self._waiting)
-            wait = (before + tokens) / self._rate
+            wait = self._wait(tokens)
             if self._closing or (self._waiting and wait > LONGEST_WAIT):
                 raise QueueFull(max(1, math.ceil(wait - LONGEST_WAIT)))
             self._tokens += tokens
@@ -113,6 +111,17 @@ class TranslationQueue:
         if not texts:
             work.future.set_result([])
         return work.future
+
+    def _wait(self, tokens: int) -> float:
+        """Seconds until so many more tokens were translated."""
+        # Others go first, but each takes its turn: of a long one, a part as long as this one comes before it.
+        return (tokens + sum(min(other.left, tokens + BATCH) for other in self._waiting)) / self._rate
+
+    def overload(self) -> int:
+        """Seconds after which even a short text may be asked for again; 0 if it may be asked for now."""
+        with self._changed:
+            wait = self._wait(0) - LONGEST_WAIT
+        return max(0, math.ceil(wait))
 
     def first(self, work: Callable[[], T]) -> T:
         """The result of `work`, such as loading models, which the thread that translates does before anything else.
@@ -178,7 +187,7 @@ class TranslationQueue:
                 alive.append(work)
                 continue
             _fail(work, DeadlinePassed())
-            self._tokens -= work.tokens_left()
+            self._tokens -= work.left
         self._waiting = alive
 
     def _give(self, batch: list[tuple[_Work, Sequence[str]]], found: list[Translation], seconds: float) -> None:
@@ -192,6 +201,7 @@ class TranslationQueue:
             self._rate += 0.2 * (tokens / max(seconds, 1e-3) - self._rate)
             for work, part in batch:
                 work.found += found[position : position + len(part)]
+                work.left -= sum(map(estimated_tokens, part))
                 position += len(part)
                 if len(work.found) < len(work.texts):
                     self._waiting.append(work)

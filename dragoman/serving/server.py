@@ -265,13 +265,17 @@ def languages_of(translator: Translator) -> tuple[str, str]:
     return two_letters(source), two_letters(target)
 
 
+def busy(seconds: int) -> Refusal:
+    """What is said when there is too much to do, for so long."""
+    return Refusal(503, "The server has more to translate than it can; try again later", retry_after=seconds)
+
+
 async def _answered(work: Awaitable[T]) -> T:
     """The result of a translation. Raises `Refusal`."""
     try:
         return await work
     except QueueFull as error:
-        message = "The server has more to translate than it can; try again later"
-        raise Refusal(503, message, retry_after=error.seconds) from None
+        raise busy(error.seconds) from None
     except (DeadlinePassed, TimeoutError):
         raise Refusal(504, "The translation took too long; send shorter texts") from None
     except DragomanError as error:
