@@ -87,14 +87,13 @@ def serve(
         lookers = Lookers(insides)
         lookers.start()
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
-        given = {"keys": read_keys, "memory": remembered, "origins": allow_origin or ()}
-        server = Server(translators, **given, lookers=lookers, queue=queue)
+        server = Server(translators, keys=read_keys, memory=remembered, lookers=lookers, queue=queue)
         address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
         pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
         display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
         source, target = next(iter(server.models))
         display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
-        run(server, listener)
+        run(server, listener, allow_origin or ())
 
 
 def _loaded(path: Path, config: "DecodingConfig", **options: Any) -> "Translator":

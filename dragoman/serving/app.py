@@ -4,6 +4,7 @@ import logging
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
@@ -33,8 +34,8 @@ TRANSLATING = {"/translate", f"{deepl.PREFIX}/translate", google.PATH}
 LOG = logging.getLogger("dragoman.serving")
 
 
-def create_app(server: Server) -> FastAPI:
-    """The application of a server."""
+def create_app(server: Server, origins: Sequence[str] = ()) -> FastAPI:
+    """The application of a server, for pages of other `origins`, too."""
     app = FastAPI(title="Dragoman", version=__version__, docs_url=None, redoc_url=None, openapi_url="/spec")
     for module in (libretranslate, deepl, google, explore):
         app.include_router(module.router(server))
@@ -53,8 +54,8 @@ def create_app(server: Server) -> FastAPI:
         app.add_exception_handler(kind, handler)
 
     app.add_middleware(Guard, server=server)
-    if server.origins:
-        app.add_middleware(CORSMiddleware, allow_origins=server.origins, **SHARED)
+    if origins:
+        app.add_middleware(CORSMiddleware, allow_origins=list(origins), **SHARED)
     return app
 
 
@@ -116,10 +117,10 @@ def _shaped(path: str, refusal: Refusal) -> dict[str, Any]:
     return {"error": refusal.message}
 
 
-def configured(server: Server) -> uvicorn.Config:
+def configured(server: Server, origins: Sequence[str] = ()) -> uvicorn.Config:
     """How the process serves."""
     return uvicorn.Config(
-        create_app(server),
+        create_app(server, origins),
         http=DeadlineProtocol,
         ws="none",
         lifespan="off",
@@ -132,12 +133,12 @@ def configured(server: Server) -> uvicorn.Config:
     )
 
 
-def run(server: Server, listener: socket.socket) -> None:
+def run(server: Server, listener: socket.socket, origins: Sequence[str] = ()) -> None:
     """Serve on a bound socket until SIGTERM or Ctrl-C; then answer what was accepted, and return."""
     # uvicorn ends on these, and then raises them again for whoever handled them before: that is to be nobody.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        uvicorn.Server(configured(server)).run(sockets=[listener])
+        uvicorn.Server(configured(server, origins)).run(sockets=[listener])
     finally:
         server.close()
         for number, handler in before.items():

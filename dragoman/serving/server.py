@@ -68,7 +68,6 @@ class Server:
         limits: Limits = DEFAULT,
         keys: Sequence[str] = (),
         memory: Memory | None = None,
-        origins: Sequence[str] = (),
         lookers: Lookers | None = None,
         queue: TranslationQueue | None = None,
     ):
@@ -82,7 +81,6 @@ class Server:
             if pair in self.models:
                 raise UsageError(f"Two models translate from {pair[0]} to {pair[1]}; give one of them.")
             self.models[pair] = translator
-        self.origins = list(origins)
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
         self.background, self.lookers = Background(self.queue), lookers

@@ -39,7 +39,7 @@ def test_json_goes_to_stdout_and_no_page_is_written_unless_asked_for(model, drag
     told = json.loads(out)
     assert code == 0
     assert not list(tmp_path.glob("*.html"))
-    assert set(told) == {"source_language", "target_language", "source", "target", "search", "attention"}
+    assert set(told) == {"source_language", "target_language", "source", "target", "removals", "search", "attention"}
     assert (told["search"]["beam_size"], told["search"]["length_penalty"]) == (3, 0.5)
     assert len(told["search"]["hypotheses"]) == 3
     cross = told["attention"]["cross"]

@@ -75,11 +75,11 @@ def serve() -> Iterator[Callable[..., Running]]:
     """A function that starts a server with models."""
     running: list[tuple[uvicorn.Server, threading.Thread, Server]] = []
 
-    def start(*models: Words, limits: Limits = DEFAULT, **options: Any) -> Running:
+    def start(*models: Words, limits: Limits = DEFAULT, origins: list[str] | None = None, **options: Any) -> Running:
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
         server = Server(models, limits=limits, **options)
-        process = uvicorn.Server(configured(server))
+        process = uvicorn.Server(configured(server, origins or ()))
         thread = threading.Thread(target=process.run, args=([listener],), daemon=True)
         thread.start()
         running.append((process, thread, server))
