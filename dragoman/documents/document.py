@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -67,15 +67,31 @@ class Document:
 
     def filled(self, translations: Sequence[Content]) -> str:
         """The text with a translation for each segment."""
-        written = [
-            Edit(segment.start, segment.end, segment.written(content))
-            for segment, content in zip(self.segments, translations, strict=True)
-        ]
+        written: list[Edit] = []
+        # From the end, so that an attribute of a tag inside of a sentence, which is a code of it, comes before it.
+        order = sorted(range(len(self.segments)), key=lambda index: self.segments[index].start, reverse=True)
+        for index in order:
+            segment, attributes = self.segments[index], {}
+            while written and written[-1].end <= segment.end:
+                edit = written.pop()
+                attributes[self.text[edit.start - 1 : edit.end + 1]] = edit.text
+            content = [_with_attributes(each, attributes) for each in translations[index]]
+            written.append(Edit(segment.start, segment.end, segment.written(content)))
         parts, last = [], 0
         for edit in sorted([*written, *self.edits], key=lambda edit: (edit.start, edit.end)):
             parts += [self.text[last : edit.start], edit.text]
             last = edit.end
         return "".join([*parts, self.text[last:]])
+
+
+def _with_attributes(each: "str | Code", attributes: dict[str, str]) -> "str | Code":
+    """A code with translated attributes, which are given in their quotation marks."""
+    if not isinstance(each, Code):
+        return each
+    markup = each.markup
+    for quoted, text in attributes.items():
+        markup = markup.replace(quoted, quoted[0] + text + quoted[-1])
+    return replace(each, markup=markup)
 
 
 _LETTER = re.compile(r"[^\W\d_]")

@@ -67,6 +67,8 @@ def translate_document(content: bytes, name: str, languages: tuple[str | None, s
         return found.encode(encoding)
     except FormatError as error:
         raise DataError(f"{name} {error}") from None
+    except RecursionError:
+        raise DataError(f"{name} has too many elements inside of each other; take some out.") from None
     except UnicodeDecodeError as error:
         fault = f"is no text in {error.encoding}, see byte {error.start:,}"
     except UnicodeEncodeError as error:

@@ -8,11 +8,11 @@ from dragoman.documents.subtitles import split_codes
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ENTRY = re.compile(
-    rf"""(?P<flags>(?:^\#,[^\n]*\n)?)(?P<comments>(?:^\#(?![~,])[^\n]*\n)*)
+    rf"""(?P<flags>(?:^\#,[^\n]*\n)?)(?P<comments>(?:^\#(?![~,])[^\n]*\n){{0,200}})
          (?P<start>^(?:msgctxt\s+{_STRING}(?:\s*\n{_STRING})*\s*\n)?
          ^msgid\s+(?P<id>{_STRING}(?:\s*\n{_STRING})*)\s*\n
          (?:^msgid_plural\s+(?P<plural>{_STRING}(?:\s*\n{_STRING})*)\s*\n)?)
-         (?P<targets>(?:^msgstr(?:\[\d+\])?\s+{_STRING}(?:\s*\n{_STRING})*[ \t]*\n?)+)""",
+         (?P<targets>(?:^msgstr(?:\[\d+\])?\s+{_STRING}(?:\s*\n{_STRING})*[ \t]*\r?\n?)+)""",
     re.MULTILINE | re.VERBOSE,
 )
 _TARGET = re.compile(rf"^msgstr(?:\[(\d+)\])?\s+({_STRING}(?:\s*\n{_STRING})*)", re.MULTILINE)

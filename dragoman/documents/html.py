@@ -103,8 +103,17 @@ class _Reader(HTMLParser):
         self._read(markup, html.unescape(markup))
 
     def handle_comment(self, data: str) -> None:
+        self._skip(len(data) + (4 if self.text.startswith("<!--", self._position()) else 0))
+
+    def handle_pi(self, data: str) -> None:
+        self._skip(2 + len(data))
+
+    handle_decl = unknown_decl = handle_pi
+
+    def _skip(self, length: int) -> None:
+        """Leave what begins here, and ends with the first > after so many characters, as it is."""
         start = self._position()
-        end = self.text.find(">", start + len(data)) + 1 or len(self.text)
+        end = self.text.find(">", start + length) + 1 or len(self.text)
         if not self._opaque:
             self._pieces.append((start, end, Code(self.text[start:end])))
 
@@ -124,10 +133,8 @@ class _Reader(HTMLParser):
     def _end_sentence(self) -> None:
         """Make a segment of the sentence so far, without single codes and spaces around it."""
         pieces, self._pieces = self._pieces, []
-        while pieces and _is_outside(pieces[0][2]):
-            pieces = pieces[1:]
-        while pieces and _is_outside(pieces[-1][2]):
-            pieces = pieces[:-1]
+        inside = [index for index, (_, _, each) in enumerate(pieces) if not _is_outside(each)]
+        pieces = pieces[inside[0] : inside[-1] + 1] if inside else []
         content = trimmed([each for _, _, each in pieces])
         if not has_words(content):
             return

@@ -27,6 +27,8 @@ class Span:
     children: list["Span"] = field(default_factory=list)
     spaces: Literal["", "around", "instead"] = ""
     """Whether a single code has spaces around it, or is one."""
+    is_text: bool = False
+    """Whether `open` is a text, which the document has to spell like all others."""
 
 
 def take_out(content: Content, *, copied: bool = False) -> tuple[str, Span, dict[str, str]]:
@@ -102,7 +104,8 @@ class Projection:
         for child, left, right in self._placed(span, start, end):
             instead = child.spaces == "instead" and self.target[left - 1 : left] == " "
             yield self.target[position : left - instead]
-            yield Code(" " * (child.spaces == "around" and left == end) + child.open)
+            spelled = " " * (child.spaces == "around" and left == end) + child.open
+            yield spelled if child.is_text else Code(spelled)
             if child.close or child.children:
                 yield from self._rendered(child, left, right)
                 yield Code(child.close)

@@ -2,14 +2,16 @@
 
 import io
 import re
+import zlib
 from collections.abc import Callable, Iterator
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from dragoman.documents.document import Document, FormatError
 from dragoman.documents.xml import Element
 
 MOST_BYTES = 2**28
 """Of all files in a document, unpacked."""
+PART = 2**20
 Read = Callable[[str, bool], Document]
 """Finds the segments of a file in a document: the paragraphs inside of notes, frames and the like, or all others."""
 
@@ -21,10 +23,8 @@ def translate_office(
     try:
         with ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > MOST_BYTES:
-                raise FormatError(f"has more than {MOST_BYTES >> 20} MiB of files in it; take out pictures.")
-            files = {member.filename: archive.read(member) for member in members}
-    except (BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError) as error:
+            files = _unpacked(archive, members)
+    except (BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"is no document of an office ({error}); save it again, without a password.") from None
     names = [name for name in files if parts.fullmatch(name)]
     if not names:
@@ -37,6 +37,23 @@ def translate_office(
         for member in members:
             archive.writestr(_described(member), files[member.filename])
     return output.getvalue()
+
+
+def _unpacked(archive: ZipFile, members: list[ZipInfo]) -> dict[str, bytes]:
+    """The files of an archive, counted while they are unpacked: what it says of their sizes may be wrong."""
+    files, left = {}, MOST_BYTES
+    for member in members:
+        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise FormatError("is packed as no office packs documents; save it again.")
+        parts = []
+        with archive.open(member) as stream:
+            while part := stream.read(PART):
+                left -= len(part)
+                if left < 0:
+                    raise FormatError(f"has more than {MOST_BYTES >> 20} MiB of files in it; take out pictures.")
+                parts.append(part)
+        files[member.filename] = b"".join(parts)
+    return files
 
 
 def _described(member: ZipInfo) -> ZipInfo:

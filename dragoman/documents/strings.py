@@ -33,7 +33,7 @@ def read_json(text: str) -> Document:
 def _segment(start: int, end: int, text: str, write: Callable[[str], str]) -> Segment | None:
     """The segment of a value; None for what is no language. Spaces around it stay."""
     core = text.strip()
-    if _NO_LANGUAGE.fullmatch(core) or not has_words([core]):
+    if _NO_LANGUAGE.fullmatch(core[:1000]) or not has_words([core]):
         return None
     left = text[: len(text) - len(text.lstrip())]
     right = text[len(text.rstrip()) :]

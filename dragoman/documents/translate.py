@@ -67,7 +67,7 @@ class _Part:
         for value in mask(self.text).values:
             if _LITERAL.search(value) and value not in translation.text:
                 start = self.text.index(value)
-                lost.append(Span(start, start, value, spaces="around"))
+                lost.append(Span(start, start, value, spaces="around", is_text=True))
         root = replace(root, children=sorted([*root.children, *lost], key=lambda each: each.start))
         if not root.children and not self.words:
             return [translation.text]

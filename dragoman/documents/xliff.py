@@ -1,6 +1,7 @@
 """XLIFF 1.2 and 2: empty targets are filled and marked for review; others, and inline codes, stay."""
 
 import re
+from collections.abc import Iterator
 
 from dragoman.data.readers.xliff import UNTRANSLATED
 from dragoman.documents import xml
@@ -18,9 +19,9 @@ def read_xliff(text: str) -> Document:
     """The segments of a file: the units without a translation."""
     segments: list[Segment] = []
     edits: list[Edit] = []
-    for unit in xml.parse(text).walk(*STATES):
+    for unit in _units(xml.parse(text)):
         source, target = unit.child("source"), unit.child("target")
-        if source is None or unit.attributes.get("translate") == "no":
+        if source is None:
             continue
         state = (target or unit).attributes.get("state", "initial")
         if target and target.text.strip() and (unit.name == "segment" or state not in UNTRANSLATED):
@@ -38,6 +39,16 @@ def read_xliff(text: str) -> Document:
         if unit.name == "segment":
             edits.append(_marked(text, unit))
     return Document(text, segments, edits)
+
+
+def _units(element: xml.Element, translate: str = "yes") -> Iterator[xml.Element]:
+    """The units that are to be translated; what holds a unit may say that it is not."""
+    for each in element.content:
+        if isinstance(each, xml.Element):
+            own = each.attributes.get("translate", translate)
+            if each.name in STATES and own != "no":
+                yield each
+            yield from _units(each, own)
 
 
 def indent(text: str, start: int) -> str:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
@@ -53,17 +54,30 @@ def create_app(server: Server, origins: Sequence[str] = ()) -> FastAPI:
     for kind, handler in ((Refusal, _refused), (HTTPException, _unknown), (ClientDisconnect, _gone)):
         app.add_exception_handler(kind, handler)
 
-    app.add_middleware(Guard, server=server)
+    app.add_middleware(Guard, server=server, origins=origins)
     if origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **SHARED)
     return app
 
 
 class Guard:
-    """Around all routes: counts answers, adds heads, and refuses at once what there is no time for."""
+    """Around all routes: counts answers, adds heads, and refuses at once what there is no time for, and what pages of
+    other hosts send."""
 
-    def __init__(self, app: ASGIApp, server: Server):
-        self.app, self.server = app, server
+    def __init__(self, app: ASGIApp, server: Server, origins: Sequence[str]):
+        self.app, self.server, self.origins = app, server, origins
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        """Why a request is refused before its body is read."""
+        origin = request.headers.get("origin")
+        if request.method != "POST":
+            return None
+        # A browser sends a form to any host, and only hides the answer from the page.
+        if origin and origin not in self.origins and urlsplit(origin).netloc != request.headers.get("host"):
+            return Refusal(403, "Pages of other hosts may not ask here, unless --allow-origin names theirs")
+        if request.url.path in TRANSLATING and (seconds := self.server.queue.overload()):
+            return busy(seconds)
+        return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,8 +96,8 @@ class Guard:
 
         request = Request(scope, receive)
         try:
-            if scope["method"] == "POST" and scope["path"] in TRANSLATING and (seconds := self.server.queue.overload()):
-                await (await _refused(request, busy(seconds)))(scope, receive, sent)
+            if refusal := self._refusal(request):
+                await (await _refused(request, refusal))(scope, receive, sent)
             else:
                 await self.app(scope, receive, sent)
         except Exception:

@@ -30,9 +30,11 @@ class Background:
         """The result of `work`, which is given an engine. If nobody waits any more, nothing more is translated."""
         asked = _Asked(self.queue, translator, config, time.monotonic() + seconds)
         engine = Engine(asked.translate, copies=translator.source_tokenizer.placeholders)
+        loop = asyncio.get_running_loop()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work, engine)
-        except asyncio.CancelledError:
+            # The thread may go on reading what is hard to read; nobody waits for it longer than others.
+            return await asyncio.wait_for(loop.run_in_executor(self._threads, work, engine), seconds)
+        except (asyncio.CancelledError, TimeoutError):
             asked.cancel()
             raise
 

@@ -18,6 +18,7 @@ from dragoman.documents.formats import ENDINGS
 from dragoman.serving.detection import detect
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.queue import BATCH, estimated_tokens
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import AUTO, Answer, Asked, Server
 
@@ -83,7 +84,8 @@ class _LibreTranslate:
 
     async def _lines(self, asked: Asked) -> AsyncIterator[str]:
         """A line of JSON for each text, in order, as soon as it is translated."""
-        slots = asyncio.Semaphore(MOST_STREAMED)
+        longest = max(map(estimated_tokens, asked.texts))  # a client's own texts wait for each other
+        slots = asyncio.Semaphore(max(1, min(MOST_STREAMED, 2 * BATCH // longest)))
 
         async def translated(text: str) -> dict[str, Any]:
             async with slots:

@@ -70,7 +70,7 @@ class DeadlineProtocol(HttpToolsProtocol):
             self.send_400_response("The request line and the headers are too long.")
             return
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.more_body:
+        if self.cycle is not None and not self.cycle.more_body and not self._in_head:
             self._stop()
         elif self._timer is None:
             self._start()

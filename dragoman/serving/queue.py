@@ -56,6 +56,8 @@ class _Work:
     prefixes: Sequence[str]
     left: int
     """Tokens, about, of the texts that are not translated yet."""
+    alone: bool = False
+    """Whether it shares no batch, since one that it was in has failed."""
     future: Future[list[Translation]] = field(default_factory=Future)
     found: list[Translation] = field(default_factory=list)
 
@@ -149,10 +151,7 @@ class TranslationQueue:
             try:
                 found = _translated(first.translator, texts, first.config, prefixes)
             except BaseException as error:
-                for work, _ in batch:
-                    _fail(work, error)
-                with self._changed:
-                    self._tokens -= sum(map(estimated_tokens, texts))
+                self._failed(batch, error)
                 continue
             self._give(batch, found, time.monotonic() - started)
 
@@ -170,7 +169,7 @@ class TranslationQueue:
             room, kept = BATCH, []
             while self._waiting and room > 0:
                 work = self._waiting.popleft()
-                if batch and work.key != batch[0][0].key:
+                if batch and (work.alone or batch[0][0].alone or work.key != batch[0][0].key):
                     kept.append(work)
                     continue
                 part = _part(work, room if batch else BATCH)
@@ -178,6 +177,17 @@ class TranslationQueue:
                 batch.append((work, part))
             self._waiting.extendleft(reversed(kept))
             return batch
+
+    def _failed(self, batch: list[tuple[_Work, Sequence[str]]], error: BaseException) -> None:
+        """Tell the one whose text it was; of several, each is translated alone."""
+        with self._changed:
+            for work, _ in batch:
+                if len(batch) > 1 and not work.alone:
+                    work.alone = True
+                    self._waiting.appendleft(work)
+                else:
+                    _fail(work, error)
+                    self._tokens -= work.left
 
     def _drop_dead(self) -> None:
         """Leave out what nobody waits for any more."""

@@ -8,6 +8,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
+from dragoman.data.text import well_formed
 from dragoman.serving.limits import Refusal
 
 
@@ -45,7 +46,7 @@ async def read_fields(request: Request, most: int) -> dict[str, Any]:
         return fields | given
     if body.strip():
         try:
-            found = json.loads(body)
+            found = _well_formed(json.loads(body))
         except (ValueError, RecursionError):
             raise Refusal(400, "Invalid request: the body is no JSON") from None
         if not isinstance(found, dict):
@@ -55,9 +56,23 @@ async def read_fields(request: Request, most: int) -> dict[str, Any]:
 
 
 def _add(fields: dict[str, Any], name: str, value: Any) -> None:
-    if name in fields:
-        value = [*(fields[name] if isinstance(fields[name], list) else [fields[name]]), value]
-    fields[name] = value
+    if name not in fields:
+        fields[name] = value
+    elif isinstance(fields[name], list):
+        fields[name].append(value)
+    else:
+        fields[name] = [fields[name], value]
+
+
+def _well_formed(value: Any) -> Any:
+    """JSON whose texts hold no half of a character, which could not be written."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return list(map(_well_formed, value))
+    if isinstance(value, dict):
+        return {well_formed(name): _well_formed(each) for name, each in value.items()}
+    return value
 
 
 def text_of(fields: dict[str, Any], name: str, default: str | None = None) -> str:

@@ -16,7 +16,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.documents.formats import translate_document
 from dragoman.documents.html import read_html
 from dragoman.documents.translate import Engine, translate_documents
-from dragoman.errors import DragomanError, UsageError
+from dragoman.errors import DataError, DragomanError, UsageError
 from dragoman.serving.background import Background
 from dragoman.serving.detection import Detected, detect
 from dragoman.serving.insides import Lookers
@@ -176,6 +176,8 @@ class Server:
             raise Refusal(400, f"{asked.source} is not supported")
         if two_letters(asked.target) not in {code for pair in self.models for code in pair}:
             raise Refusal(400, f"{asked.target} is not supported")
+        if asked.source != AUTO and two_letters(asked.source) != two_letters(asked.target):
+            self._config(self.model(asked.source, asked.target), asked)
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise `Refusal` for too many texts, or too long ones."""
@@ -208,10 +210,9 @@ class Server:
         answers = [each or next(computed) for each in known]
         if self.memory and asked.similar:
             most = min(asked.similar, self.limits.alternatives)
-            answers = [
-                replace(answer, similar=self.memory.similar(pair, text, most))
-                for text, answer in zip(texts, answers, strict=True)
-            ]
+            similar = partial(self.memory.similar, pair, most=most)
+            entries = await asyncio.to_thread(lambda: list(map(similar, texts)))
+            answers = [replace(answer, similar=found) for answer, found in zip(answers, entries, strict=True)]
         return answers
 
     def _remembered(self, pair: tuple[str, str], text: str) -> Answer | None:
@@ -227,7 +228,10 @@ class Server:
         if asked.html:
 
             def work(engine: Engine) -> list[str]:
-                return translate_documents([read_html(text) for text in texts], engine)
+                try:
+                    return translate_documents([read_html(text) for text in texts], engine)
+                except RecursionError:
+                    raise DataError("The HTML has too many elements inside of each other.") from None
 
             seconds = self.limits.seconds
             found = await _answered(self.background.run(work, translator, config, seconds=seconds))

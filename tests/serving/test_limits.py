@@ -127,3 +127,40 @@ def test_nonsense_is_answered_or_cut_off_and_the_server_lives(serve):
                 answer = b""
             assert not answer.startswith(b"HTTP/1.1 5")
     assert running.ask("POST", "/translate", ASK)[:2] == (200, {"translatedText": "A"})
+
+
+def test_the_deadline_holds_for_later_requests_of_a_connection(hasty):
+    with raw(hasty.port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
+        assert b"200 OK" in connection.recv(2_000)
+        started = time.monotonic()
+        with suppress(OSError):
+            for byte in b"GET /health HTTP/1.1\r\nHost: " + b"x" * 200:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.05)
+        assert time.monotonic() - started < 3  # the bytes alone take longer than ten
+
+
+def test_a_head_that_is_too_long_is_refused(running):
+    content = b"GET /health HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000
+    with suppress(ConnectionResetError), raw(running.port, content) as connection:
+        assert b"200 OK" not in connection.recv(1_000)
+
+
+def test_halves_of_characters_and_deep_nesting_are_no_failure(running):
+    head = {"Content_Type": "application/json"}
+    for fields in (
+        b'{"q": "\\ud800 a", "source": "en", "target": "fr"}',
+        b'{"q": "a", "source": "\\ud800", "target": "fr"}',
+        b'{"q": "\\ud800", "source": "auto", "target": "fr", "format": "html"}',
+    ):
+        assert running.ask("POST", "/translate", fields, **head)[0] in (200, 400)
+    nested = "<b>" * 1_500 + "two words"
+    assert running.ask("POST", "/translate", ASK | {"q": nested, "format": "html"})[0] in (200, 400)
+
+
+def test_pages_of_other_hosts_may_not_ask(running):
+    form = b"q=a&source=en&target=fr"
+    kind = {"Content_Type": "application/x-www-form-urlencoded"}
+    assert running.ask("POST", "/translate", form, Origin="http://evil.example", **kind)[0] == 403
+    assert running.ask("POST", "/suggest", form, Origin="null", **kind)[0] == 403
+    assert running.ask("POST", "/translate", form, Origin=running.url, **kind)[0] == 200

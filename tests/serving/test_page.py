@@ -109,6 +109,19 @@ def test_what_is_typed_is_text_and_never_markup(page):
 
 
 @pytest.mark.slow
+def test_inside_too_it_is_text(model_page):
+    page = model_page
+    page.fill("#text", STRANGE)
+    expect(page.locator("#result .word").first).to_be_visible()
+    page.locator("#result .word").first.click()
+    expect(page.locator("#options button").first).to_be_visible()
+    page.locator("#look").click()
+    inside = page.frame_locator("#inside iframe")
+    expect(inside.locator("#source-text")).to_have_text(STRANGE)
+    assert page.locator("main img, main script").count() == inside.locator("img, main script").count() == 0
+
+
+@pytest.mark.slow
 def test_documents_are_translated(page, tmp_path):
     (tmp_path / "a.md").write_text("# The *red* house\n", encoding="utf-8")
     page.select_option("#source", "en")

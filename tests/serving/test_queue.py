@@ -98,6 +98,23 @@ def test_an_error_is_that_of_its_clients_alone(queue):
     assert queue.tokens == 0
 
 
+def test_a_text_that_fails_fails_nobody_else(queue):
+    class Picky(Words):
+        def translate(self, texts, config, prefixes):
+            if "bad" in texts:
+                raise DataError("This text is bad.")
+            return super().translate(texts, config, prefixes)
+
+    words = Picky(seconds=0.1)
+    first = queue.submit(words, ["first"], PLAIN, seconds=9)
+    time.sleep(0.05)  # it is being translated now
+    others = [queue.submit(words, [text], PLAIN, seconds=9) for text in ("one", "bad", "two")]
+    assert [texts_of(each) for each in (first, others[0], others[2])] == [["FIRST"], ["ONE"], ["TWO"]]
+    with pytest.raises(DataError, match="is bad"):
+        others[1].result(timeout=5)
+    assert queue.tokens == 0
+
+
 def test_many_clients_at_once(queue):
     words, found = Words(), {}
 

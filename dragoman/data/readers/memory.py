@@ -21,6 +21,8 @@ from dragoman.errors import DataError
 APPLICATION = 0x4452474D
 """What marks the file as a memory: "DRGM"."""
 LEAST_SIMILAR = 0.6
+MOST_COMPARED = 500
+"""Characters of a text that is compared with entries: the time grows with their square."""
 CANDIDATES = 30
 """Entries with words in common that are compared with a text."""
 _SCHEMA = """
@@ -92,6 +94,8 @@ class Memory:
     def similar(self, languages: tuple[str, str], source: str, most: int = 3) -> list[Similar]:
         """The entries closest to a text, closest first."""
         text = _kept(source)
+        if len(text) > MOST_COMPARED:
+            return []
         words = " OR ".join(f'"{word}"' for word in dict.fromkeys(_WORD.findall(text)[:64]))
         if not words:
             return []
@@ -100,6 +104,7 @@ class Memory:
             f"AND source_language = ? AND target_language = ? ORDER BY rank LIMIT {CANDIDATES}",
             (words, *languages),
         )
+        rows = [row for row in rows if len(row[0]) <= 2 * MOST_COMPARED]
         found = [Similar(*row, difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio()) for row in rows]
         close = sorted((each for each in found if each.similarity >= LEAST_SIMILAR), key=lambda each: -each.similarity)
         return close[:most]
