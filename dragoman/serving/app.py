@@ -26,7 +26,7 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
 }
 SHARED = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
 """What pages of other hosts may ask for, if they are allowed to."""
