@@ -94,6 +94,7 @@ def test_deep_nesting_is_refused(name, content):
         ("a.po", "#\n" * 4_000),
         ("a.json", '{"a": "' + "1" * 20_000 + ' a"}'),
         ("a.html", "<p>a word" + "<br>" * 20_000),
+        ("a.md", "a word " + "{%" * 8_000),
     ],
 )
 def test_repeated_marks_take_no_time_to_speak_of(name, content):
