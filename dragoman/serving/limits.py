@@ -50,14 +50,14 @@ class DeadlineProtocol(HttpToolsProtocol):
     """HTTP/1.1 whose clients have `RECEIPT` seconds for a request, and `HEAD` bytes for what comes before its body."""
 
     _timer: asyncio.TimerHandle | None = None
-    _in_head, _received = False, 0
+    _in_head, _received, _chunk = False, 0, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._start()
 
     def on_message_begin(self) -> None:
-        self._in_head, self._received = True, 0
+        self._in_head, self._received = True, self._chunk
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -65,11 +65,12 @@ class DeadlineProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
+        self._chunk = len(data)
         self._received += len(data)
+        super().data_received(data)
         if self._in_head and self._received > HEAD:
             self.send_400_response("The request line and the headers are too long.")
             return
-        super().data_received(data)
         if self.cycle is not None and not self.cycle.more_body and not self._in_head:
             self._stop()
         elif self._timer is None:
