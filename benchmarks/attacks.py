@@ -11,7 +11,6 @@ texts that one gets alone.
 
 import argparse
 import asyncio
-import json
 import random
 import signal
 import statistics
@@ -23,14 +22,8 @@ from pathlib import Path
 
 from serving import ALL, Served, closed_loop
 
-HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 PATIENCE = 30.0
 """Seconds after which a client that was not cut off gives up."""
-
-
-def request(served: Served, text: str) -> bytes:
-    body = json.dumps({"q": text, "source": served.languages[0], "target": served.languages[1]}).encode()
-    return HEAD % len(body) + body
 
 
 def late(took: list[float]) -> float:
@@ -58,7 +51,7 @@ async def hold(served: Served, content: bytes, *, trickles: bool) -> float:
 
 async def slow_clients(served: Served, sentences: list[str], number: int) -> None:
     idle = await closed_loop(served, sentences, 1, 10)
-    content = request(served, sentences[0])
+    content = served.request(sentences[0])
     held = [asyncio.ensure_future(hold(served, content, trickles=bool(each % 2))) for each in range(number)]
     await asyncio.sleep(1)
     good = await closed_loop(served, sentences, 1, 8)
@@ -98,7 +91,7 @@ async def malformed(served: Served, sentences: list[str], number: int) -> None:
 
     for _ in range(0, number, 50):
         texts = [rng.choice(sentences) for _ in range(50)]
-        await asyncio.gather(*(send(damaged(rng, request(served, text))) for text in texts))
+        await asyncio.gather(*(send(damaged(rng, served.request(text))) for text in texts))
     status, _ = await served.ask(sentences[0])
     print(f"{number:,} damaged requests: {dict(statuses)}; then a good one: {status}")
 
@@ -107,7 +100,7 @@ async def gone(served: Served, sentences: list[str], number: int) -> None:
     for start in range(0, number, 100):
         for each in range(start, min(start + 100, number)):
             _, writer = await asyncio.open_connection("127.0.0.1", served.port)
-            writer.write(request(served, " ".join(sentences[each % 50 : each % 50 + 20])))
+            writer.write(served.request(" ".join(sentences[each % 50 : each % 50 + 20])))
             await writer.drain()
             writer.close()
     await asyncio.sleep(1)

@@ -1,6 +1,7 @@
 """How a server holds: requests a second, waiting times, what overload does, and what HTTP costs.
 
     .venv/bin/python benchmarks/serving.py MODEL:en,fr SENTENCES [--seconds 20] [--clients 1 8 32] [--overload 20]
+        [--rates 300 2000] [--beside PORT]
 
 Each client asks for a sentence of the file, and for the next one when it is answered; "one by one" is the same server
 with batches of a single text. Then requests come at --overload times the rate that the server reached, whether it
@@ -56,20 +57,33 @@ class Served:
         sizes = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
         return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in sizes) / 1024
 
+    def request(self, text: str, *more: str) -> bytes:
+        """A request as it is sent, with more lines of its head."""
+        body = json.dumps({"q": text, "source": self.languages[0], "target": self.languages[1]}).encode()
+        head = ["POST /translate HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+        return "\r\n".join([*head, *more, "\r\n"]).encode() + body
+
     async def ask(self, text: str) -> tuple[int, float]:
         """Status and seconds of a request on a connection of its own."""
         started = time.monotonic()
-        fields = {"q": text, "source": self.languages[0], "target": self.languages[1]}
-        body = json.dumps(fields).encode()
-        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+            writer.write(self.request(text, "Connection: close"))
             answer = await asyncio.wait_for(reader.read(), GIVES_UP)
             writer.close()
         except (OSError, TimeoutError):
             return 0, time.monotonic() - started
         return int(answer[9:12] or 0), time.monotonic() - started
+
+
+class Other(Served):
+    """A server that runs already, and speaks to clients of LibreTranslate."""
+
+    def __init__(self, port: int, languages: tuple[str, str]):
+        self.port, self.languages = port, languages
+
+    def __exit__(self, *exception: object) -> None:
+        pass
 
 
 def _children(pid: int) -> list[str]:
@@ -133,6 +147,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--overload", type=float, default=20.0, help="times the rate that was reached; 0: none")
+    parser.add_argument("--rates", type=float, nargs="+", help="requests a second instead of --overload")
+    parser.add_argument("--beside", type=int, metavar="PORT", help="of a server with LibreTranslate's API, by turns")
     arguments = parser.parse_args()
     sentences = [line for line in arguments.sentences.read_text(encoding="utf-8").split("\n") if line.strip()][:1_000]
     print(f"{os.cpu_count()} cores; load {os.getloadavg()[0]:.1f}; {len(sentences)} sentences\n")
@@ -145,8 +161,16 @@ def main() -> None:
                 took = asyncio.run(closed_loop(served, sentences, clients, arguments.seconds))
                 best = max(best, len(took) / arguments.seconds)
                 print(row(f"{clients}, {name}", took, arguments.seconds), flush=True)
-            if batch == ALL and arguments.overload:
-                overload(served, sentences, arguments.overload * best, 3 * arguments.seconds)
+                if batch == ALL and arguments.beside:
+                    other = Other(arguments.beside, served.languages)
+                    took = asyncio.run(closed_loop(other, sentences, clients, arguments.seconds))
+                    print(row(f"{clients}, the other server", took, arguments.seconds), flush=True)
+            if batch == ALL:
+                took = asyncio.run(closed_loop(served, [" "], 1, 3))
+                print(row("1, a blank text", took, 3))
+                rates = arguments.rates or [arguments.overload * best] * (arguments.overload > 0)
+                for rate in rates:
+                    overload(served, sentences, rate, 3 * arguments.seconds)
     in_process(arguments.model, sentences)
 
 

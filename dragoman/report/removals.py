@@ -31,12 +31,11 @@ def removals(
 
     `target_ids` end with the end of sentence, if they have one.
     """
-    words = [word for word in source.words if source.ids[word[0]] != model.model.config.eos_id]
+    end = model.model.config.eos_id
+    words = [word for word in source.words if source.ids[word[0]] != end]
     if not 1 < len(words) <= MOST_WORDS:
         return []
-    end = model.model.config.eos_id
-    whole = [index for word in words for index in word]
-    without = [[source.ids[index] for index in whole if index not in word] for word in words]
+    without = [[source.ids[index] for other in words if other is not word for index in other] for word in words]
     target = target_ids[:-1] if target_ids[-1] == end else target_ids
     work = BatchWork([model.model], *model.tokenizers)
     size = max(1, BATCH_ROWS // config.beam_size)
@@ -48,5 +47,5 @@ def removals(
         texts = model.target_tokenizer.decode_batch(best)
         found += [model.preprocessor.restored(text, prepared) for text in texts]
         log_probs += [sum(each[: len(target_ids)]) for each in work.score([(ids, target) for ids in part])]
-    labels = [source.labels[source.words.index(word)] for word in words]
+    labels = [label for label, word in zip(source.labels, source.words, strict=True) if word in words]
     return [Removal(*each) for each in zip(labels, found, log_probs, strict=True)]

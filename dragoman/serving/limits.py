@@ -1,14 +1,9 @@
 """What keeps a server alive: limits of size and time, on by default."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 
 RECEIPT = 10.0
 """Seconds in which a whole request has to arrive."""
