@@ -59,7 +59,8 @@ def read_yaml(text: str) -> Document:
         value, write = scalar.value, WRITERS.get(scalar.style)
         if write is None:
             end -= len(text[start:end]) - len(text[start:end].rstrip())
-            value, write = value.strip(), partial(_block, text[start:end])
+            value = value.rstrip()
+            write = partial(_block, text[start:end], value)
         segments.append(_segment(start, end, value, write))
     return Document(text, list(filter(None, segments)))
 
@@ -96,8 +97,12 @@ WRITERS = {None: _plain, "'": _single_quoted, '"': _quoted}
 """By the style of a scalar; others are blocks."""
 
 
-def _block(spelled: str, text: str) -> str:
-    """The lines of a block with the header and the indentation of the one that is replaced."""
+def _block(spelled: str, value: str, text: str) -> str:
+    """The lines of a block with the header and the indentation of the one that is replaced, which meant `value`."""
     header, _, lines = spelled.partition("\n")
-    indent = re.match(r"(?:[ \t]*\n)*( *)", lines)[1]
+    first = value.lstrip("\n")
+    indent = re.match(r"(?:[ \t]*\n)*( *)", lines)[1].removesuffix(" " * (len(first) - len(first.lstrip(" "))))
+    if header.startswith(">"):
+        # Here one line break is a space, except beside lines that begin with one.
+        text = re.sub(r"(?m)^([^ \t\n].*\n)(?=\n*[^ \t\n])", r"\1\n", text)
     return "\n".join([header, *(indent + line if line else "" for line in text.split("\n"))])

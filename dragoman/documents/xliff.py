@@ -33,8 +33,11 @@ def read_xliff(text: str) -> Document:
         state = f' state="{STATES[unit.name]}"' if unit.name == "trans-unit" else ""
         after = unit.child("seg-source") or source
         start, end = (target.start, target.end) if target else (after.end, after.end)
-        before = "" if target else indent(text, source.start)
-        around = f"{before}<{prefix}target{state}>", f"</{prefix}target>"
+        opening = f"{indent(text, source.start)}<{prefix}target"
+        if target:
+            opening = text[start : target.inside].removesuffix(">").removesuffix("/").rstrip()
+            opening = _STATE.sub("", opening) if state else opening
+        around = f"{opening}{state}>", f"</{prefix}target>"
         segments.append(Segment(start, end, content, xml.write, around))
         if unit.name == "segment":
             edits.append(_marked(text, unit))

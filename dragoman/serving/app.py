@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman import __version__
+from dragoman.errors import ResourceError
 from dragoman.serving import deepl, explore, google, libretranslate, pages
 from dragoman.serving.limits import CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
 from dragoman.serving.server import Server, busy
@@ -51,7 +52,8 @@ def create_app(server: Server, origins: Sequence[str] = ()) -> FastAPI:
         server.check_key(libretranslate.key_of(request, {}))
         return Response(server.metrics.text(server.queue), media_type="text/plain; version=0.0.4")
 
-    for kind, handler in ((Refusal, _refused), (HTTPException, _unknown), (ClientDisconnect, _gone)):
+    handlers = {Refusal: _refused, ResourceError: _failing, HTTPException: _unknown, ClientDisconnect: _gone}
+    for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
 
     app.add_middleware(Guard, server=server, origins=origins)
@@ -111,6 +113,11 @@ class Guard:
 async def _refused(request: Request, refusal: Any) -> Response:
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
     return JSONResponse(_shaped(request.url.path, refusal), refusal.status, headers)
+
+
+async def _failing(request: Request, error: Exception) -> Response:
+    LOG.error("%s", error)
+    return await _refused(request, Refusal(503, str(error)))
 
 
 async def _unknown(request: Request, error: Any) -> Response:

@@ -76,9 +76,10 @@ def _well_formed(value: Any) -> Any:
 
 
 def text_of(fields: dict[str, Any], name: str, default: str | None = None) -> str:
-    """A field that is a text. Raises `Refusal`."""
-    value = fields.get(name, default)
-    if value is None or value == "":
+    """A field that is a text; an empty one is the default. Raises `Refusal`."""
+    value = fields.get(name)
+    value = default if value in (None, "") else value
+    if value is None:
         raise Refusal(400, f"Invalid request: missing {name} parameter")
     if not isinstance(value, str):
         raise Refusal(400, f"Invalid request: {name} must be a text")

@@ -126,6 +126,9 @@ def test_files_of_translators_are_filled_and_marked_for_review():
     assert '<target state="final">Fini</target>' in text
     units = xlifffile.parsestring(text.encode()).units
     assert [str(unit.target or "") for unit in units][1:4] == ["Fini", "dog A", ""]
+    empty = '<file source-language="en"><trans-unit id="1"><source>A dog</source><target xml:lang="fr" state="new"/>'
+    text = translated(f'<xliff version="1.2">{empty}</trans-unit></file></xliff>', "a.xlf", BACKWARDS)
+    assert '<target xml:lang="fr" state="needs-review-translation">dog A</target>' in text
     text = translated(samples.XLIFF2, "a.xliff", BACKWARDS)
     assert '<target>house<ph id="2"/> <pc id="1">red</pc> The</target>' in text
     assert re.findall(r'<segment id="(..)" state="(\w+)"', text) == [
@@ -153,6 +156,27 @@ def test_strings():
     assert values["list"] == ["ONE DOG", "TWO CATS"]
     assert values["block"] == "FIRST LINE\nOF THE TEXT.\n"
     assert values["alias"] == values["anchor"] == "HELLO THERE"
+
+
+@pytest.mark.parametrize("header", ["|", "|-", ">", ">-", ">+", "|2", ">2-"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "one\n two",
+        "\n one\n\n\n two\nthree",
+        "one\ntwo\n\n  more\n  yet\nleft\n",
+        "   begins\nless",
+        "one\ntwo\n\nthree\n\n\nfour",
+    ],
+)
+def test_blocks_of_yaml_mean_the_same_afterwards(header, lines):
+    indented = "".join(f"  {line}\n" if line.strip() else "\n" for line in lines.split("\n"))
+    text = f"key: {header}\n{indented}after: 1\n"
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return  # a first line with more spaces than the others needs its number in the header
+    assert yaml.safe_load(translated(text, "a.yaml", SHOUTING)) == values | {"key": values["key"].upper()}
 
 
 @pytest.fixture(scope="module")

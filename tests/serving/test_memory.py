@@ -63,6 +63,14 @@ def test_it_is_exported_and_trained_on(remembering, path, tmp_path):
     assert remembering.ask("GET", "/memory.exe")[0] == 404
 
 
+def test_a_file_that_fails_is_said_and_the_server_lives(remembering, path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE words")
+    status, told, _ = remembering.ask("POST", "/suggest", {"q": "A dog.", "s": "Un chien."} | PAIR)
+    assert (status, told["error"]) == (503, "The translation memory fails: no such table: main.words.")
+    assert remembering.ask("POST", "/translate", {"q": "A dog."} | PAIR)[0] == 200
+
+
 def test_nothing_is_kept_unless_asked_for(serve):
     running = serve(Words())
     told = running.ask("POST", "/suggest", {"q": "a", "s": "b"} | PAIR)

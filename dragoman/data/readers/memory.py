@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -16,7 +16,7 @@ from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.data.readers.text_io import read_head
 from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import normalised, well_formed
-from dragoman.errors import DataError
+from dragoman.errors import DataError, ResourceError
 
 APPLICATION = 0x4452474D
 """What marks the file as a memory: "DRGM"."""
@@ -57,7 +57,10 @@ class Similar(NamedTuple):
 
 
 class Memory:
-    """A translation memory; threads may share it. What it keeps is on disk when a call returns."""
+    """A translation memory; threads may share it. What it keeps is on disk when a call returns.
+
+    Calls raise `ResourceError` when the file cannot be read or written any more.
+    """
 
     def __init__(self, path: Path):
         """Opens a memory, or makes one. Raises `DataError` for another file."""
@@ -76,7 +79,7 @@ class Memory:
     def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
         """Keep a translation, in the place of an earlier one of the same text."""
         row = (*languages, _kept(source), _kept(target), who, time.time())
-        with self._lock, self._connection as connection:
+        with self._use() as connection:
             connection.execute(
                 "DELETE FROM pairs WHERE source_language = ? AND target_language = ? AND source = ?", row[:3]
             )
@@ -114,8 +117,17 @@ class Memory:
         yield from self._rows("SELECT source_language, target_language, source, target FROM pairs ORDER BY number", ())
 
     def _rows(self, question: str, values: tuple[object, ...]) -> list[tuple]:
-        with self._lock:
-            return self._connection.execute(question, values).fetchall()
+        with self._use() as connection:
+            return connection.execute(question, values).fetchall()
+
+    @contextmanager
+    def _use(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one thread at a time; what is written is kept all or not at all."""
+        try:
+            with self._lock, self._connection as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise ResourceError(f"The translation memory fails: {error}.") from None
 
 
 def _kept(text: str) -> str:
