@@ -33,6 +33,9 @@ GIVES_UP = 40.0
 """Seconds after which a client goes away."""
 
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class Served:
     """A server in a process of its own."""
 
@@ -42,6 +45,7 @@ class Served:
         line = next(line for line in iter(self.process.stderr.readline, "") if "; Ctrl-C ends." in line)
         self.port = int(re.search(r":(\d+);", line)[1])
         self.languages = re.search(r"Translating (\S+) to (\S+) at", line).groups()
+        self.idle: dict[asyncio.AbstractEventLoop, list[Connection]] = {}
 
     def __enter__(self) -> "Served":
         return self
@@ -57,30 +61,40 @@ class Served:
         sizes = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
         return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in sizes) / 1024
 
-    def request(self, text: str, *more: str) -> bytes:
-        """A request as it is sent, with more lines of its head."""
+    def request(self, text: str) -> bytes:
+        """A request as it is sent."""
         body = json.dumps({"q": text, "source": self.languages[0], "target": self.languages[1]}).encode()
         head = ["POST /translate HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(body)}"]
-        return "\r\n".join([*head, *more, "\r\n"]).encode() + body
+        return "\r\n".join([*head, "\r\n"]).encode() + body
 
     async def ask(self, text: str) -> tuple[int, float]:
-        """Status and seconds of a request on a connection of its own."""
-        started = time.monotonic()
+        """Status and seconds of a request, on a connection that is open and idle if there is one."""
+        started, status = time.monotonic(), 0
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write(self.request(text, "Connection: close"))
-            answer = await asyncio.wait_for(reader.read(), GIVES_UP)
-            writer.close()
-        except (OSError, TimeoutError):
-            return 0, time.monotonic() - started
-        return int(answer[9:12] or 0), time.monotonic() - started
+            idle = self.idle.setdefault(asyncio.get_running_loop(), [])
+            reader, writer = await self._connection(idle)
+            writer.write(self.request(text))
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), GIVES_UP)
+            await reader.readexactly(int(re.search(rb"(?i)content-length: *(\d+)", head)[1]))
+            status = int(head[9:12])
+            idle.append((reader, writer))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            pass
+        return status, time.monotonic() - started
+
+    async def _connection(self, idle: list[Connection]) -> Connection:
+        while idle:
+            reader, writer = idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+        return await asyncio.open_connection("127.0.0.1", self.port)
 
 
 class Other(Served):
     """A server that runs already, and speaks to clients of LibreTranslate."""
 
     def __init__(self, port: int, languages: tuple[str, str]):
-        self.port, self.languages = port, languages
+        self.port, self.languages, self.idle = port, languages, {}
 
     def __exit__(self, *exception: object) -> None:
         pass

@@ -49,7 +49,9 @@ def download(name: str, *, progress: bool = True) -> Path:
         ) from None
     for path in found:
         if not _is_whole(path, files[path.name]):
-            raise DataError(f"{path} is not the file that the Hub has; delete it, and import again.")
+            # What stands in the cache is a link, and a download would only link to the same content again.
+            path.resolve().unlink()
+            raise DataError(f"{path.name} of {name} is not the file that the Hub has, and was deleted; import again.")
     if not found:
         raise DataError(f"{name} has none of the files of a pretrained translation model.")
     return found[0].parent

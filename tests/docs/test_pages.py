@@ -22,7 +22,12 @@ from tools.outputs import Output, same_picture, same_text, smaller
 CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
 
 
-PAGES = [pytest.param(page, id=page.stem) for page in pages.runnable_pages()]
+TRAINING = {"5-training", "6-decoding", "7-evaluation", "9-variants", "errata"}
+"""Pages that take minutes, as they train models."""
+PAGES = [
+    pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in TRAINING))
+    for page in pages.runnable_pages()
+]
 
 
 @pytest.fixture(scope="module")

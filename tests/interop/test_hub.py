@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def folder(tmp_path_factory) -> Path:
     return pretrained_models.marian(tmp_path_factory.mktemp("hub") / "model")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hub(folder) -> Iterator[Hub]:
     server = Hub(folder)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -88,37 +88,65 @@ def hub(folder) -> Iterator[Hub]:
     server.server_close()
 
 
-def run(hub: Hub, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+ENDED = "exit code "
+COMMANDS = f"""
+import json, sys
+from dragoman import cli
+
+for arguments in map(json.loads, sys.stdin):
+    sys.argv = ["dragoman", *arguments]
+    try:
+        cli.main()
+    except SystemExit as exit_:
+        print("{ENDED}", exit_.code, flush=True)
+"""
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def run(hub, tmp_path_factory) -> Iterator[Run]:
+    """Runs commands in one process that knows only this hub: exit code, and what was written to stderr."""
+    home = tmp_path_factory.mktemp("home")
+    errors = home / "stderr"
     env = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(home)}
-    return subprocess.run(
-        [sys.executable, "-m", "dragoman", *arguments], capture_output=True, text=True, env=env, timeout=120
-    )
+    with (
+        errors.open("w") as writing,
+        errors.open() as reading,
+        subprocess.Popen(
+            [sys.executable, "-c", COMMANDS], text=True, env=env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=writing,
+        ) as process,
+    ):  # fmt: skip
+
+        def run(*arguments: object) -> tuple[int, str]:
+            process.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+            process.stdin.flush()
+            while not (line := process.stdout.readline()).startswith(ENDED):  # a command may print, too
+                assert line, reading.read()
+            return int(line.removeprefix(ENDED)), reading.read()
+
+        yield run
 
 
-def test_a_model_is_fetched_once(hub, tmp_path):
-    first = run(hub, tmp_path / "home", "import", NAME, str(tmp_path / "first"))
-    assert first.returncode == 0, first.stderr
-    assert "Downloading hf:Somebody/opus-mt-en-fr from the Hugging Face Hub" in first.stderr
-    assert hub.asked.count("model.safetensors") == 1
-    hub.asked.clear()
-    again = run(hub, tmp_path / "home", "import", NAME, str(tmp_path / "second"))
-    assert again.returncode == 0, again.stderr
-    assert hub.asked == []
-    assert run(hub, tmp_path, "translate", str(tmp_path / "first"), "A cat.").returncode == 0
-
-
-def test_a_damaged_download_is_refused(hub, tmp_path):
+def test_a_damaged_download_is_refused_and_a_whole_one_is_fetched_once(hub, run, tmp_path):
     hub.damaged = "model.safetensors"
-    done = run(hub, tmp_path / "home", "import", NAME, str(tmp_path / "model"))
-    assert done.returncode == 3
-    assert "is not the file that the Hub has" in done.stderr
-    assert not (tmp_path / "model").exists()
+    code, errors = run("import", NAME, tmp_path / "model")
+    assert (code, (tmp_path / "model").exists()) == (3, False)
+    assert "model.safetensors of hf:Somebody/opus-mt-en-fr is not the file that the Hub has" in errors
+    hub.damaged = ""
+    hub.asked.clear()
+    code, errors = run("import", NAME, tmp_path / "model")
+    assert code == 0, errors
+    assert "Downloading hf:Somebody/opus-mt-en-fr from the Hugging Face Hub" in errors
+    assert hub.asked == ["model.safetensors"]
+    code, errors = run("import", NAME, tmp_path / "again")
+    assert (code, hub.asked) == (0, ["model.safetensors"]), errors
+    code, errors = run("translate", tmp_path / "again", "A cat.", "-o", tmp_path / "translation")
+    assert code == 0, errors
 
 
-def test_names_that_are_none(hub, tmp_path):
-    unknown = run(hub, tmp_path / "home", "import", "hf:Somebody/else", str(tmp_path / "model"))
-    assert unknown.returncode == 3
-    assert "hf:Somebody/else cannot be downloaded" in unknown.stderr
-    half = run(hub, tmp_path / "home", "import", "hf:opus-mt-en-fr", str(tmp_path / "model"))
-    assert half.returncode == 2
-    assert "write hf:OWNER/NAME" in half.stderr
+def test_names_that_are_none(run, tmp_path):
+    code, errors = run("import", "hf:Somebody/else", tmp_path / "model")
+    assert (code, "hf:Somebody/else cannot be downloaded" in errors) == (3, True)
+    code, errors = run("import", "hf:opus-mt-en-fr", tmp_path / "model")
+    assert (code, "write hf:OWNER/NAME" in errors) == (2, True)

@@ -128,7 +128,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path, name):
             archive.write(tmp_path / "model.weights.h5", "model.weights.h5")
     content, file, refused = (tmp_path / name).read_bytes(), tmp_path / "damaged", 0
     # The end of a ZIP file is its list of contents.
-    for index in [*range(0, len(content), len(content) // 37), *range(len(content) - 190, len(content), 7)]:
+    for index in [*range(0, len(content), len(content) // 19), *range(len(content) - 190, len(content), 14)]:
         flipped = content[:index] + bytes([content[index] ^ 0xFF]) + content[index + 1 :]
         for damaged in (flipped, content[:index]):
             file.write_bytes(damaged)
@@ -136,7 +136,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path, name):
                 read_weights(file)
             except DataError:
                 refused += 1
-    assert refused > 50
+    assert refused > 30
 
 
 # ---- Keras -----------------------------------------------------------------------------------
