@@ -1,10 +1,12 @@
 """Pretrained models from the Hugging Face Hub: this opens connections, for `dragoman import hf:NAME` alone."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, UsageError
+from dragoman.interop.weights import INDEX, PRETRAINED
 from dragoman.system.optional import load
 
 PREFIX = "hf:"
@@ -13,8 +15,6 @@ TEXTS = (
     "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model",
 )  # fmt: skip
 """Files beside the weights that an import reads."""
-WEIGHTS = (("model", ".safetensors"), ("pytorch_model", ".bin"))
-"""Beginnings and endings of names of files with weights, the safest first."""
 _CHUNK = 2**20
 
 
@@ -59,8 +59,8 @@ def download(name: str, *, progress: bool = True) -> Path:
 
 def _weights(files: list[str]) -> list[str]:
     """The files of weights of the safest kind that there is."""
-    for begin, end in WEIGHTS:
-        if found := [each for each in files if each.startswith(begin) and each.endswith((end, f"{end}.index.json"))]:
+    for begin, end in map(os.path.splitext, PRETRAINED):
+        if found := [each for each in files if each.startswith(begin) and each.endswith((end, end + INDEX))]:
             return found
     return []
 

@@ -19,16 +19,13 @@ from dragoman.interop import marian
 from dragoman.interop.files import read_json
 from dragoman.interop.huggingface import architecture, from_huggingface
 from dragoman.interop.pretrained_vocabulary import marian_vocabularies, multilingual_vocabulary
-from dragoman.interop.weights import read_weights
+from dragoman.interop.weights import INDEX, PRETRAINED, read_weights
 from dragoman.model import TransformerConfig
 from dragoman.report.summary import sizes
 from dragoman.report.templates import render
 from dragoman.storage.atomic import new_folder, write_file
 from dragoman.storage.model_directory import ModelDirectory, with_weights
 from dragoman.storage.run_directory import refuse_to_overwrite
-
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-"""Names of files with weights, the safest first."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +111,10 @@ def _search(values: dict[str, Any]) -> DecodingConfig:
 
 
 def _weights_file(folder: Path) -> Path:
-    for name in WEIGHTS:
-        if (folder / name).is_file():
-            return folder / name
-    raise DataError(f"{folder} has no weights, which are called {WEIGHTS[0]} or {WEIGHTS[2]}; copy the whole model.")
+    for path in (folder / (name + ending) for name in PRETRAINED for ending in ("", INDEX)):
+        if path.is_file():
+            return path
+    raise DataError(f"{folder} has no weights, which are called {' or '.join(PRETRAINED)}; copy the whole model.")
 
 
 def _card(directory: ModelDirectory, found: Pretrained, name: str, title: str) -> str:

@@ -26,6 +26,8 @@ WRAPPERS = ("module", "_orig_mod")
 """Parts that `DataParallel` and `torch.compile` add to every name."""
 INDEX = ".index.json"
 """Ending of a file that tells in which other files weights are."""
+PRETRAINED = ("model.safetensors", "pytorch_model.bin")
+"""How transformers calls the weights, the safest first; those of large models are in several files and an index."""
 KERAS_STATE = ("optimizer/", "metrics/")
 """What Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"

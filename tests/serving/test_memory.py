@@ -3,9 +3,11 @@
 import sqlite3
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.readers.memory import Memory
+from dragoman.data.readers.memory import Memory, difference
 from dragoman.errors import DataError
 from tests.serving.conftest import Words
 
@@ -44,6 +46,16 @@ def test_near_entries_are_shown_with_their_similarity(remembering):
     assert told["translatedText"] == "THE RED HOUSE IS VERY OLD."
     assert [each["target"] for each in told["similar"]] == ["[The red house is old.]", "[The green house is old.]"]
     assert 0.6 < told["similar"][1]["similarity"] < told["similar"][0]["similarity"] < 1
+    assert told["similar"][1]["difference"] == [
+        ["same", "The "], ["removed", "green"], ["added", "red"], ["same", " house is "], ["added", "very "],
+        ["same", "old."],
+    ]  # fmt: skip
+
+
+@given(texts=st.lists(st.text(alphabet="ab 。猫", max_size=12), min_size=2, max_size=2))
+def test_a_difference_holds_both_texts(texts):
+    parts = difference(*texts)
+    assert ["".join(part for kind, part in parts if kind != other) for other in ("added", "removed")] == texts
 
 
 def test_it_is_exported_and_trained_on(remembering, path, tmp_path):

@@ -94,6 +94,7 @@ def test_a_correction_is_kept_and_shown_beside_others(page):
     expect(page.locator("#status")).to_contain_text("Kept.")
     page.fill("#text", "The red house is very old.")
     expect(page.locator("#similar")).to_contain_text("La maison rouge est vieille.")
+    expect(page.locator("#similar ins")).to_have_text("very ")
     page.fill("#text", "The red house is old.")
     expect(page.locator("#result")).to_have_text("La maison rouge est vieille.")
     expect(page.locator("#status")).to_contain_text("corrected this text before")

@@ -40,6 +40,7 @@ _SCHEMA = """
     END;
 """
 _WORD = re.compile(r"\w+")
+_PART = re.compile(r"\w+|\s+|[^\w\s]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
@@ -54,6 +55,8 @@ class Similar(NamedTuple):
     target: str
     similarity: float
     """From 0 to 1; 1 is the same text."""
+    difference: list[tuple[str, str]]
+    """How `source` becomes the text: parts that are the "same", "removed" or "added"."""
 
 
 class Memory:
@@ -108,9 +111,9 @@ class Memory:
             (words, *languages),
         )
         rows = [row for row in rows if len(row[0]) <= 2 * MOST_COMPARED]
-        found = [Similar(*row, difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio()) for row in rows]
-        close = sorted((each for each in found if each.similarity >= LEAST_SIMILAR), key=lambda each: -each.similarity)
-        return close[:most]
+        found = ((difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio(), row) for row in rows)
+        close = sorted((each for each in found if each[0] >= LEAST_SIMILAR), key=lambda each: -each[0])
+        return [Similar(*row, similarity, difference(row[0], text)) for similarity, row in close[:most]]
 
     def pairs(self) -> Iterator[Entry]:
         """All entries in the order in which they came: languages, source and target."""
@@ -128,6 +131,21 @@ class Memory:
                 yield connection
         except sqlite3.Error as error:
             raise ResourceError(f"The translation memory fails: {error}.") from None
+
+
+def difference(text: str, other: str) -> list[tuple[str, str]]:
+    """How one text becomes the other, in words, or in characters where no spaces divide words."""
+    cut = _PART.findall if " " in text + other else list
+    parts, others = cut(text), cut(other)
+    found = []
+    for kind, start, end, other_start, other_end in difflib.SequenceMatcher(
+        None, parts, others, autojunk=False
+    ).get_opcodes():
+        if start < end:
+            found.append(("same" if kind == "equal" else "removed", "".join(parts[start:end])))
+        if kind in ("insert", "replace"):
+            found.append(("added", "".join(others[other_start:other_end])))
+    return found
 
 
 def _kept(text: str) -> str:

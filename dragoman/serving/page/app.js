@@ -89,7 +89,12 @@ function showSimilar(entries) {
   at("similar").replaceChildren(
     ...entries.flatMap((each) => {
       const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
-      term.textContent = `${Math.round(100 * each.similarity)} %: ${each.source}`;
+      const parts = each.difference.map(([kind, part]) => {
+        const shown = document.createElement({ same: "span", removed: "del", added: "ins" }[kind]);
+        shown.textContent = part;
+        return shown;
+      });
+      term.append(`${Math.round(100 * each.similarity)} %: `, ...parts);
       meaning.textContent = each.target;
       return [term, meaning];
     }),
