@@ -1,5 +1,6 @@
 """The application: routes, errors in the shape of each API, what is counted, and the process around it."""
 
+import gc
 import logging
 import signal
 import socket
@@ -158,8 +159,13 @@ def run(server: Server, listener: socket.socket, origins: Sequence[str] = ()) ->
     """Serve on a bound socket until SIGTERM or Ctrl-C; then answer what was accepted, and return."""
     # uvicorn ends on these, and then raises them again for whoever handled them before: that is to be nobody.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    process = uvicorn.Server(configured(server, origins))
+    process.config.load()
+    # What is loaded stays. To look through all of it for garbage would stop all answers for a quarter of a second.
+    gc.collect()
+    gc.freeze()
     try:
-        uvicorn.Server(configured(server, origins)).run(sockets=[listener])
+        process.run(sockets=[listener])
     finally:
         server.close()
         for number, handler in before.items():

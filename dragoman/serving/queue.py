@@ -6,6 +6,8 @@ batches are large when there is much.
 
 import logging
 import math
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -24,8 +26,12 @@ T = TypeVar("T")
 LOG = logging.getLogger("dragoman.serving")
 BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
-LONGEST_WAIT = 10.0
-"""Seconds of work that may wait; what would come later is refused."""
+LONGEST_WAIT = 1.5
+"""Seconds of work that may wait; what would begin later is refused."""
+FEW = 16
+"""Requests that may wait in any case, as for a large model, which takes long for each."""
+NICE = 10
+"""How much the threads that translate stand back behind the one that answers, which refuses what is too much."""
 FIRST_RATE = 3_000.0
 """Tokens a second, before any have been measured."""
 
@@ -105,7 +111,7 @@ class TranslationQueue:
         work = _Work(translator, texts, config, time.monotonic() + seconds, prefixes, tokens)
         with self._changed:
             wait = self._wait(tokens)
-            if self._closing or (self._waiting and wait > LONGEST_WAIT):
+            if self._closing or (wait > LONGEST_WAIT and len(self._waiting) >= FEW):
                 raise QueueFull(max(1, math.ceil(wait - LONGEST_WAIT)))
             self._tokens += tokens
             self._waiting.append(work)
@@ -115,14 +121,14 @@ class TranslationQueue:
         return work.future
 
     def _wait(self, tokens: int) -> float:
-        """Seconds until so many more tokens were translated."""
-        # Others go first, but each takes its turn: of a long one, a part as long as this one comes before it.
-        return (tokens + sum(min(other.left, tokens + BATCH) for other in self._waiting)) / self._rate
+        """Seconds of the work of others that comes before so many tokens are translated."""
+        # Each takes its turn: of a long one, a part as long as this one comes before it.
+        return sum(min(other.left, tokens + BATCH) for other in self._waiting) / self._rate
 
     def overload(self) -> int:
         """Seconds after which even a short text may be asked for again; 0 if it may be asked for now."""
         with self._changed:
-            wait = self._wait(0) - LONGEST_WAIT
+            wait = self._wait(0) - LONGEST_WAIT if len(self._waiting) >= FEW else 0.0
         return max(0, math.ceil(wait))
 
     def first(self, work: Callable[[], T]) -> T:
@@ -144,6 +150,8 @@ class TranslationQueue:
         self._thread.join()
 
     def _run(self) -> None:
+        if sys.platform == "linux":  # where this is for one thread, and for the threads and processes that it starts
+            os.nice(NICE)
         while batch := self._next_batch():
             texts = [text for _, part in batch for text in part]
             prefixes = [prefix for work, part in batch for prefix in work.prefixes[len(work.found) :][: len(part)]]
@@ -203,7 +211,7 @@ class TranslationQueue:
     def _give(self, batch: list[tuple[_Work, Sequence[str]]], found: list[Translation], seconds: float) -> None:
         """Hand out what was translated; works that are not done wait again, behind the others."""
         tokens = sum(estimated_tokens(text) for _, part in batch for text in part)
-        position = 0
+        position, done = 0, []
         with self._changed:
             self.batches += 1
             self.translated += len(found)
@@ -213,11 +221,11 @@ class TranslationQueue:
                 work.found += found[position : position + len(part)]
                 work.left -= sum(map(estimated_tokens, part))
                 position += len(part)
-                if len(work.found) < len(work.texts):
-                    self._waiting.append(work)
-                else:
-                    with suppress(InvalidStateError):  # nobody waits any more
-                        work.future.set_result(work.found)
+                (self._waiting if len(work.found) < len(work.texts) else done).append(work)
+        # Without the lock, for which the thread would wait that is told of the results.
+        for work in done:
+            with suppress(InvalidStateError):  # nobody waits any more
+                work.future.set_result(work.found)
 
 
 def _translated(
