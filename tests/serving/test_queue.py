@@ -81,8 +81,7 @@ def test_more_work_than_can_be_done_is_refused_at_once(queue):
     short = queue.submit(words, ["short"], PLAIN, seconds=9)
     waiting = [queue.submit(words, long, PLAIN, seconds=9) for _ in range(FEW - 2)]  # so few wait in any case
     with pytest.raises(QueueFull) as refused:
-        for _ in range(3):
-            queue.submit(words, long, PLAIN, seconds=0)
+        waiting += (queue.submit(words, long, PLAIN, seconds=9) for _ in range(3))
     assert 1 <= refused.value.seconds < 600
     assert queue.overload() >= 1
     for each in waiting:
