@@ -206,9 +206,8 @@ def overload(served: Served, sentences: list[str], rate: float, seconds: float) 
     print(f"\n{rate:,.0f} requests a second for {seconds:g} s: {dict(statuses)}; 0: refused, or no answer in 40 s")
     median, late = statistics.median(rejected), rejected[int(0.95 * len(rejected))]
     print(f"refusals: median {1000 * median:,.1f} ms, 95 % {1000 * late:,.1f} ms")
-    print(
-        f"memory {before:,.0f} MB after a sixth of the time, {after:,.0f} MB at the end; answers again after {recovered:.2f} s"
-    )
+    print(f"memory {before:,.0f} MB after a sixth of the time, {after:,.0f} MB at the end")
+    print(f"answers again after {recovered:.2f} s")
 
 
 def main() -> None:

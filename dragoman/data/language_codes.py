@@ -13,7 +13,7 @@ CODE = re.compile("[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _LINES = Path(__file__).with_name("language_codes.txt").read_text(encoding="utf-8").split("\n")
 TWO_LETTERS = {name: code for code, *names in map(str.split, filter(None, _LINES)) if code != "#" for name in names}
 """The two-letter code of a language by its other codes and its English name."""
-TEXT_IN = re.compile("^(text|sentence|sent)[_ -]|[_ -](text|sentence|sent)$", re.IGNORECASE)
+TEXT_IN = re.compile("^(text|sentence|sent)s?[_ -]|[_ -](text|sentence|word|sent)s?(/.*)?$", re.IGNORECASE)
 """What stands before or after the language in names of columns, such as text_en."""
 _CLOSE = [
     frozenset(group.split())

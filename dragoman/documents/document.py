@@ -74,7 +74,8 @@ class Document:
             segment, attributes = self.segments[index], {}
             while written and written[-1].end <= segment.end:
                 edit = written.pop()
-                attributes[self.text[edit.start - 1 : edit.end + 1]] = edit.text
+                before, quote = _ATTRIBUTE.search(self.text, max(0, edit.start - 200), edit.start).groups()
+                attributes[before + self.text[edit.start - 1 : edit.end + 1]] = before + quote + edit.text + quote
             content = [_with_attributes(each, attributes) for each in translations[index]]
             written.append(Edit(segment.start, segment.end, segment.written(content)))
         parts, last = [], 0
@@ -84,13 +85,17 @@ class Document:
         return "".join([*parts, self.text[last:]])
 
 
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+\s*=\s*)(["'])\Z""")
+"""The beginning of one: its name and a quotation mark."""
+
+
 def _with_attributes(each: "str | Code", attributes: dict[str, str]) -> "str | Code":
-    """A code with translated attributes, which are given in their quotation marks."""
+    """A code with translated attributes: how each is spelled, and how its translation is."""
     if not isinstance(each, Code):
         return each
     markup = each.markup
-    for quoted, text in attributes.items():
-        markup = markup.replace(quoted, quoted[0] + text + quoted[-1])
+    for spelled, translated in attributes.items():
+        markup = markup.replace(spelled, translated)
     return replace(each, markup=markup)
 
 

@@ -84,6 +84,6 @@ def _encoding(content: bytes, ending: str) -> str:
     name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
     try:
         b"x".decode(name)
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, UnicodeError):
         return "utf-8"
     return name

@@ -7,7 +7,6 @@ from dragoman.documents.document import Code, Content, Document, Segment, has_wo
 from dragoman.documents.office import paragraphs
 
 PARTS = re.compile(r"(content|styles)\.xml")
-PAIRED = {"span", "a", "meta"}
 WHOLE = {"note", "annotation", "ruby", "frame", "custom-shape"}
 """Whose texts, if they have paragraphs, are translated apart."""
 
@@ -16,7 +15,7 @@ def read_odt(text: str, inner: bool) -> Document:
     """The segments of a part of an ODT: paragraphs and headings, those in notes and frames or all others."""
     segments = []
     for paragraph in paragraphs(xml.parse(text), {"p", "h"}, WHOLE, inner=inner):
-        content = _spaced(xml.with_codes(paragraph, text, PAIRED, WHOLE))
+        content = _spaced(xml.with_codes(paragraph, text, WHOLE))
         if has_words(content):
             segments.append(Segment(paragraph.inside, paragraph.close, content, xml.write))
     return Document(text, segments)

@@ -5,7 +5,6 @@ from dragoman.documents import xml
 from dragoman.documents.document import Document, FormatError, Segment, has_words, trimmed
 from dragoman.documents.xliff import indent
 
-PAIRED = {"hi"}
 WHOLE = {"bpt", "ept", "it", "ph", "ut"}
 
 
@@ -21,7 +20,7 @@ def read_tmx(text: str, languages: tuple[str | None, str | None]) -> Document:
         if not found or any(same_language(code, target) for code in variants):
             continue
         variant, segment = found[0], found[0].child("seg")
-        content = trimmed(xml.with_codes(segment, text, PAIRED, WHOLE)) if segment else []
+        content = trimmed(xml.with_codes(segment, text, WHOLE)) if segment else []
         if has_words(content):
             before = f'{indent(text, variant.start)}<tuv xml:lang="{target}"><seg>'
             segments.append(Segment(variant.end, variant.end, content, xml.write, (before, "</seg></tuv>")))

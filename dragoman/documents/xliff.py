@@ -7,7 +7,6 @@ from dragoman.data.readers.xliff import UNTRANSLATED
 from dragoman.documents import xml
 from dragoman.documents.document import Document, Edit, Segment, has_words, trimmed
 
-PAIRED = {"g", "pc", "mrk"}
 WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
 """Elements whose content is no text of the sentence."""
 STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
@@ -26,7 +25,7 @@ def read_xliff(text: str) -> Document:
         state = (target or unit).attributes.get("state", "initial")
         if target and target.text.strip() and (unit.name == "segment" or state not in UNTRANSLATED):
             continue
-        content = trimmed(xml.with_codes(source, text, PAIRED, WHOLE))
+        content = trimmed(xml.with_codes(source, text, WHOLE))
         if not has_words(content):
             continue
         prefix = text[source.start + 1 : source.inside].partition("source")[0]

@@ -10,8 +10,15 @@ from xml.sax import ContentHandler, SAXException
 from dragoman.documents.document import Code, FormatError
 from dragoman.system.optional import load
 
-KINDS = {"ph": "word", "x": "word", "line-break": "break", "tab": "break", "s": "break", "br": "break", "cr": "break"}
-"""Of elements that may stand for a word or a space."""
+KINDS = {
+    "ph": "word", "x": "word",
+    "line-break": "break", "tab": "break", "s": "break", "br": "break", "cr": "break",
+    "bpt": "open", "bx": "open", "sc": "open", "ept": "close", "ex": "close", "ec": "close",
+}  # fmt: skip
+"""Of elements that stand for a word, for a space, or for one end of a stretch of text."""
+PAIR = ("startRef", "rid", "i", "id")
+"""Attributes that say which two ends belong together."""
+MOST_ELEMENTS = 1_000_000
 _TOKEN = re.compile(
     r"""<!--.*?-->|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<\?.*?\?>|<![^>]*>
       |<(?P<close>/?)(?P<name>[^\s<>/]+)(?P<attributes>(?:\s+[^\s=<>/]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(?P<empty>/?)>
@@ -35,7 +42,7 @@ class Token(NamedTuple):
     """Of a text, without entities; else as it is spelled."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Element:
     """An element: from its opening tag `start` to the end of its closing tag `end`, and what is in between."""
 
@@ -74,7 +81,9 @@ def parse(text: str) -> Element:
     _check(text)
     root = Element("", {}, 0, 0)
     stack = [root]
-    for token in _tokens(text):
+    for number, token in enumerate(_tokens(text)):
+        if number > 2 * MOST_ELEMENTS:
+            raise FormatError(f"has more than {MOST_ELEMENTS:,} elements; cut it into parts.")
         if token.kind == "close":
             element = stack.pop()
             element.close, element.end = token.start, token.end
@@ -114,22 +123,19 @@ def _tokens(text: str) -> Iterator[Token]:
             yield Token(start, end, "other", "", match[0])
 
 
-def with_codes(element: Element, text: str, paired: set[str], whole: set[str]) -> list[str | Code]:
-    """What is in an element as texts and codes: tags of `paired` stand around text, elements of `whole` are one code.
-
-    Other elements are single codes, too, but their texts are translated.
-    """
+def with_codes(element: Element, text: str, whole: set[str]) -> list[str | Code]:
+    """What is in an element as texts and codes: tags stand around text, and elements of `whole` are one code."""
     content: list[str | Code] = []
     for each in element.content:
         if isinstance(each, Token):
             content.append(each.value if each.kind == "text" else Code(each.value))
         elif each.name in whole or not each.content:
-            content.append(Code(text[each.start : each.end], KINDS.get(each.name, "alone")))
+            pair = next((each.attributes[name] for name in PAIR if name in each.attributes), "")
+            content.append(Code(text[each.start : each.end], KINDS.get(each.name, "alone"), f"pair {pair}"))
         else:
-            kinds = ("open", "close") if each.name in paired else ("alone", "alone")
-            content.append(Code(text[each.start : each.inside], kinds[0], each.name))
-            content += with_codes(each, text, paired, whole)
-            content.append(Code(text[each.close : each.end], kinds[1], each.name))
+            content.append(Code(text[each.start : each.inside], "open", each.name))
+            content += with_codes(each, text, whole)
+            content.append(Code(text[each.close : each.end], "close", each.name))
     return content
 
 

@@ -6,10 +6,9 @@ docs/trials.md has the measurements behind the settings; speeds here are rough.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dragoman.config.run import RunConfig
-from dragoman.model.config import Size
+from dragoman.model.config import PRESETS, Size
 
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
@@ -49,19 +48,24 @@ class Resources:
         return f"{self.pairs:,} pairs and {cores}"
 
 
-def choose(config: RunConfig, resources: Resources) -> None:
-    """Fill in what nobody has set, and say in `config.chosen` why."""
+def choose(config: RunConfig, resources: Resources, *, pretrained: bool = False) -> None:
+    """Fill in what nobody has set, and say in `config.chosen` why.
+
+    `pretrained` tells that the run goes on from a model of others, which has seen far more than ours.
+    """
     base = config.finetune.model
     if "size" not in config.model_fields_set and not base:
         config.size = choose_size(resources)
     model = config.transformer(1000, 1000)
+    if base:
+        config.size = min(PRESETS, key=lambda size: abs(math.log(PRESETS[size]["d_model"] / model.d_model)))
     if model.d_model // model.num_heads % 2 == 0 and not base:
         config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
     tokenizer, training = config.tokenizer, config.training
     if not base:
         tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     chosen = choose_training(training.optimizer, model.d_model)
-    chosen["learning_rate"] *= GENTLE if base and is_pretrained(config.model) else 1
+    chosen["learning_rate"] *= GENTLE if pretrained else 1
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
     for name, value in chosen.items():
         setattr(training, name, value)
@@ -74,7 +78,8 @@ def choose(config: RunConfig, resources: Resources) -> None:
             training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
     if "r_drop" not in training.model_fields_set and "dropout" not in config.model:
         steps = epochs * resources.tokens / 2 / (training.max_tokens * training.accumulate)
-        training.r_drop = choose_r_drop(epochs, by_heart, steps)
+        # It compares two predictions with different dropout.
+        training.r_drop = choose_r_drop(epochs, by_heart, steps) if choose_dropout(epochs, by_heart) else 0.0
     config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
     if epochs <= FEWEST_EPOCHS and "label_smoothing" not in training.model_fields_set:
         training.label_smoothing = 0.0
@@ -106,11 +111,6 @@ SCHEDULES = {
     "linear": "falling to 0",
     "cosine": "falling to 0",
 }
-
-
-def is_pretrained(model: dict[str, Any]) -> bool:
-    """Whether an architecture is that of Marian or of fairseq, whose models have seen far more than ours."""
-    return bool(model.get("starts_with_padding")) or model.get("positions") == "sinusoidal-fairseq"
 
 
 def choose_size(resources: Resources) -> Size:

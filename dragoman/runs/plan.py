@@ -29,8 +29,10 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
     config = _with_data(_read_config(paths, recipe, settings))
+    pretrained = False
     if config.finetune.model:
-        adopt(config)
+        architecture = adopt(config)
+        pretrained = architecture.starts_with_padding or architecture.positions == "sinusoidal-fairseq"
         config.data.languages = config.data.languages or languages(Path(config.finetune.model))
     bitext = open_corpora(config.data)
     open_held_out(config.data, bitext.languages)
@@ -40,7 +42,7 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     if config.tokenizer.pairs:
         Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
     found = survey(bitext, config.data)
-    choose(config, Resources(found.pairs, found.tokens, cores(), _has_gpu()))
+    choose(config, Resources(found.pairs, found.tokens, cores(), _has_gpu()), pretrained=pretrained)
     if not (config.data.valid and config.data.test):
         config.data.held_out = found.held_out
     return config, bitext

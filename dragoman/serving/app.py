@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
@@ -76,7 +75,7 @@ class Guard:
         if request.method != "POST":
             return None
         # A browser sends a form to any host, and only hides the answer from the page.
-        if origin and origin not in self.origins and urlsplit(origin).netloc != request.headers.get("host"):
+        if origin and origin not in self.origins and origin.partition("://")[2] != request.headers.get("host"):
             return Refusal(403, "Pages of other hosts may not ask here, unless --allow-origin names theirs")
         if request.url.path in TRANSLATING and (seconds := self.server.queue.overload()):
             return busy(seconds)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -73,7 +74,7 @@ class _LibreTranslate:
             text_of(fields, "target"),
             _format(fields) == "html",
             number_of(fields, "alternatives"),
-            {name: fields[name] for name in OPTIONS if fields.get(name) is not None},
+            _options(fields),
             number_of(fields, "similar"),
         )
         if fields.get("stream") in (True, "true"):
@@ -122,23 +123,26 @@ class _LibreTranslate:
         if not name.lower().endswith(ENDINGS):
             raise Refusal(400, "Invalid request: file format not supported")
         translated = await unless_gone(request, self.server.document(content, name, source, target))
-        number = uuid.uuid4().hex
+        number = f"{uuid.uuid4().hex}.{name}"
         self.files[number] = name, translated
         while len(self.files) > MOST_FILES:
             self.files.popitem(last=False)
-        return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", number=number))})
+        return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", number=quote(number)))})
 
     async def download_file(self, number: str) -> Response:
         if number not in self.files:
             raise Refusal(404, "The file is not here any more; translate it again")
-        _, content = self.files[number]
-        return Response(content, media_type="application/octet-stream", headers={"Content-Disposition": "attachment"})
+        name, content = self.files[number]
+        head = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+        return Response(content, media_type="application/octet-stream", headers=head)
 
     async def suggest(self, request: Request) -> JSONResponse:
         fields = await self._fields(request, self.server.limits.body)
         if self.server.memory is None:
             raise Refusal(403, "Suggestions are disabled on this server.")
         texts = [text_of(fields, name) for name in ("q", "s")]
+        if not all(map(str.strip, texts)):
+            raise Refusal(400, "Invalid request: q and s must have text")
         languages = two_letters(text_of(fields, "source")), two_letters(text_of(fields, "target"))
         self.server.check_texts(texts)
         if languages not in self.server.models:
@@ -182,6 +186,7 @@ TRANSLATE = body(
         "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
         "alternatives": {"type": "integer", "minimum": 0, "default": 0},
         "glossary": {"type": "object", "additionalProperties": {"type": "string"}},
+        "keep": {"type": "array", "items": {"type": "string"}},
         "forbid": {"type": "array", "items": {"type": "string"}},
         "beam_size": {"type": "integer", "minimum": 1},
         "similar": {"type": "integer", "minimum": 0, "default": 0},
@@ -219,6 +224,16 @@ def texts_of(fields: dict[str, Any], name: str) -> list[str]:
     if not all(isinstance(each, str) for each in texts):
         raise Refusal(400, f"Invalid request: {name} must be a text, or a list of texts")
     return texts
+
+
+def _options(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a request sets of the search; terms to `keep` are those of a glossary that stay as they are."""
+    options = {name: fields[name] for name in OPTIONS if fields.get(name) is not None}
+    if fields.get("keep"):
+        kept = {term: term for term in texts_of(fields, "keep")}
+        glossary = options.get("glossary", {})
+        options["glossary"] = kept | glossary if isinstance(glossary, dict) else glossary
+    return options
 
 
 def _format(fields: dict[str, Any]) -> str:

@@ -169,6 +169,8 @@ class Server:
         """Raise `Refusal` for what is too much, or not supported."""
         limits = self.limits
         self.check_texts(asked.texts)
+        terms = asked.options.get("glossary"), asked.options.get("forbid"), asked.options.get("prefix")
+        self.check_texts([str(each) for each in terms if each])
         if not 0 <= asked.alternatives <= limits.alternatives:
             raise Refusal(400, f"Invalid request: alternatives must be from 0 to {limits.alternatives}")
         known = {AUTO, *self.sources}

@@ -76,9 +76,10 @@ class TrainingView:
         elif event == "roll_back":
             self._marks.clear()
         elif event == "decay":
-            begins, self.last_step = not self._falling, metrics["last_step"]
+            before, self.last_step = self.last_step, metrics["last_step"]
+            changed = "Steps take longer than they did" if self.last_step < (before or 0) else "There is time for more"
+            text = changed if self._falling else "The learning rate falls from now on"
             self._falling = True
-            text = "The learning rate falls from now on" if begins else "Steps take longer than they did"
             self._print(f"{text}; the last step is {self.last_step:,} ({metrics['reason']}).")
         elif event == "average":
             decision = "better than each, kept" if metrics["better"] else "not better than the best, left"

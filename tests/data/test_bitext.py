@@ -132,6 +132,8 @@ def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path) -> None:
         (["my_en-fr.tsv"], "my_en-fr", ("en", "fr")),
         (["tatoeba_de-en.tsv"], "tatoeba_de-en", ("de", "en")),
         (["my-data.tsv"], "my-data", (None, None)),
+        (["my-tm.tsv"], "my-tm", (None, None)),
+        (["swg-deu.tsv"], "swg-deu", ("swg", "deu")),
         (["fra.txt.gz"], "fra", (None, None)),
         (["top-ten.tsv"], "top-ten", (None, None)),
         (["a.in", "a.out"], "a", (None, None)),

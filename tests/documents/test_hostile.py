@@ -6,10 +6,12 @@ import zipfile
 
 import pytest
 
-from dragoman.documents import office
+from dragoman.documents import office, xml
+from dragoman.documents.document import Code
 from dragoman.documents.formats import translate_document
+from dragoman.documents.odt import read_odt
 from dragoman.errors import DataError
-from tests.documents.engines import SAME, SHOUTING, by_word, translated
+from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,32 @@ def test_what_stands_inside_of_a_sentence_stays(page, expected):
 
 LOSING = by_word(lambda word: re.sub(r"[<>&/].*", "", word))
 """Loses what is to be copied."""
+
+
+def test_an_attribute_is_translated_and_no_other_one_of_its_value():
+    page = '<p>Search <input name="search" placeholder="search"> here</p>'
+    assert translated(page, "a.html", SHOUTING) == '<p>SEARCH <input name="search" placeholder="SEARCH"> HERE</p>'
+
+
+def test_two_ends_of_a_stretch_keep_their_order():
+    start, end = '<office:document-content xmlns:office="o" xmlns:text="t">', "</office:document-content>"
+    text = f"{start}<text:p>It is <text:date>March 2024</text:date> now</text:p>{end}"
+    (segment,) = read_odt(text, False).segments
+    assert [each.kind for each in segment.content if isinstance(each, Code)] == ["open", "close"]
+    unit = '<trans-unit id="1"><source>A <bpt id="1"/>red house<ept id="1"/> now</source></trans-unit>'
+    text = translated(f'<xliff version="1.2"><file>{unit}</file></xliff>', "a.xlf", BACKWARDS)
+    assert 'now <bpt id="1"/>house red<ept id="1"/> A</target>' in text
+
+
+def test_too_many_elements_are_refused(monkeypatch):
+    monkeypatch.setattr(xml, "MOST_ELEMENTS", 10)
+    with pytest.raises(DataError, match="has more than 10 elements; cut it into parts"):
+        translated("<tmx>" + "<a/>" * 30 + "</tmx>", "a.tmx", SHOUTING)
+
+
+@pytest.mark.parametrize("name", ["undefined", "punycode", "none"])
+def test_an_encoding_that_is_none_is_not_used(name):
+    assert "A HOUSE" in translated(f'<meta charset="{name}"><p>A house</p>', "a.html", SHOUTING)
 
 
 def test_a_placeholder_that_was_lost_comes_back_as_text():

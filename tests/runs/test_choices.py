@@ -1,17 +1,19 @@
 """What a run chooses from its pairs, its minutes and the machine."""
 
+import re
+
 import pytest
 
-from dragoman.config.run import load_config
+from dragoman.config.run import RunConfig, load_config
 from dragoman.runs.choices import Resources, choose, choose_size
 
 PAIR = 30
 """Tokens of a caption and its translation."""
 
 
-def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR):
+def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, pretrained=False):
     config = load_config(recipe or {}, [*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
-    choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False))
+    choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False), pretrained=pretrained)
     return config
 
 
@@ -102,8 +104,19 @@ def test_steps_and_epochs_limit_how_often_pairs_are_seen():
 
 
 def test_pretrained_models_of_others_go_on_at_a_gentle_rate():
-    rates = [
-        chosen(["finetune.model=base", "training.max_tokens=2048", *settings]).training.learning_rate
-        for settings in ([], ["model.positions=sinusoidal-fairseq"])
-    ]
+    settings = ["finetune.model=base", "training.max_tokens=2048", "model.d_model=128"]
+    rates = [chosen(settings, pretrained=pretrained).training.learning_rate for pretrained in (False, True)]
     assert rates == pytest.approx([0.008, 0.002])
+
+
+def test_a_large_model_that_is_gone_on_from_sees_pairs_less_often():
+    told = [chosen(["finetune.model=base", f"model.d_model={width}"]).chosen[1] for width in (128, 512)]
+    epochs = [float(re.search(r"about ([\d.]+) epochs", text)[1]) for text in told]
+    assert epochs[0] > 5 * epochs[1]
+
+
+def test_what_is_chosen_can_be_read_again():
+    for pairs in (100, 3_000, 30_000, 195_000, 10**6):
+        for minutes in (2, 20, 180, 600):
+            config = chosen(pairs=pairs, minutes=minutes)
+            assert RunConfig.validate(config.model_dump(mode="json")) == config

@@ -88,6 +88,8 @@ RIGHT = {"q": "x", "source": "en", "target": "fr"}
         ({"target": "zz"}, "zz is not supported"),
         ({"q": "x" * 5_001}, "Invalid request: request (5001) exceeds text limit (5000)"),
         ({"q": ["x"] * 513}, "Invalid request: request (513) exceeds text limit (512)"),
+        ({"prefix": "x" * 5_001}, "Invalid request: request (5001) exceeds text limit (5000)"),
+        ({"glossary": [1]}, "Invalid request: `glossary` is [1]; it must be a table of texts."),
         ({"alternatives": "y"}, "Invalid request: alternatives must be a whole number"),
         ({"alternatives": 11}, "Invalid request: alternatives must be from 0 to 10"),
         ({"format": "pdf"}, "pdf format is not supported"),
@@ -103,15 +105,17 @@ def test_documents(running):
     parts = [
         b'--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n',
         b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n',
-        b'--x\r\nContent-Disposition: form-data; name="file"; filename="../a.md"\r\n\r\n# The *red* house\r\n--x--\r\n',
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="../a b.md"\r\n\r\n# The *red* house\r\n',
+        b"--x--\r\n",
     ]
     status, told, _ = running.ask("POST", "/translate_file", b"".join(parts), Content_Type=kind)
     assert status == 200
     path = urllib.parse.urlsplit(told["translatedFileUrl"]).path
     status, content, head = running.ask("GET", path)
-    assert (status, content, head["content-disposition"]) == (200, b"# THE *RED* HOUSE", "attachment")
+    assert (status, content) == (200, b"# THE *RED* HOUSE")
+    assert (path[-8:], head["content-disposition"]) == ("a%20b.md", "attachment; filename*=UTF-8''a%20b.md")
     assert running.ask("GET", "/download_file/nothing")[0] == 404
-    bad = b"".join(parts).replace(b"a.md", b"a.exe")
+    bad = b"".join(parts).replace(b"b.md", b"b.exe")
     assert running.ask("POST", "/translate_file", bad, Content_Type=kind)[0] == 400
 
 

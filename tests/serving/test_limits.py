@@ -159,6 +159,7 @@ def test_halves_of_characters_and_deep_nesting_are_no_failure(running):
 
 
 def test_pages_of_other_hosts_may_not_ask(running):
+    assert running.ask("POST", "/translate", {"q": "x", "source": "en", "target": "fr"}, Origin="http://[")[0] == 403
     form = b"q=a&source=en&target=fr"
     kind = {"Content_Type": "application/x-www-form-urlencoded"}
     assert running.ask("POST", "/translate", form, Origin="http://evil.example", **kind)[0] == 403

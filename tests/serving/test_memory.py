@@ -75,6 +75,10 @@ def test_it_is_exported_and_trained_on(remembering, path, tmp_path):
     assert remembering.ask("GET", "/memory.exe")[0] == 404
 
 
+def test_blank_corrections_are_refused(remembering):
+    assert remembering.ask("POST", "/suggest", {"q": "A dog.", "s": " "} | PAIR)[0] == 400
+
+
 def test_a_file_that_fails_is_said_and_the_server_lives(remembering, path):
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE words")

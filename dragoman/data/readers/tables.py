@@ -63,8 +63,10 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
     path, options = sample.path, sample.options
     sample.split(delimiter, quoted=quoted)
     columns, languages = sample.columns()
-    if not any(languages) and (pair := _PAIR.search(path.name)):
-        languages = languages_named(pair[1], pair[2])
+    codes = pair.groups() if (pair := _PAIR.search(path.name)) else ()
+    # `my-tm` is no Burmese, and `swg-deu` is Swabian and German.
+    if codes and not any(languages) and (all(map(language_of, codes)) or set(map(len, codes)) == {3}):
+        languages = languages_named(*codes)
     if are_exchanged(languages, options.languages) and not options.columns:
         columns = columns._replace(source=columns.target, target=columns.source)
 

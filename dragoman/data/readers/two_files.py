@@ -77,5 +77,5 @@ def _hint(source: Path, target: Path, replace: bool) -> str:
     if found := next(check.findings(), None):
         return f"; {found.advice}"
     if result.pairs > FEWEST:
-        return "; the others are in step, so look at the end of the longer file"
+        return "; no line was found from which on they are out of step, so look at the end of the longer file first"
     return f"; look at line {odd} first, where the sides do not look like one sentence" if odd else ""
