@@ -188,6 +188,8 @@ def export(
         with open_input(sentences) as stream:
             texts = [line for line in read_lines(stream, str(sentences)) if line.strip()]
     display = context.display()
+    if to == "web" and not runtime:
+        display.note("Downloading onnxruntime-web with npm; --runtime takes it from a folder instead.")
     with display.status(f"Writing for {to}, and translating with both engines"):
         chosen = ExportOptions(
             quantization=quantization,

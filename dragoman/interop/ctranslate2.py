@@ -11,7 +11,7 @@ from torch import nn
 
 from dragoman.decoding.search import length_limit
 from dragoman.interop.engine_files import spelled, write_script, write_tokenizers
-from dragoman.interop.proof import Found
+from dragoman.interop.proof import Found, longest
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import FeedForward, Norm
 from dragoman.model.transformer import Decoder, Encoder
@@ -147,7 +147,7 @@ def translations(
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,
-            max_decoding_length=length_limit(source) + len(prefix),
+            max_decoding_length=min(length_limit(source) + len(prefix), longest(directory)),
             max_input_length=0,
             return_scores=True,
         )

@@ -20,7 +20,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
 from dragoman.interop import argos, ctranslate2, onnx, transformers, web
 from dragoman.interop.engine_files import package
-from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, search
+from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, longest, search
 from dragoman.metrics import MAIN
 from dragoman.report.templates import render
 from dragoman.storage.atomic import new_folder, write_file
@@ -183,6 +183,9 @@ def prove(
 ) -> Proof:
     """Translate the sources of `pairs` with both engines."""
     sources = directory.source_tokenizer.encode_batch(engine.prepared(directory, source) for source, _ in pairs)
+    most = longest(directory)
+    if too_long := next((number for number, ids in enumerate(sources, start=1) if len(ids) >= most), None):
+        raise UsageError(f"Sentence {too_long} has more than the {most:,} tokens that the format has positions for.")
     penalty = directory.decoding.length_penalty
     directory = engine.expressed(directory)
     agreements, found = {}, []

@@ -99,10 +99,13 @@ def architecture(values: Mapping[str, Any], weights: Collection[str], origin: st
         raise DataError(f"{origin} does not describe a model: {error}") from None
 
 
-def from_huggingface(weights: Mapping[str, Tensor], config: TransformerConfig, origin: str) -> dict[str, Tensor]:
+def from_huggingface(
+    weights: Mapping[str, Tensor], config: TransformerConfig, origin: str, values: Mapping[str, Any]
+) -> dict[str, Tensor]:
     """The weights under Dragoman's names. Raises `DataError` for one that is missing, unknown or of another shape.
 
-    Where encoder or decoder has the narrower feed-forward networks, these are filled up with zeros, which add nothing.
+    Where encoder or decoder has the narrower feed-forward networks, by the `values` of config.json, these are filled up
+    with zeros, which add nothing.
     """
     found, used = {}, set(COPIES)
     for name, parameter in _parameters(config).items():
@@ -113,10 +116,10 @@ def from_huggingface(weights: Mapping[str, Tensor], config: TransformerConfig, o
         if theirs is None:
             raise DataError(f"{origin} lacks `{STYLE.name_of(name)}`; copy the whole model again.")
         value = weights[theirs].flatten() if name == "projection.bias" else weights[theirs]
-        if ".feed_forward." in name and value.dim() == parameter.dim():
-            missing = [size - own for size, own in zip(parameter.shape, value.shape, strict=True)]
-            if min(missing) >= 0:
-                value = pad(value, [extra for size in reversed(missing) for extra in (0, size)])
+        axis = next((axis for ending, axis in HIDDEN.items() if name.endswith(ending)), None)
+        narrow = values.get(f"{name.partition('.')[0]}_ffn_dim", config.d_ff)
+        if axis is not None and value.dim() == parameter.dim() and value.size(axis) == narrow < config.d_ff:
+            value = pad(value, [0, 0] * (value.dim() - 1 - axis) + [0, config.d_ff - narrow])
         if value.shape != parameter.shape:
             shapes = f"{tuple(weights[theirs].shape)}, not {tuple(parameter.shape)}"
             raise DataError(f"{origin}: `{theirs}` is of shape {shapes}, as config.json says; copy the model again.")
@@ -125,6 +128,10 @@ def from_huggingface(weights: Mapping[str, Tensor], config: TransformerConfig, o
     if unknown := sorted(name for name in weights.keys() - used if not name.endswith(COMPUTED)):
         raise DataError(f"{origin} has the weights `{unknown[0]}`, which no such model has.")
     return found
+
+
+HIDDEN = {"feed_forward.inner.weight": 0, "feed_forward.inner.bias": 0, "feed_forward.outer.weight": 1}
+"""The dimension of the hidden features in the weights of a feed-forward network."""
 
 
 def _parameters(config: TransformerConfig) -> dict[str, Tensor]:

@@ -120,7 +120,11 @@ def _weight(array: np.ndarray, parameter: Tensor, name: str) -> Tensor:
     elif weight.dim() == 2 and "embedding" not in name:
         weight = weight.T
     missing = [size - own for size, own in zip(parameter.shape, weight.shape, strict=False)]
-    if name.startswith(("encoder.embedding", "decoder.embedding", "projection")) and min(missing) >= 0:
+    if (
+        name.startswith(("encoder.embedding", "decoder.embedding", "projection"))
+        and missing[0] > 0
+        and not any(missing[1:])
+    ):
         return pad(weight, [extra for size in reversed(missing) for extra in (0, size)])
     return weight
 

@@ -85,7 +85,7 @@ def read_pretrained(folder: Path) -> Pretrained:
     values = read_json(folder / "config.json")
     tensors = read_weights(_weights_file(folder))
     config = architecture(values, tensors.keys(), str(folder / "config.json"))
-    weights = from_huggingface(tensors, config, str(folder))
+    weights = from_huggingface(tensors, config, str(folder), values)
     settings = read_json(folder / "tokenizer_config.json", missing={})
     search = _search(values | read_json(folder / "generation_config.json", missing={}))
     if values["model_type"] == "marian":

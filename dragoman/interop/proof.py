@@ -10,6 +10,7 @@ from dragoman.data.batching import padded
 from dragoman.decoding.rules import Never, RuledStepper
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search, length_limit
 from dragoman.decoding.stepper import ModelStepper
+from dragoman.interop.engine_files import LONGEST
 from dragoman.storage.model_directory import ModelDirectory
 
 Found = list[tuple[list[int], float]]
@@ -66,11 +67,22 @@ def found_by(
         bans=[Never(config.pad_id)] if config.starts_with_padding else [],
         given=len(forced),
     )
-    limits = [length_limit(source) + len(forced) for source in sources]
+    limits = [limit(directory, source) for source in sources]
     options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
     greedy = beam_size == 1
     groups = greedy_search(ruled, options) if greedy else beam_search(ruled, beams(beam_size, options))
     return [(best.tokens, best.score) for best, *_ in groups]
+
+
+def limit(directory: ModelDirectory, source: Sequence[int]) -> int:
+    """Most tokens of a translation, by the rule of Dragoman's search and the positions that are written."""
+    forced = len(directory.target_tokenizer.encode(""))
+    return min(length_limit(source) + forced, longest(directory))
+
+
+def longest(directory: ModelDirectory) -> int:
+    """Most tokens of a sentence that every engine has positions for."""
+    return directory.model.config.max_length or LONGEST
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from tokenizers import processors
 
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.decoding.search import length_limit
 from dragoman.interop.huggingface import ACTIVATIONS, SHARED, SIZES, STYLE
-from dragoman.interop.proof import Found
+from dragoman.interop.proof import Found, limit
 from dragoman.model import TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
@@ -177,7 +176,7 @@ def search(
             do_sample=False,
             length_penalty=length_penalty,
             max_length=None,
-            max_new_tokens=length_limit(source) + len(forced),
+            max_new_tokens=limit(directory, source),
             forced_bos_token_id=forced[0] if forced else None,
             output_scores=True,
             output_logits=True,

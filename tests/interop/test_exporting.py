@@ -96,6 +96,24 @@ def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
         assert found.largest_difference < 1e-3
 
 
+@pytest.mark.parametrize("target", ["ctranslate2", "onnx", "transformers"])
+def test_engines_agree_up_to_the_last_position(tokenizer, target, tmp_path):
+    size = tokenizer.vocab_size
+    choices = ARCHITECTURES["post-norm, learned positions"] | {"max_positions": 24}
+    sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
+    model = Transformer(TransformerConfig(**(SMALL | sizes | choices))).eval()
+    pretrained_models.randomise(model, end=3, seed=1)
+    ModelDirectory(model, tokenizer, tokenizer, "en", "fr").save(tmp_path / "model")
+    words, text = SENTENCES[0].split(), ""
+    while len(tokenizer.encode(longer := " ".join([text, words[len(text.split()) % len(words)]]).strip())) < 24:
+        text = longer
+    options = ExportOptions(sentences=[text], quantization="float32")
+    proof = export(tmp_path / "model", tmp_path / "out", target, options)
+    assert all(found.identical == 1 for found in proof.agreements.values())
+    with pytest.raises(UsageError, match="Sentence 1 has more than the 24 tokens that the format has positions for"):
+        export(tmp_path / "model", tmp_path / "none", target, ExportOptions(sentences=[f"{longer} {text}"]))
+
+
 TARGETS_IN_DOCS = ["ctranslate2", "argos", "onnx", "transformers", "web"]
 
 

@@ -194,6 +194,8 @@ def code(folder: Path) -> None:
         (changed("config.json", encoder_layers=3), r"lacks `model\.encoder\.layers\.2\."),
         (changed("config.json", decoder_layers=1), r"has the weights `model\.decoder\.layers\.1\."),
         (changed("config.json", vocab_size=4_000_000), "of shape"),
+        (changed("config.json", encoder_ffn_dim=4_096), "of shape"),
+        (changed("config.json", d_model=64), "of shape"),
         (changed("config.json", activation_function="tanh"), "the activation is 'tanh'"),
         (changed("config.json", decoder_attention_heads=2), "another number of heads"),
         (changed("config.json", normalize_before=True), "`normalize_before` is true"),

@@ -89,6 +89,7 @@ def test_a_correction_is_kept_and_shown_beside_others(page):
     page.fill("#text", "The red house is old.")
     expect(page.locator("#result")).to_have_text("THE RED HOUSE IS OLD.")
     page.locator("#improve").click()
+    page.fill("#text", "Typed while somebody improves the text before.")
     page.locator("#result").fill("La maison rouge est vieille.")
     page.locator("#improve").click()
     expect(page.locator("#status")).to_contain_text("Kept.")

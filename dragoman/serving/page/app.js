@@ -12,6 +12,7 @@ let settings = { charLimit: 5000, keyRequired: false };
 let timer = 0;
 let running = null;
 let from = ""; // the language of the text that was translated last
+let asked = ""; // that text
 
 function choices(select, options, chosen) {
   select.replaceChildren(...options.map(({ code, name }) => new Option(name, code, false, code === chosen)));
@@ -35,24 +36,29 @@ function show(translation, alternatives = []) {
   const entries = alternatives.map((other) => ({
     text: other.text,
     note: other.score === undefined ? "" : `score ${other.score.toFixed(2).replace("-", "−")}`,
-    act: () => show(other, alternatives.map((each) => (each === other ? translation : each))),
+    act: () => {
+      show(other, alternatives.map((each) => (each === other ? translation : each)));
+      sure(undefined, other.text);
+    },
   }));
   listButtons(list, entries);
   others.hidden = !alternatives.length;
 }
 
-/** How sure the words are of the translation that is shown. */
-async function sure(signal) {
+/** How sure the words are of the translation that is shown; one that was chosen is looked at as a whole. */
+async function sure(signal, translation) {
+  if (!settings.inspection || from === target.value) return;
   try {
-    await explore(text.value, from, target.value, signal);
+    await explore({ q: asked, source: from, target: target.value, translation }, signal);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);
   }
 }
 
 async function translate() {
+  if (result.isContentEditable) return; // somebody is improving the translation of the text before
   running?.abort();
-  const asked = text.value;
+  asked = text.value;
   at("count").textContent = `${asked.length.toLocaleString()} of ${settings.charLimit.toLocaleString()} characters`;
   if (!asked.trim()) {
     show({ text: "" });
@@ -76,7 +82,7 @@ async function translate() {
     const name = found && (languages.find(({ code }) => code === found.language)?.name ?? found.language);
     const detected = found ? `From ${name}, ${Math.round(found.confidence)} % sure` : "";
     say(told.fromMemory ? "Somebody corrected this text before." : detected);
-    if (settings.inspection && !told.fromMemory && from !== target.value) sure(signal);
+    if (!told.fromMemory) sure(signal);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);
   } finally {
@@ -116,8 +122,9 @@ async function improve() {
   result.contentEditable = "false";
   button.textContent = "Improve";
   try {
-    await ask("suggest", { q: text.value, s: result.textContent, source: from, target: target.value });
+    await ask("suggest", { q: asked, s: result.textContent, source: from, target: target.value });
     say("Kept. This text will be translated like this from now on.");
+    if (text.value !== asked) translate();
   } catch (error) {
     say(error.message, true);
   }

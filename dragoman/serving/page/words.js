@@ -18,8 +18,8 @@ export function forget() {
 }
 
 /** Ask how sure the words of the translation are, and let them be clicked. */
-export async function explore(text, source, target, signal) {
-  const told = await ask("explore", { q: text, source, target }, signal);
+export async function explore({ source, target, ...fields }, signal) {
+  const told = await ask("explore", { source, target, ...fields }, signal);
   const joined = told.sentences.map((each) => each.translation + each.after).join("");
   if (joined !== at("result").textContent || at("result").isContentEditable) return; // another one is shown by now
   [sentences, languages] = [told.sentences, { source, target }];
