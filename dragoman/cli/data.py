@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 NUM_BARS = 12
+CLEANING = "data.cleaning."
+"""How settings begin that decide on pairs."""
 data = App(help="Look at sentence pairs before training on them.")
 app.add_typer(data, name="data")
 
@@ -57,7 +59,9 @@ def check(
     check_output(output, read=[file for each in bitexts for file in each.files])
     with context.display().progress("Reading") as advance:
         result = check_data(bitext, held_out=held_out, progress=advance)
-    to_train = _write_clean(context, output, bitext, held_out) if output else sys.argv[3:]
+    to_train = sys.argv[3:]
+    if output:
+        to_train = [*_write_clean(context, output, bitext, held_out), *(s for s in settings if s.startswith(CLEANING))]
     if context.as_json:
         print_json(result.to_dict())
     else:

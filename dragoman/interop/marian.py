@@ -120,12 +120,9 @@ def _weight(array: np.ndarray, parameter: Tensor, name: str) -> Tensor:
     elif weight.dim() == 2 and "embedding" not in name:
         weight = weight.T
     missing = [size - own for size, own in zip(parameter.shape, weight.shape, strict=False)]
-    if (
-        name.startswith(("encoder.embedding", "decoder.embedding", "projection"))
-        and missing[0] > 0
-        and not any(missing[1:])
-    ):
-        return pad(weight, [extra for size in reversed(missing) for extra in (0, size)])
+    is_table = name.startswith(("encoder.embedding", "decoder.embedding", "projection"))
+    if is_table and missing[0] > 0 and not any(missing[1:]):
+        return pad(weight, [0, 0] * (weight.dim() - 1) + [0, missing[0]])
     return weight
 
 

@@ -173,6 +173,9 @@ def test_what_train_would_keep_is_written_and_the_next_command_trains_on_it(drag
     assert f"train {clean} --test {files / 'test.tsv'} 'data.languages=[en,fr]'" in out.split("\n")[-2]
     code, out, _ = dragoman("data", "check", clean, "--json")
     assert json.loads(out)["parts"][0]["dropped"] == {}
+    clean.unlink()
+    _, out, _ = dragoman("data", "check", *arguments, "data.cleaning.max_ratio=9")
+    assert out.split("\n")[-2].endswith("data.cleaning.max_ratio=9")
 
 
 def test_a_tab_inside_of_a_side_shifts_nothing_in_what_is_written(dragoman, tmp_path):

@@ -12,7 +12,7 @@ from dragoman.data.text import one_line
 from dragoman.errors import DataError
 
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')
-_CHARSET = re.compile(rb'^"Content-Type:[^"]*charset=([\w.:-]+)', re.MULTILINE)
+_CHARSET = re.compile(rb'^(?:msgstr\s*)?"Content-Type:[^"]*charset=([\w.:-]+)', re.MULTILINE)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -66,12 +66,12 @@ def _is_header(message: _Message) -> bool:
 def _encoding(path: Path) -> str:
     """The charset that the header of a catalogue declares; UTF-8 if there is none, or that of a template."""
     declared = _CHARSET.search(read_head(path))
-    name = declared[1].decode() if declared and declared[1] != b"CHARSET" else "UTF-8"
+    name = declared[1].decode() if declared and declared[1] not in (b"CHARSET", b"ASCII", b"US-ASCII") else "UTF-8"
     try:
         b"x".decode(name)
     except (LookupError, UnicodeDecodeError):
         raise DataError(
-            f"{path} declares the charset {name}, in which it cannot be read; convert it to UTF-8."
+            f"{path} declares the charset {name}, in which it cannot be read; convert it with `msgconv -t UTF-8`."
         ) from None
     return name
 

@@ -99,12 +99,17 @@ CHARSET = 'msgid ""\nmsgstr "Content-Type: text/plain\\n"\n"Content-Type: text/p
 
 @pytest.mark.parametrize(
     ("charset", "text"),
-    [("ISO-8859-1", "Été"), ("Shift_JIS", "表示"), ("utf8", "Été"), ("CHARSET", "Été"), ("KOI8-R", "Да")],
-)
+    [
+        ("ISO-8859-1", "Été"), ("Shift_JIS", "表示"), ("utf8", "Été"), ("CHARSET", "Été"), ("ASCII", "Été"),
+        ("KOI8-R", "Да"),
+    ],
+)  # fmt: skip
 def test_the_charset_that_the_header_declares_is_read(tmp_path: Path, charset: str, text: str):
     content = CHARSET.format(charset) + f'msgid "x"\nmsgstr "{text}"\n'
-    file = write(tmp_path / "a.po", content.encode("utf-8" if charset == "CHARSET" else charset))
-    assert list(Bitext.open(file)) == [("x", text)]
+    # In the first line of the header, too.
+    for each in (content, content.replace('"Content-Type: text/plain\\n"\n', "")):
+        file = write(tmp_path / "a.po", each.encode("utf-8" if charset in ("CHARSET", "ASCII") else charset))
+        assert list(Bitext.open(file)) == [("x", text)]
 
 
 @pytest.mark.parametrize("charset", ["KLINGON", "UTF-16", "hex"])
