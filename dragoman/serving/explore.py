@@ -63,7 +63,7 @@ class _Explore:
         texts = [text_of(fields, name) for name in ("q", *given)]
         server.check_texts(texts)
         source, target = text_of(fields, "source"), text_of(fields, "target")
-        source = server.detect(texts[0]).language if source == AUTO else two_letters(source)
+        source = server.detect(texts[0], two_letters(target)).language if source == AUTO else two_letters(source)
         translator, pair = server.model(source, target), (source, two_letters(target))
         if server.lookers is None or pair not in server.lookers.insides:
             raise Refusal(404, "This server does not show the insides of this model")

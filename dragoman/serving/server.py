@@ -116,12 +116,12 @@ class Server:
         if not any([hmac.compare_digest(given, known) for known in self.keys]):  # all, in constant time
             raise Refusal(403, "Invalid API key")
 
-    def detect(self, text: str) -> Detected:
-        """The source language of a text, among those of the models."""
-        among = {code for code in self.sources}
+    def detect(self, text: str, target: str | None = None) -> Detected:
+        """The source language of a text: one that is translated to the target, or the target itself."""
+        among = {source for source, other in self.models if target in (None, other)} | {target or self.sources[0]}
         found = detect(text, among)
         if not found:
-            return Detected("en" if "en" in among else self.sources[0], 0.0)
+            return Detected("en" if "en" in among else min(among), 0.0)
         return found[0]
 
     async def translate(self, asked: Asked) -> list[Answer]:
@@ -129,7 +129,8 @@ class Server:
         self.check(asked)
         detected: list[Detected | None] = [None] * len(asked.texts)
         if asked.source == AUTO:
-            detected = [self.detect(text) for text in asked.texts]
+            target = two_letters(asked.target)
+            detected = await asyncio.to_thread(lambda: [self.detect(text, target) for text in asked.texts])
         sources = [each.language if each else two_letters(asked.source) for each in detected]
         found: dict[int, Answer] = {}
         futures = []

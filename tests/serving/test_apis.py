@@ -75,6 +75,16 @@ def test_alternatives_and_options(running):
     assert (status, "`beam_size`" in told["error"]) == (400, True)
 
 
+def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
+    three = serve(Words("en", "fr"), Words("fr", "en"), Words("de", "fr"))
+    texts = ["Das ist ein schönes Haus.", "C'est une belle maison.", "This is a beautiful house."]
+    told = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})[1]
+    assert {each["language"] for each in told["detectedLanguage"]} == {"fr", "en"}
+    assert told["translatedText"][1:] == [texts[1].upper(), texts[2]]
+    told = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
+    assert (told["detectedLanguage"]["language"], told["translatedText"]) == ("de", texts[0].upper())
+
+
 RIGHT = {"q": "x", "source": "en", "target": "fr"}
 
 

@@ -123,8 +123,8 @@ async function improve() {
   button.textContent = "Improve";
   try {
     await ask("suggest", { q: asked, s: result.textContent, source: from, target: target.value });
-    say("Kept. This text will be translated like this from now on.");
-    if (text.value !== asked) translate();
+    if (text.value !== asked) await translate();
+    say("Kept. That text will be translated like this from now on.");
   } catch (error) {
     say(error.message, true);
   }
