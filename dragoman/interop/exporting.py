@@ -16,6 +16,7 @@ import torch
 from dragoman import __version__
 from dragoman.data.bitext import Bitext
 from dragoman.data.text import normalised
+from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
 from dragoman.interop import argos, ctranslate2, onnx, transformers, web
@@ -115,6 +116,8 @@ class Proof:
     """Translations of the engine's beam search that are those of Dragoman's own rule for its end, too."""
     bleu_difference: float | None
     """BLEU of the engine's less that of ours, if there are references."""
+    bleu_with_ours: float
+    """BLEU of the engine's with ours as references."""
 
     @property
     def fault(self) -> str | None:
@@ -131,7 +134,7 @@ class Proof:
     def to_dict(self) -> dict:
         agreements = {name: vars(each) for name, each in self.agreements.items()}
         extra = {"same_with_our_rule": self.same_rule, "bleu_difference": self.bleu_difference}
-        return {"numbers": self.numbers, "agreements": agreements} | extra
+        return {"numbers": self.numbers, "agreements": agreements, "bleu_with_ours": self.bleu_with_ours} | extra
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,14 +199,15 @@ def prove(
         found = [ours, theirs]
     own = search(directory, sources, beam_size=BEAM_SIZE, length_penalty=penalty)
     same = Agreement.of(own, found[1]).identical
-    references = [target for _, target in pairs if target is not None]
-    difference = None
-    if len(references) == len(pairs):
-        language = directory.target_language
-        texts = [directory.target_tokenizer.decode_batch([ids for ids, _ in each]) for each in found]
-        before, after = (score(each, references, target_language=language, metrics=[MAIN]) for each in texts)
-        difference = after[MAIN.name].value - before[MAIN.name].value
-    return Proof(quantization, agreements, same, difference)
+    references, language = [target for _, target in pairs if target is not None], directory.target_language
+    ours, theirs = (directory.target_tokenizer.decode_batch([ids for ids, _ in each]) for each in found)
+
+    def bleu(texts: list[str], references: list[str]) -> float:
+        return score(texts, references, target_language=language, metrics=[MAIN])[MAIN.name].value
+
+    complete = len(references) == len(pairs)
+    difference = bleu(theirs, references) - bleu(ours, references) if complete else None
+    return Proof(quantization, agreements, same, difference, bleu(theirs, ours))
 
 
 def _test_pairs(model: Path) -> list[tuple[str, str | None]]:
@@ -217,6 +221,7 @@ def _test_pairs(model: Path) -> list[tuple[str, str | None]]:
 
 
 def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) -> str:
+    tokenizer = directory.source_tokenizer
     packages = {name: version(name) for name in TARGETS[target].packages} | {"torch": torch.__version__}
     return render(
         f"export_{target}.md",
@@ -231,6 +236,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         runtime=web.VERSION,
         punctuation=directory.style.punctuation,
         masks=directory.source_tokenizer.placeholders,
+        tag=f"{tokenizer.content.begin} " if isinstance(tokenizer, PretrainedTokenizer) and tokenizer.tagged else "",
         direction=" to ".join(code or "?" for code in directory.languages),
         versions={"dragoman": __version__} | packages,
     )

@@ -106,6 +106,7 @@ def metrics(url):
         (["{model}"], "A model does not know its languages; give them as MODEL:en,fr", 2),
         (["{model}:en,fr", "{model}:en,fr"], "Two models translate from en to fr", 2),
         (["{model}:en,fr", "--port", "{taken}"], "cannot be served: Address already in use; give another --port", 4),
+        (["{model}:en,fr", "--host", "0.0.0.0", "--port", "{taken}"], "Everybody who reaches 0.0.0.0 can translate", 4),
         (["{model}:en,fr", "--host", "999.1.1.1"], "cannot be served", 4),
         (["nothing"], "nothing", 3),
         (["{model}:en,fr", "--keys", "{empty}"], "has no keys; write one on each line", 2),
