@@ -206,8 +206,7 @@ def export(
             f"scores differ by {found.largest_difference:.1e} at most."
         )
     if proof.numbers != "float32":
-        difference = "" if proof.bleu_difference is None else f"; with the true ones it differs by {proof.bleu_difference:+.2f}"
-        display.note(
-            f"With the translations of Dragoman as references, BLEU is {proof.bleu_with_ours:.1f}{difference}."
-        )
+        display.note(f"BLEU with Dragoman's translations as references: {proof.bleu_with_ours:.1f}.")
+        if proof.bleu_difference is not None:
+            display.note(f"BLEU with the true ones differs by {proof.bleu_difference:+.2f}.")
     display.note(f"{output} holds the model; its README.md says how to run it.")
