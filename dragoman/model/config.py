@@ -145,6 +145,11 @@ class TransformerConfig:
         return self.bos_id == self.pad_id
 
     @property
+    def is_pretrained(self) -> bool:
+        """Whether it is that of Marian or of fairseq, in which no model is trained here from the beginning."""
+        return self.starts_with_padding or self.positions == "sinusoidal-fairseq"
+
+    @property
     def max_length(self) -> int | None:
         """Most tokens that a sequence may have; None: any number."""
         return self.max_positions if self.positions == "learned" else None

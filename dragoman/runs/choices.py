@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config.run import RunConfig
-from dragoman.model.config import PRESETS, Size
+from dragoman.model.config import PRESETS, Size, TransformerConfig
 
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
@@ -48,10 +48,10 @@ class Resources:
         return f"{self.pairs:,} pairs and {cores}"
 
 
-def choose(config: RunConfig, resources: Resources, *, pretrained: bool = False) -> None:
+def choose(config: RunConfig, resources: Resources, architecture: TransformerConfig | None = None) -> None:
     """Fill in what nobody has set, and say in `config.chosen` why.
 
-    `pretrained` tells that the run goes on from a model of others, which has seen far more than ours.
+    `architecture` is that of the model that the run goes on from. Those of others have seen far more than ours.
     """
     base = config.finetune.model
     if "size" not in config.model_fields_set and not base:
@@ -65,7 +65,7 @@ def choose(config: RunConfig, resources: Resources, *, pretrained: bool = False)
     if not base:
         tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     chosen = choose_training(training.optimizer, model.d_model)
-    chosen["learning_rate"] *= GENTLE if pretrained else 1
+    chosen["learning_rate"] *= GENTLE if architecture and architecture.is_pretrained else 1
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
     for name, value in chosen.items():
         setattr(training, name, value)

@@ -29,20 +29,15 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs."""
     # A wrong key, or a library that is missing, is found before a large corpus is read.
     config = _with_data(_read_config(paths, recipe, settings))
-    pretrained = False
-    if config.finetune.model:
-        architecture = adopt(config)
-        pretrained = architecture.starts_with_padding or architecture.positions == "sinusoidal-fairseq"
-        config.data.languages = config.data.languages or languages(Path(config.finetune.model))
+    architecture = adopt(config) if config.finetune.model else None
+    if architecture:
+        config.data.languages = config.data.languages or languages(Path(config.finetune.model or ""))
     bitext = open_corpora(config.data)
     open_held_out(config.data, bitext.languages)
-    for files in (config.finetune.mix, config.finetune.test):
-        if files:
-            Bitext.open(*files, languages=bitext.languages)
-    if config.tokenizer.pairs:
-        Bitext.open(*config.tokenizer.pairs, languages=bitext.languages)
+    for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
+        Bitext.open(*files, languages=bitext.languages)
     found = survey(bitext, config.data)
-    choose(config, Resources(found.pairs, found.tokens, cores(), _has_gpu()), pretrained=pretrained)
+    choose(config, Resources(found.pairs, found.tokens, cores(), _has_gpu()), architecture)
     if not (config.data.valid and config.data.test):
         config.data.held_out = found.held_out
     return config, bitext

@@ -5,15 +5,16 @@ import re
 import pytest
 
 from dragoman.config.run import RunConfig, load_config
+from dragoman.model import TransformerConfig
 from dragoman.runs.choices import Resources, choose, choose_size
 
 PAIR = 30
 """Tokens of a caption and its translation."""
 
 
-def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, pretrained=False):
+def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, architecture=None):
     config = load_config(recipe or {}, [*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
-    choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False), pretrained=pretrained)
+    choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False), architecture)
     return config
 
 
@@ -105,8 +106,10 @@ def test_steps_and_epochs_limit_how_often_pairs_are_seen():
 
 def test_pretrained_models_of_others_go_on_at_a_gentle_rate():
     settings = ["finetune.model=base", "training.max_tokens=2048", "model.d_model=128"]
-    rates = [chosen(settings, pretrained=pretrained).training.learning_rate for pretrained in (False, True)]
-    assert rates == pytest.approx([0.008, 0.002])
+    kinds = [{}, {"pad_id": 7, "bos_id": 7}, {"positions": "sinusoidal-fairseq"}]
+    models = [TransformerConfig(source_vocab_size=9, target_vocab_size=9, **kind) for kind in kinds]
+    rates = [chosen(settings, architecture=model).training.learning_rate for model in models]
+    assert rates == pytest.approx([0.008, 0.002, 0.002])
 
 
 def test_a_large_model_that_is_gone_on_from_sees_pairs_less_often():
