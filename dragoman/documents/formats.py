@@ -33,14 +33,18 @@ TEXTS: dict[str, Callable[[str], Document]] = {
     ".vtt": read_subtitles,
     ".po": read_po,
     ".pot": read_po,
-    ".xliff": read_xliff,
-    ".xlf": read_xliff,
     ".json": read_json,
     ".yaml": read_yaml,
     ".yml": read_yaml,
 }
+BILINGUAL: dict[str, Callable[[str, tuple[str | None, str | None]], Document]] = {
+    ".tmx": read_tmx,
+    ".xliff": read_xliff,
+    ".xlf": read_xliff,
+}
+"""Formats that name the languages in them."""
 OFFICE = {".docx": (docx.PARTS, read_docx), ".odt": (odt.PARTS, read_odt)}
-ENDINGS = (*TEXTS, ".tmx", *OFFICE)
+ENDINGS = (*TEXTS, *BILINGUAL, *OFFICE)
 """Ends of the names of documents."""
 MOST_BYTES = 2**26
 _DECLARED = re.compile(
@@ -62,7 +66,7 @@ def translate_document(content: bytes, name: str, languages: tuple[str | None, s
             return translate_office(content, *OFFICE[ending], partial(translate_documents, engine=engine))
         encoding = _encoding(content, ending)
         text = content.decode(encoding)
-        document = read_tmx(text, languages) if ending == ".tmx" else TEXTS[ending](text)
+        document = BILINGUAL[ending](text, languages) if ending in BILINGUAL else TEXTS[ending](text)
         (found,) = translate_documents([document], engine)
         return found.encode(encoding)
     except FormatError as error:

@@ -14,11 +14,12 @@ STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
 _STATE = re.compile(r"""\sstate\s*=\s*("[^"]*"|'[^']*')""")
 
 
-def read_xliff(text: str) -> Document:
+def read_xliff(text: str, languages: tuple[str | None, str | None]) -> Document:
     """The segments of a file: the units without a translation."""
     segments: list[Segment] = []
-    edits: list[Edit] = []
-    for unit in _units(xml.parse(text)):
+    document = xml.parse(text)
+    edits = list(_named(document, languages[1]))
+    for unit in _units(document):
         source, target = unit.child("source"), unit.child("target")
         if source is None:
             continue
@@ -41,6 +42,13 @@ def read_xliff(text: str) -> Document:
         if unit.name == "segment":
             edits.append(_marked(text, unit))
     return Document(text, segments, edits)
+
+
+def _named(document: xml.Element, target: str | None) -> Iterator[Edit]:
+    """The target language, which XLIFF 2 requires as soon as there are targets."""
+    root = document.child("xliff")
+    if root and target and root.attributes.get("version", "").startswith("2") and "trgLang" not in root.attributes:
+        yield Edit(root.inside - 1, root.inside - 1, f' trgLang="{target}"')
 
 
 def _units(element: xml.Element, translate: str = "yes") -> Iterator[xml.Element]:

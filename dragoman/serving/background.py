@@ -10,10 +10,12 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.translate import Engine
-from dragoman.serving.queue import DeadlinePassed, TranslationQueue
+from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 
 THREADS = 64
 """Which wait for the queue most of the time."""
+AGAIN = 0.5
+"""Seconds after which a document tries again to get into the queue."""
 
 T = TypeVar("T")
 
@@ -52,11 +54,16 @@ class _Asked:
         self.cancelled, self.future = False, Future[list[Translation]]()
 
     def translate(self, texts: list[str]) -> list[Translation]:
-        """The translations of some texts. Raises `QueueFull` and `DeadlinePassed`."""
-        left = self.deadline - time.monotonic()
-        if self.cancelled or left <= 0:
-            raise DeadlinePassed
-        self.future = self.queue.submit(self.translator, texts, self.config, seconds=left)
+        """The translations of some texts, as soon as there is time for them. Raises `DeadlinePassed`."""
+        while True:
+            left = self.deadline - time.monotonic()
+            if self.cancelled or left <= 0:
+                raise DeadlinePassed
+            try:
+                self.future = self.queue.submit(self.translator, texts, self.config, seconds=left)
+                break
+            except QueueFull:
+                time.sleep(min(left, AGAIN))
         if self.cancelled:
             self.future.cancel()
         return self.future.result()

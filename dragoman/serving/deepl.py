@@ -1,13 +1,17 @@
-"""The API of DeepL, version 2: texts, languages and usage."""
+"""The API of DeepL, version 2: texts, documents, languages and usage."""
 
+import asyncio
+import secrets
+import uuid
+from collections import OrderedDict
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from dragoman.data.language_codes import english_name, two_letters
-from dragoman.serving.libretranslate import TEXTS, key_of, texts_of
+from dragoman.serving.libretranslate import MOST_FILES, TEXTS, file_of, key_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
@@ -20,6 +24,7 @@ PREFIX = "/v2"
 def router(server: Server) -> APIRouter:
     """The routes of DeepL."""
     routes = APIRouter(prefix=PREFIX, tags=["DeepL"])
+    _Documents(server).add_to(routes)
 
     upper = {"source_lang": map(str.upper, server.sources), "target_lang": map(str.upper, server.all_targets)}
     asked_of = with_codes(TRANSLATE, {name: list(codes) for name, codes in upper.items()})
@@ -32,13 +37,8 @@ def router(server: Server) -> APIRouter:
         if tags not in ("", "html", "xml"):
             raise Refusal(400, "Value for 'tag_handling' not supported.")
         options = {"split": False} if str(fields.get("split_sentences", "1")) == "0" else {}
-        asked = Asked(
-            texts_of(fields, "text"),
-            two_letters(text_of(fields, "source_lang", AUTO)),
-            two_letters(text_of(fields, "target_lang")),
-            html=bool(tags),
-            options=options,
-        )
+        languages = two_letters(text_of(fields, "source_lang", AUTO)), two_letters(text_of(fields, "target_lang"))
+        asked = Asked(texts_of(fields, "text"), *languages, html=bool(tags), options=options)
         answers = await unless_gone(request, server.translate(asked))
         return JSONResponse({"translations": _told(asked, answers)}, headers=_ignored(fields))
 
@@ -56,6 +56,59 @@ def router(server: Server) -> APIRouter:
         return JSONResponse({"character_count": server.characters, "character_limit": 10**12})
 
     return routes
+
+
+class _Documents:
+    """Documents that are being translated, or wait to be fetched."""
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.kept: OrderedDict[str, tuple[str, int, asyncio.Task[bytes]]] = OrderedDict()
+
+    def add_to(self, routes: APIRouter) -> None:
+        """Add the routes of documents."""
+        for path, answer, summary, asked in (
+            ("/document", self.upload, "Begin to translate a document.", FILE),
+            ("/document/{number}", self.status, "How far a document is.", KEY),
+            ("/document/{number}/result", self.result, "A translated document, once.", KEY),
+        ):
+            routes.add_api_route(path, answer, methods=["POST"], **documented(summary, asked))
+
+    async def upload(self, request: Request) -> JSONResponse:
+        fields = await read_fields(request, self.server.limits.file)
+        _check_key(self.server, request, fields)
+        content, name = file_of(fields)
+        source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
+        number, key = uuid.uuid4().hex.upper(), secrets.token_hex(32)
+        self.kept[number] = key, len(content), asyncio.create_task(self.server.document(content, name, source, target))
+        while len(self.kept) > MOST_FILES:
+            self.kept.popitem(last=False)[1][2].cancel()
+        return JSONResponse({"document_id": number, "document_key": key})
+
+    async def status(self, request: Request, number: str) -> JSONResponse:
+        _, size, task = await self._found(request, number)
+        told: dict[str, Any] = {"document_id": number, "status": "translating", "seconds_remaining": 1}
+        if task.done():
+            told |= {"status": "done", "seconds_remaining": 0, "billed_characters": size}
+            if error := task.exception():
+                message = error.message if isinstance(error, Refusal) else "The server failed."
+                told |= {"status": "error", "error_message": message}
+        return JSONResponse(told)
+
+    async def result(self, request: Request, number: str) -> Response:
+        *_, task = await self._found(request, number)
+        if not task.done():
+            raise Refusal(503, "The document is not translated yet; ask for its status")
+        del self.kept[number]
+        return Response(task.result(), media_type="application/octet-stream")
+
+    async def _found(self, request: Request, number: str) -> tuple[str, int, "asyncio.Task[bytes]"]:
+        fields = await read_fields(request, self.server.limits.body)
+        _check_key(self.server, request, fields)
+        found = self.kept.get(number)
+        if not found or not secrets.compare_digest(found[0].encode(), text_of(fields, "document_key").encode()):
+            raise Refusal(404, "The document is not here any more, or its key is another one")
+        return found
 
 
 def _languages(server: Server, kind: str) -> list[dict[str, Any]]:
@@ -90,6 +143,18 @@ TRANSLATE = body(
         "tag_handling": {"type": "string", "enum": ["html", "xml"]},
     },
     required=["text", "target_lang"],
+)
+
+
+KEY = body({"document_key": {"type": "string"}}, required=["document_key"])
+FILE = body(
+    {
+        "file": {"type": "string", "format": "binary"},
+        "source_lang": {"type": "string"},
+        "target_lang": {"type": "string"},
+    },
+    required=["file", "target_lang"],
+    kinds=("multipart/form-data",),
 )
 
 

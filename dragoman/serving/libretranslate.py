@@ -115,13 +115,8 @@ class _LibreTranslate:
 
     async def translate_file(self, request: Request) -> JSONResponse:
         fields = await self._fields(request, self.server.limits.file)
-        content, name = fields.get("file"), fields.get("file.name")
-        if not isinstance(content, bytes) or not isinstance(name, str) or not name:
-            raise Refusal(400, "Invalid request: missing file parameter")
+        content, name = file_of(fields)
         source, target = text_of(fields, "source"), text_of(fields, "target")
-        name = name.replace("\\", "/").rpartition("/")[2][-100:]
-        if not name.lower().endswith(ENDINGS):
-            raise Refusal(400, "Invalid request: file format not supported")
         translated = await unless_gone(request, self.server.document(content, name, source, target))
         number = f"{uuid.uuid4().hex}.{name}"
         self.files[number] = name, translated
@@ -224,6 +219,17 @@ def texts_of(fields: dict[str, Any], name: str) -> list[str]:
     if not all(isinstance(each, str) for each in texts):
         raise Refusal(400, f"Invalid request: {name} must be a text, or a list of texts")
     return texts
+
+
+def file_of(fields: dict[str, Any]) -> tuple[bytes, str]:
+    """The content and the name, without folders, of a document. Raises `Refusal`."""
+    content, name = fields.get("file"), fields.get("file.name")
+    if not isinstance(content, bytes) or not isinstance(name, str) or not name:
+        raise Refusal(400, "Invalid request: missing file parameter")
+    name = name.replace("\\", "/").rpartition("/")[2][-100:]
+    if not name.lower().endswith(ENDINGS):
+        raise Refusal(400, "Invalid request: file format not supported")
+    return content, name
 
 
 def _options(fields: dict[str, Any]) -> dict[str, Any]:

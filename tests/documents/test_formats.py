@@ -131,6 +131,8 @@ def test_files_of_translators_are_filled_and_marked_for_review():
     assert '<target xml:lang="fr" state="needs-review-translation">dog A</target>' in text
     text = translated(samples.XLIFF2, "a.xliff", BACKWARDS)
     assert '<target>house<ph id="2"/> <pc id="1">red</pc> The</target>' in text
+    bare = re.sub(' trgLang="[^"]*"', "", samples.XLIFF2)
+    assert ' trgLang="fr">' in translated(bare, "a.xliff", BACKWARDS)
     assert re.findall(r'<segment id="(..)" state="(\w+)"', text) == [
         ("s1", "translated"), ("s2", "final"), ("s3", "translated")
     ]  # fmt: skip

@@ -1,5 +1,6 @@
 """What software that speaks to LibreTranslate, DeepL and Google gets, by recorded requests and by real clients."""
 
+import io
 import json
 import urllib.parse
 
@@ -142,6 +143,11 @@ def test_the_client_of_deepl(running):
     assert [each.code for each in client.get_source_languages()] == ["EN", "FR"]
     assert {each.code for each in client.get_target_languages()} == {"EN", "FR"}
     assert client.get_usage().character.count > 0
+    names = {"source_lang": "EN", "target_lang": "FR"}
+    client.translate_document(b"# The *red* house", output := io.BytesIO(), filename="a.md", **names)
+    assert output.getvalue() == b"# THE *RED* HOUSE"
+    with pytest.raises(deepl.DocumentTranslationException, match="is no JSON"):
+        client.translate_document(b"{", io.BytesIO(), filename="a.json", **names)
 
 
 def test_deepl_says_what_it_ignores_and_what_is_wrong(running):
