@@ -1,4 +1,4 @@
-"""JSON files of strangers, read within bounds."""
+"""Names of files with pretrained models, and their JSON, read within bounds."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,11 @@ from dragoman.errors import DataError
 
 LARGEST = 2**28
 """Most bytes of a JSON file; the vocabulary of NLLB-200 has 32 MB."""
+
+INDEX = ".index.json"
+"""Ending of a file that tells in which other files weights are."""
+PRETRAINED = ("model.safetensors", "pytorch_model.bin")
+"""How transformers calls the weights, the safest first; those of large models are in several files and an index."""
 
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.weights import INDEX, PRETRAINED
+from dragoman.interop.files import INDEX, PRETRAINED
 from dragoman.system.optional import load
 
 PREFIX = "hf:"

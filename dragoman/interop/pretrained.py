@@ -16,10 +16,10 @@ from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedVocabulary
 from dragoman.errors import DataError, DragomanError, UsageError
 from dragoman.interop import marian
-from dragoman.interop.files import read_json
+from dragoman.interop.files import INDEX, PRETRAINED, read_json
 from dragoman.interop.huggingface import architecture, from_huggingface
 from dragoman.interop.pretrained_vocabulary import marian_vocabularies, multilingual_vocabulary
-from dragoman.interop.weights import INDEX, PRETRAINED, read_weights
+from dragoman.interop.weights import read_weights
 from dragoman.model import TransformerConfig
 from dragoman.report.summary import sizes
 from dragoman.report.templates import render

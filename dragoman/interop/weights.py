@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dragoman.errors import DataError, DragomanError
-from dragoman.interop.files import read_json
+from dragoman.interop.files import INDEX, read_json
 from dragoman.system import optional
 from dragoman.system.processes import run_limited
 
@@ -24,10 +24,6 @@ WRAPPED = ("model_state_dict", "state_dict", "model")
 """Keys under which training loops save the weights, beside the epoch and the optimizer."""
 WRAPPERS = ("module", "_orig_mod")
 """Parts that `DataParallel` and `torch.compile` add to every name."""
-INDEX = ".index.json"
-"""Ending of a file that tells in which other files weights are."""
-PRETRAINED = ("model.safetensors", "pytorch_model.bin")
-"""How transformers calls the weights, the safest first; those of large models are in several files and an index."""
 KERAS_STATE = ("optimizer/", "metrics/")
 """What Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"
