@@ -40,7 +40,7 @@ class Connection(asyncio.Protocol):
     """A connection to the server, for one request after another. Streams would take three times as long."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport, self.received, self.length, self.status = transport, bytearray(), 0, 0
+        self.transport, self.received, self.length = transport, bytearray(), 0
         self.answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def send(self, content: bytes) -> "asyncio.Future[int]":

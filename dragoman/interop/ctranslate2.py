@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from dragoman.decoding.search import length_limit
 from dragoman.interop.engine_files import spelled, write_script, write_tokenizers
-from dragoman.interop.proof import Found, longest
+from dragoman.interop.proof import Found, limit
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import FeedForward, Norm
 from dragoman.model.transformer import Decoder, Encoder
@@ -147,7 +146,7 @@ def translations(
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,
-            max_decoding_length=min(length_limit(source) + len(prefix), longest(directory)),
+            max_decoding_length=limit(directory, source),
             max_input_length=0,
             return_scores=True,
         )

@@ -74,7 +74,7 @@ def found_by(
     return [(best.tokens, best.score) for best, *_ in groups]
 
 
-def limit(directory: ModelDirectory, source: Sequence[int]) -> int:
+def limit(directory: ModelDirectory, source: Sequence[int | str]) -> int:
     """Most tokens of a translation, by the rule of Dragoman's search and the positions that are written."""
     forced = len(directory.target_tokenizer.encode(""))
     return min(length_limit(source) + forced, longest(directory))

@@ -78,8 +78,7 @@ def choose(config: RunConfig, resources: Resources, architecture: TransformerCon
             training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
     if "r_drop" not in training.model_fields_set and "dropout" not in config.model:
         steps = epochs * resources.tokens / 2 / (training.max_tokens * training.accumulate)
-        # It compares two predictions with different dropout.
-        training.r_drop = choose_r_drop(epochs, by_heart, steps) if choose_dropout(epochs, by_heart) else 0.0
+        training.r_drop = choose_r_drop(epochs, by_heart, steps)
     config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
     if epochs <= FEWEST_EPOCHS and "label_smoothing" not in training.model_fields_set:
         training.label_smoothing = 0.0
@@ -149,9 +148,12 @@ def choose_dropout(epochs: float, by_heart: float) -> float:
 
 
 def choose_r_drop(epochs: float, by_heart: float, steps: float) -> float:
-    """For pairs that are seen often, in enough steps, and not so few that nothing helps against learning by heart."""
+    """For pairs that are seen often, in enough steps, and not so few that nothing helps against learning by heart.
+
+    It compares predictions with different dropout, so it needs some.
+    """
     often = epochs >= R_DROP_EPOCHS and steps >= R_DROP_STEPS
-    return R_DROP if often and by_heart <= DROPOUT[2][0] else 0.0
+    return R_DROP if often and DROPOUT[0][0] < by_heart <= DROPOUT[2][0] else 0.0
 
 
 def choose_training(optimizer: str, width: int) -> dict[str, float]:
