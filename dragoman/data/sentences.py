@@ -8,13 +8,14 @@ import sentencex
 
 from dragoman.data.language_codes import two_letters
 from dragoman.data.scripts import is_unspaced
-from dragoman.data.text import well_formed
+from dragoman.data.text import WIDE, well_formed
 
 BLOCK = 10_000
 """Characters that sentencex is given at once: among quotation marks, its time grows with their square."""
 # What sentencex stumbles over: other spaces, as in "A\u202f.", the apostrophe of "l'art. 3", and words that it takes
 # for states, such as Maine.
 _MISREAD = re.compile(r"[^\S \n]|(?<=\b[dlDL])['’](?=\w)|\b(?:fed|ill|mag|may|me|mich|miss)(?=\.)")
+_KHMER_STOPS = str.maketrans("។៕", "。。")  # which sentencex does not know
 # Of languages that write ordinal numbers with a full stop; a sentence seldom ends in such a small number.
 _ORDINALS = {
     "bs", "cs", "da", "de", "et", "eu", "fi", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr",
@@ -27,8 +28,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _CLAUSE = re.compile(r"[,;:)،؛–—]\s+(?=\S)|[，、；：](?=\S)")
 _SPACE = re.compile(r"(?<=\S)\s+(?=\S)")
 _CLOSING, _OPENING = "」』”’》）", "「『“‘《（"
-# Chinese and Japanese characters and their punctuation, which have no spaces between sentences.
-_WIDE = re.compile("[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]")
+_WIDE = re.compile(WIDE)
 
 
 def split(text: str, language: str | None) -> list[str]:
@@ -38,7 +38,9 @@ def split(text: str, language: str | None) -> list[str]:
     none: a sentence too long is translated better than half a sentence.
     """
     language = two_letters(language) if language else "en"
-    read = _MISREAD.sub(lambda match: ("x" if match[0].isalpha() else " ") * len(match[0]), well_formed(text))
+    read = _MISREAD.sub(
+        lambda match: ("x" if match[0].isalpha() else " ") * len(match[0]), well_formed(text)
+    ).translate(_KHMER_STOPS)
     ends = _ends(read, language)
     if len(ends) < 2:
         return [text]

@@ -7,7 +7,10 @@ import unicodedata
 from dragoman.data.readers.types import Pair
 
 BOM = "\ufeff"
+WIDE = "[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
+"""Chinese and Japanese characters and their punctuation, which have no spaces between them, as a pattern."""
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+_WIDE_BREAK = re.compile(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -17,8 +20,11 @@ def normalised(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text with each line break, and the spaces around it, as one space: N lines in must stay N lines out."""
-    return _LINE_BREAK.sub(" ", text) if "\n" in text else text
+    """Text with each line break, and the spaces around it, as one space, or none within Chinese and Japanese.
+
+    N lines in must stay N lines out.
+    """
+    return _LINE_BREAK.sub(" ", _WIDE_BREAK.sub("", text)) if "\n" in text else text
 
 
 def well_formed(text: str) -> str:

@@ -55,6 +55,8 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
     config = _read_config([], str(directory.config), settings)
+    if settings:
+        config.chosen.append(f"Went on with {', '.join(settings)}.")
     if not (directory.data / "about.json").is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]

@@ -1,5 +1,6 @@
 """A training run: sentence pairs in, a model directory out. Prepares and trains; `finish` comes after it."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +46,7 @@ def start_run(
 
     The minutes of the config count from `started`, a `time.monotonic`; None: now.
     """
-    started = time.monotonic() if started is None else started
+    started = started or time.monotonic()
     directory = RunDirectory(path)
     directory.refuse_if_used()
     with directory.locked():
@@ -56,6 +57,8 @@ def start_run(
         kept = _adopt(config, directory) if config.finetune.model else None
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data, kept=kept)
+        if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
+            display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
         return _train(directory, config, display, started)
@@ -63,10 +66,9 @@ def start_run(
 
 def resume_run(path: Path, config: RunConfig, *, display: Display, started: float | None = None) -> Evaluation:
     """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
-    started = time.monotonic() if started is None else started
     directory = RunDirectory(path)
     with directory.locked():
-        return _train(directory, config, display, started)
+        return _train(directory, config, display, started or time.monotonic())
 
 
 def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
@@ -115,12 +117,12 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
         with MetricsFile(directory.metrics) as metrics, suppress(OSError):  # no reason to lose the scores
             metrics.write("end", {"step": progress.step, "reason": reason})
         return evaluation
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         saved = Checkpoints(directory.checkpoints, warn=display.warn).steps()
         what = (
             f"the last checkpoint is safe. {go_on}" if saved else f"no step is saved yet. Begin again with:  {resume}"
         )
-        raise Interrupted(signal.SIGINT, f"Stopped at once; {what}") from None
+        raise Interrupted((*stop.args, signal.SIGINT)[0], f"Stopped at once; {what}") from None
 
 
 def _fit(
@@ -234,7 +236,7 @@ def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
 
     def receive(number: int, frame: object) -> None:
         if received:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
         received.append(number)
         announce()
 

@@ -5,15 +5,12 @@ not know it before its decay begins: until then all runs are the same, however l
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.errors import UsageError
 from dragoman.metrics import METRICS
-
-Limits = list[float | None]
 
 
 @dataclass
@@ -28,7 +25,7 @@ class Plan:
     """The last step of that decay."""
     reason: str = ""
     """Why it ends there."""
-    limits: Limits = field(default_factory=list)
+    limits: list[float | None] = field(default_factory=list)
     """Those that were known when the decay began."""
 
 
@@ -81,7 +78,7 @@ def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
     return last
 
 
-def limits(config: TrainingConfig) -> Limits:
+def limits(config: TrainingConfig) -> list[float | None]:
     """Everything that ends a run."""
     return [config.max_steps, config.max_epochs, config.max_minutes, config.patience]
 
@@ -101,7 +98,12 @@ def plan_decay(
     validations were not better than one before.
     """
     decay = math.ceil(step * config.decay / (1 - config.decay))
-    ends = dict(_ends(step, config, last_step=last_step, steps_left=steps_left))
+    ends: dict[str, float] = {}
+    if config.max_minutes and math.isfinite(steps_left):
+        ends[by_minutes(config)] = steps_left
+    if last_step is not None:
+        by_steps = last_step == config.max_steps
+        ends[f"{config.max_steps} steps" if by_steps else f"{config.max_epochs} epochs"] = last_step - step
     if stale >= config.patience:
         ends[no_better(config)] = decay
     reason = min(ends, key=ends.__getitem__, default=None)
@@ -109,17 +111,6 @@ def plan_decay(
         return None
     last = step + max(1, math.floor(ends[reason]))
     return Plan(decay_from=step, last_step=last, reason=reason, limits=limits(config))
-
-
-def _ends(
-    step: int, config: TrainingConfig, *, last_step: int | None, steps_left: float
-) -> Iterator[tuple[str, float]]:
-    """Steps until each limit, by its name."""
-    if config.max_minutes and math.isfinite(steps_left):
-        yield by_minutes(config), steps_left
-    if last_step is not None:
-        by_steps = last_step == config.max_steps
-        yield f"{config.max_steps} steps" if by_steps else f"{config.max_epochs} epochs", last_step - step
 
 
 def by_minutes(config: TrainingConfig) -> str:

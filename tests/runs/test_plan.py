@@ -105,6 +105,7 @@ def test_only_training_and_decoding_change_in_a_resumed_run(tmp_path):
     (tmp_path / "run" / "config.yaml").write_text("seed: 7\ntraining:\n  warmup: 11\n")
     config = plan_resume(tmp_path, ["training.max_steps=13"])
     assert (config.seed, config.training.warmup, config.training.max_steps) == (7, 11, 13)
+    assert config.chosen == ["Went on with training.max_steps=13."]
     with pytest.raises(UsageError, match=r"data\.max_length"):
         plan_resume(tmp_path, ["data.max_length=5"])
 

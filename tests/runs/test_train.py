@@ -2,8 +2,10 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -45,6 +47,14 @@ def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UsageError, match="no run"):
         run.resume_run(tmp_path, plan_resume(tmp_path, []), display=Display(quiet=True))
+
+
+def test_a_second_signal_stops_at_once_and_says_which_it_was():
+    with run.stop_signals(lambda: None) as signals:
+        signal.raise_signal(signal.SIGINT)
+        assert signals == [signal.SIGINT]
+        with pytest.raises(KeyboardInterrupt, match=str(int(signal.SIGTERM))):
+            signal.raise_signal(signal.SIGTERM)
 
 
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
@@ -177,7 +187,7 @@ def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_p
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
-def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(tmp_path, capsys, monkeypatch):
+def test_a_training_begins_with_warnings_of_few_minutes_few_pairs_and_a_test_that_leaks(tmp_path, capsys, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -187,11 +197,18 @@ def test_a_training_begins_with_warnings_of_few_pairs_and_of_a_test_that_leaks(t
     for name, lines in parts.items():
         (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
     settings = [f"data.{name}=[{tmp_path / name}.tsv]" for name in ("valid", "test")]
-    settings += ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "tokenizer.vocab_size=300"]
+    settings += [
+        "model.d_model=16",
+        "model.d_ff=16",
+        "model.num_heads=2",
+        "tokenizer.vocab_size=300",
+        "training.max_minutes=1",
+    ]
     config, bitext = plan_run([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
     with pytest.raises(Interrupted, match=r"Stopped at once; no step is saved yet\. Begin again with:  .* --resume "):
-        run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
-    few, leak = capsys.readouterr().err.split("\n")[:-1]
+        run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True), started=time.monotonic() - 45)
+    minutes, few, leak = capsys.readouterr().err.split("\n")[:-1]
+    assert minutes == "Warning: Preparing the pairs took most of the time, 0.8 minutes; give more: --max-minutes."
     assert few.startswith("Warning: 80 pairs to train on are too few for a translator")
     assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
     (RunDirectory(tmp_path / "run").checkpoints / "step_00000007").mkdir(parents=True)

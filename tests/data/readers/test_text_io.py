@@ -67,7 +67,8 @@ def test_a_missing_library_is_named_with_what_installs_it(tmp_path: Path, monkey
         ("a \r\n\t b\n\n\nc", "a b c"),
         ("a\u00a0\nb \u202fc", "a\u00a0 b \u202fc"),
         ("a  b\u2028c\rd", "a  b\u2028c\rd"),
+        ("他来了。 \n你呢？\nOK\n好", "他来了。你呢？ OK 好"),
     ],
 )
-def test_line_breaks_become_one_space_and_all_else_stays(text: str, line: str):
+def test_line_breaks_become_one_space_or_none_between_chinese_characters(text: str, line: str):
     assert one_line(text) == line
