@@ -136,8 +136,8 @@ class Translator:
 
     def _splitter(self, config: DecodingConfig) -> Splitter:
         most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
-        encode, prepare = self.source_tokenizer.encode, self._preprocessor
-        return Splitter(self.languages[0], most, count=lambda text: len(encode(prepare(text).text)))
+        encode, tag, prepare = self.source_tokenizer.encode, self.source_tokenizer.tag, self._preprocessor
+        return Splitter(self.languages[0], most, count=lambda text: len(encode(prepare(text).text)), tag=tag)
 
     def _translate_units(
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig

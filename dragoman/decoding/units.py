@@ -15,10 +15,13 @@ WINDOW = 4096
 
 
 class Splitter:
-    """Splits texts of a language into sentences of at most `most` tokens, which `count` counts."""
+    """Splits texts of a language into sentences of at most `most` tokens, which `count` counts.
 
-    def __init__(self, language: str | None, most: int, *, count: Callable[[str], int]):
-        self.language, self.most, self.count = language, most, count
+    `tag` finds the language that a text asks for at its beginning; every sentence of the text has to ask for it.
+    """
+
+    def __init__(self, language: str | None, most: int, *, count: Callable[[str], int], tag: Callable[[str], str]):
+        self.language, self.most, self.count, self.tag = language, most, count, tag
 
     def split(self, text: str) -> tuple[list[str], str | None]:
         """The units of a text, which put together are the text, and a warning if a sentence had to be cut."""
@@ -46,7 +49,9 @@ def translate_texts(
     """The translation of each text; `translate` is given units of them, with prefixes. The first unit has that of its
     text."""
     asked = [splitter.split(text) for text in texts]
-    flat = [unit for units, _ in asked for unit in units]
+    flat = []
+    for text, (units, _) in zip(texts, asked, strict=True):
+        flat += [units[0], *(splitter.tag(text) + unit for unit in units[1:])]
     begun = [p for (units, _), prefix in zip(asked, prefixes, strict=True) for p in (prefix, *[""] * (len(units) - 1))]
     windows = [slice(start, start + WINDOW) for start in range(0, len(flat), WINDOW)]
     found = iter([each for window in windows for each in translate(flat[window], begun[window])])

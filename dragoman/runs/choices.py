@@ -131,13 +131,10 @@ def expected_epochs(config: RunConfig, resources: Resources) -> float:
     """About how often each pair will be seen."""
     training = config.training
     speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES if resources.gpu else resources.cores)
-    limits = [60 * (training.max_minutes or NIGHT) * speed / resources.tokens]
-    if training.max_steps:
-        tokens = training.max_steps * training.accumulate * training.max_tokens
-        limits.append(tokens / (resources.tokens / 2))  # they count target tokens
-    if training.max_epochs:
-        limits.append(training.max_epochs)
-    return min(limits)
+    by_time = 60 * (training.max_minutes or NIGHT) * speed / resources.tokens
+    steps = training.max_steps or math.inf
+    by_steps = steps * training.accumulate * training.max_tokens / (resources.tokens / 2)  # they count target tokens
+    return min(by_time, by_steps, training.max_epochs or math.inf)
 
 
 def choose_dropout(epochs: float, by_heart: float) -> float:

@@ -37,7 +37,9 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
         Bitext.open(*files, languages=bitext.languages)
     found = survey(bitext, config.data)
-    choose(config, Resources(found.pairs, found.tokens, cores(), _has_gpu()), architecture)
+    import torch  # after all that a mistake can be found in: it takes seconds
+
+    choose(config, Resources(found.pairs, found.tokens, cores(), torch.cuda.is_available()), architecture)
     if not (config.data.valid and config.data.test):
         config.data.held_out = found.held_out
     return config, bitext
@@ -96,9 +98,3 @@ def _with_data(config: RunConfig) -> RunConfig:
             "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
         )
     return config
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()

@@ -118,6 +118,12 @@ def test_tags_and_codes_of_any_style_choose_the_language(tmp_path):
         assert ours.speaking(None, code).source_tokenizer.encode("A cat.") == tagged
     assert ours.speaking(None, "fr").source_tokenizer.encode(">>deu<< A cat.") == tagged
     assert plain == tagged[1:]
+    translator = Translator(ours)
+    texts = ["A cat sleeps. A dog runs. Two men sing.", ">>deu<< A cat sleeps. A dog runs. Two men sing."]
+    german = [each.log_prob for each in Translator(ours.speaking(None, "de")).translate(texts, beam_size=1)]
+    plain, tagged = (each.log_prob for each in translator.translate(texts, beam_size=1))
+    assert tagged == pytest.approx(german[0]) == german[1]
+    assert tagged != pytest.approx(plain)
     with pytest.raises(UsageError, match="does not know the language 'ja', but fra, deu"):
         ours.speaking(None, "ja")
 

@@ -145,10 +145,14 @@ class PretrainedTokenizer(Tokenizer):
         ids = ([self._ids.get(piece, unknown) for piece in pieces] for pieces in found)
         return [[*begin, *each] for begin, each in zip(begins, ids, strict=True)]
 
+    def tag(self, text: str) -> str:
+        begin = text[: text.find("<<") + 2]
+        return begin if self.tagged and begin in self._tags else ""
+
     def _begin(self, text: str) -> tuple[list[int], str]:
         """The token before a text, perhaps its own tag, and the text without that."""
-        if self.tagged and (end := text.find("<<") + 2) > 1 and text[:end] in self._tags:
-            return [self._ids[text[:end]]], text[end:]
+        if tag := self.tag(text):
+            return [self._ids[tag]], text.removeprefix(tag)
         return [self._ids[self.content.begin]] if self.content.begin else [], text
 
     def encodings(self, texts: Iterable[str]) -> list[tokenizers.Encoding]:

@@ -46,6 +46,10 @@ class Tokenizer:
         """The same for texts of another of the `languages`."""
         raise NotImplementedError
 
+    def tag(self, text: str) -> str:
+        """The token of a language that this text begins with, or nothing."""
+        return ""
+
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         # Not part of the JSON, so it has to be set again on everything that was loaded.
         backend.encode_special_tokens = True
