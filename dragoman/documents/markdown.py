@@ -1,11 +1,14 @@
 """Markdown: headings, paragraphs, list items, tables and HTML blocks; code, addresses and front matter stay."""
 
 import re
+from collections.abc import Container
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 from dragoman.documents.document import Code, Content, Document, Segment, has_words, trimmed
@@ -33,20 +36,22 @@ def read_markdown(text: str) -> Document:
     lines = [match.span() for match in re.finditer(r"[^\r\n]*(?:\r?\n|\r|\Z)", shown)]
     segments: list[Segment] = []
     position = 0
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(shown.removeprefix("\ufeff")):
+    known: dict[str, Any] = {}
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    for token in parser.parse(shown.removeprefix("\ufeff"), known):
         if token.type == "html_block":
             start, end = lines[token.map[0]][0], lines[token.map[1] - 1][1]
             page = read_html(text[start:end])
             segments += [replace(each, start=each.start + start, end=each.end + start) for each in page.segments]
         elif token.type == "inline" and token.map and token.content.strip():
             position = max(position, lines[token.map[0]][0])
-            if segment := _segment(text, token, position):
+            if segment := _segment(text, token, position, known.get("references", ())):
                 segments.append(segment)
                 position = segment.end
     return Document(text, segments)
 
 
-def _segment(text: str, token: Token, position: int) -> Segment | None:
+def _segment(text: str, token: Token, position: int, labels: Container[str]) -> Segment | None:
     """The segment of a text that stands after `position`, perhaps in lines with marks of quotations before them."""
     parts = []
     source = _TASK.sub("", token.content)
@@ -57,18 +62,26 @@ def _segment(text: str, token: Token, position: int) -> Segment | None:
             return None  # written in another way than it is read, such as a NUL
         parts.append((found, found + len(core)))
         position = parts[-1][1]
-    content = trimmed(codes(source))
+    content = trimmed(codes(source, labels))
     if not has_words(content):
         return None
     between = [text[left:right] for (_, left), (right, _) in pairwise(parts)]
     literal = {each for each in "*_[]`<\\" for piece in content if isinstance(piece, str) and each in piece}
+    lengths = [end - start for start, end in parts]
     return Segment(
         parts[0][0],
         parts[-1][1],
         content,
         partial(_escaped, literal),
-        wrap=partial(in_lines, [end - start for start, end in parts], between),
+        wrap=lambda translation: in_lines(lengths, between, _shortened(source, translation)),
     )
+
+
+def _shortened(source: str, text: str) -> str:
+    """A translation, with links whose text is still their label as the source spells them."""
+    source = " ".join(source.split())
+    same = re.compile(r"(\[([^\[\]]+)\])\[\2\]")
+    return same.sub(lambda m: m[0] if m[0] in source else m[1] + "[]" * (f"{m[1]}[]" in source), text)
 
 
 def _escaped(literal: set[str], text: str) -> str:
@@ -76,11 +89,11 @@ def _escaped(literal: set[str], text: str) -> str:
     return re.sub(r"[*`\[\]<\\]|(?<!\w)_|_(?!\w)", lambda m: m[0] if m[0] in literal else f"\\{m[0]}", text)
 
 
-def codes(text: str) -> Content:
-    """A text with its marks as codes."""
+def codes(text: str, labels: Container[str] = ()) -> Content:
+    """A text with its marks as codes; `labels` are those of the addresses that links refer to."""
     content: list[str | Code] = []
     last = 0
-    links: list[str] = []
+    links: list[int] = []
     for match in _INLINE.finditer(text):
         content.append(text[last : match.start()])
         last = match.end()
@@ -94,14 +107,20 @@ def codes(text: str) -> Content:
             kind = "close" if match[0].startswith("</") else "alone" if match[0].endswith("/>") else "open"
             content.append(Code(match[0], kind, match["name"]))
         elif match["link"]:
-            links.append(match[0])
+            links.append(match.end())
             content.append(Code(match[0], "open", "link"))
         elif match["end"]:
-            content.append(Code(match[0], "close", "link") if links and match[0] != "]" else match[0])
-            links = links[:-1]
+            content.append(_end_of_link(text[links.pop() : match.start()], match[0], labels) if links else match[0])
         else:
             content.append(_mark(text, match))
     return [*content, text[last:]]
+
+
+def _end_of_link(text: str, end: str, labels: Container[str]) -> str | Code:
+    """The end of a link, or a bracket. A text that is the label itself, `[text][]`, needs it once it is translated."""
+    if end in ("]", "][]") and normalizeReference(text) in labels:
+        end = f"][{' '.join(text.split())}]"
+    return Code(end, "close", "link") if end != "]" else end
 
 
 def _mark(text: str, match: re.Match[str]) -> str | Code:

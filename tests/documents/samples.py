@@ -42,9 +42,14 @@ print("Not translated")
 
 <div title="Tooltip text">Some text in a <em>block</em>.</div>
 
+See the [user guide][], the [next
+page], [both][ref] and [nothing].
+
 [^1]: The footnote itself.
 
 [ref]: https://example.org
+[User guide]: https://example.org/guide
+[next page]: <https://example.org/next>
 """
 
 HTML = """<!DOCTYPE html>

@@ -13,6 +13,7 @@ import odf.text
 import polib
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 from translate.storage.tmx import tmxfile
 from translate.storage.xliff import xlifffile
 
@@ -69,6 +70,10 @@ def test_markdown():
     assert "| `x` | THE **FIRST** THING |\n" in found
     assert '<div title="TOOLTIP TEXT">SOME TEXT IN A <em>BLOCK</em>.</div>' in found
     assert "[^1]: THE FOOTNOTE ITSELF." in found
+    shown = MarkdownIt("commonmark").render(found)
+    for page, text in {"guide": "USER GUIDE", "next": "NEXT PAGE", "": "BOTH"}.items():
+        assert f'<a href="https://example.org{page and "/"}{page}">{text}</a>' in shown.replace("\n", " ")
+    assert "[NOTHING]" in shown
     for kept in ('title: "Not translated"', 'print("Not translated")', "    indented code", "[ref]: https"):
         assert kept in found
 
