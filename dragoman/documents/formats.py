@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from dragoman.decoding.translation import Translation
 from dragoman.documents import docx, odt
 from dragoman.documents.document import Document, FormatError
 from dragoman.documents.docx import read_docx
@@ -78,6 +79,18 @@ def translate_document(content: bytes, name: str, languages: tuple[str | None, s
     except UnicodeEncodeError as error:
         fault = f"is in {error.encoding}, which cannot spell {error.object[error.start]!r}"
     raise DataError(f"{name} {fault}; save it as UTF-8.")
+
+
+def texts_of(content: bytes, name: str) -> list[str]:
+    """The texts of a document that are translated, such as to tell its language. Raises `DataError`."""
+    found: list[str] = []
+
+    def collect(texts: list[str]) -> list[Translation]:
+        found.extend(texts)
+        return [Translation(text, 0.0, 0.0, []) for text in texts]
+
+    translate_document(content, name, (None, None), Engine(collect, copies=False))
+    return found
 
 
 def _encoding(content: bytes, ending: str) -> str:

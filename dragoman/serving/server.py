@@ -13,7 +13,7 @@ from dragoman.data.language_codes import english_name, two_letters
 from dragoman.data.readers.memory import Memory, Similar
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.documents.formats import translate_document
+from dragoman.documents.formats import texts_of, translate_document
 from dragoman.documents.html import read_html
 from dragoman.documents.translate import Engine, translate_documents
 from dragoman.errors import DataError, DragomanError, UsageError
@@ -144,14 +144,21 @@ class Server:
 
     async def document(self, content: bytes, name: str, source: str, target: str) -> bytes:
         """A document in the other language. Raises `Refusal`."""
+        name, seconds = Path(name).name, self.limits.document_seconds
         if source == AUTO:
             fitting = [code for code, other in self.models if other == two_letters(target)]
-            # Of several languages, the text of a zip file does not show its own.
-            source = fitting[0] if len(fitting) == 1 else self.detect(content[:20_000].decode(errors="ignore")).language
+            source = fitting[0] if len(fitting) == 1 else await self._language_of(content, name, target)
+        if source == two_letters(target):
+            return content
         translator = self.model(source, target)
-        work = partial(translate_document, content, Path(name).name, (source, target))
-        seconds = self.limits.document_seconds
+        work = partial(translate_document, content, name, (source, target))
         return await _answered(self.background.run(work, translator, translator.decoding, seconds=seconds))
+
+    async def _language_of(self, content: bytes, name: str, target: str) -> str:
+        """The language of a document. Raises `Refusal`."""
+        read = asyncio.to_thread(texts_of, content, name)
+        texts = await _answered(asyncio.wait_for(read, self.limits.document_seconds))
+        return self.detect("\n".join(texts)[:20_000], two_letters(target)).language
 
     async def translations(
         self, translator: Translator, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] = ()

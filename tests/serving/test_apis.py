@@ -5,6 +5,7 @@ import json
 import urllib.parse
 
 import deepl
+import docx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
@@ -84,6 +85,14 @@ def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
     assert told["translatedText"][1:] == [texts[1].upper(), texts[2]]
     told = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
     assert (told["detectedLanguage"]["language"], told["translatedText"]) == ("de", texts[0].upper())
+    client = deepl.DeepLClient("key:fx", server_url=three.url)
+    for text, language in (("Das ist ein schönes Haus.", "de"), ("This is a beautiful house.", "en")):
+        document = docx.Document()
+        document.add_paragraph(text)
+        document.save(content := io.BytesIO())
+        client.translate_document(content.getvalue(), io.BytesIO(), filename="a.docx", target_lang="FR")
+        (used,) = (each for each in three.models if each.batches and each.batches[-1] == [text])
+        assert used.languages == (language, "fr")
 
 
 RIGHT = {"q": "x", "source": "en", "target": "fr"}
