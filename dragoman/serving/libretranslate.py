@@ -13,6 +13,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.data.language_codes import two_letters
 from dragoman.data.readers.memory import WRITERS
 from dragoman.documents.formats import ENDINGS
@@ -28,8 +29,8 @@ MOST_STREAMED = 64
 """Texts of one client that wait at the same time while their translations are streamed."""
 MOST_FILES = 32
 """Translated documents that wait to be fetched."""
-OPTIONS = ("beam_size", "length_penalty", "glossary", "forbid", "split", "max_copies", "prefix")
-"""Fields of the search that a request may set besides."""
+OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "max_tokens"}
+"""Fields of the search that a request may set: not those of memory; `alternatives` stands for `n_best`."""
 
 
 def router(server: Server) -> APIRouter:
@@ -180,10 +181,8 @@ TRANSLATE = body(
         "target": {"type": "string"},
         "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
         "alternatives": {"type": "integer", "minimum": 0, "default": 0},
-        "glossary": {"type": "object", "additionalProperties": {"type": "string"}},
         "keep": {"type": "array", "items": {"type": "string"}},
-        "forbid": {"type": "array", "items": {"type": "string"}},
-        "beam_size": {"type": "integer", "minimum": 1},
+        **{name: DecodingConfig.model_json_schema()["properties"][name] for name in sorted(OPTIONS)},
         "similar": {"type": "integer", "minimum": 0, "default": 0},
         "stream": {"type": "boolean", "default": False},
         "api_key": {"type": "string"},
@@ -271,6 +270,8 @@ def _told(answers: list[Answer], asked: Asked, *, single: bool) -> dict[str, Any
     if asked.alternatives:
         told["alternatives"] = [[other.text for other in answer.alternatives] for answer in answers]
         told["scores"] = [_scores(answer) for answer in answers]
+    if any(answer.alignment is not None for answer in answers):
+        told["alignments"] = [answer.alignment or [] for answer in answers]
     if any(answer.from_memory for answer in answers):
         told["fromMemory"] = [answer.from_memory for answer in answers]
     if asked.similar:

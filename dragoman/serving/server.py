@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,6 +53,8 @@ class Answer:
     alternatives: list[Translation]
     score: float | None = None
     """Log-probability divided by the length, if a model translated it."""
+    alignment: list[tuple[int, int]] | None = None
+    """Source and target words, from 0, that belong together, if they were asked for."""
     detected: Detected | None = None
     """The language of the source, if it was to be found."""
     from_memory: bool = False
@@ -243,23 +246,23 @@ class Server:
                 except RecursionError:
                     raise DataError("The HTML has too many elements inside of each other.") from None
 
-            seconds = self.limits.seconds
-            found = await _answered(self.background.run(work, translator, config, seconds=seconds))
+            found = await _answered(self.background.run(work, translator, config, seconds=self.limits.seconds))
             return [Answer(text, []) for text in found]
         translations = await self.translations(translator, texts, config)
-        return [Answer(each.text, each.alternatives or [], each.score) for each in translations]
+        return [Answer(each.text, each.alternatives or [], each.score, each.alignment) for each in translations]
 
     def _config(self, translator: Translator, asked: Asked) -> DecodingConfig:
-        config = translator.decoding
+        if not asked.options and not asked.alternatives:
+            return translator.decoding
+        number = 1 if asked.html else asked.alternatives + 1
+        options = translator.decoding.model_dump() | {"n_best": 1} | asked.options
+        diversity = options.pop("diversity")
         try:
-            if asked.options:
-                config = DecodingConfig.validate(config.model_dump() | asked.options)
+            config = DecodingConfig.validate(options)
+            beams = math.ceil(config.beam_size / number) * number if diversity else max(config.beam_size, number)
+            return DecodingConfig.validate(options | {"n_best": number, "beam_size": beams, "diversity": diversity})
         except UsageError as error:
             raise Refusal(400, f"Invalid request: {error}") from None
-        if not asked.alternatives or asked.html:
-            return config
-        number = asked.alternatives + 1
-        return config.model_copy(update={"n_best": number, "beam_size": max(config.beam_size, number)})
 
     def close(self) -> None:
         """Finish what was accepted, and take nothing more."""

@@ -9,6 +9,7 @@ import docx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from dragoman.config.decoding import DecodingConfig
 from tests.serving.conftest import Words
 
 
@@ -75,6 +76,19 @@ def test_alternatives_and_options(running):
     assert told["detectedLanguage"]["language"] == "en"
     status, told, _ = running.ask("POST", "/translate", fields | {"beam_size": "many"})
     assert (status, "`beam_size`" in told["error"]) == (400, True)
+
+
+def test_every_option_of_the_search_but_those_of_memory_is_taken(running):
+    asked = {"diversity": 0.5, "alternatives": 1, "beam_size": 3, "alignments": True}
+    status, told, _ = running.ask("POST", "/translate", RIGHT | {"q": "a cat"} | asked)
+    assert (status, told["alignments"]) == (200, [[0, 0], [1, 1]])
+    drawn = {"sample": "true", "temperature": "0.7", "top_k": "5", "top_p": 0.9, "seed": 7}
+    assert running.ask("POST", "/translate", RIGHT | drawn)[0] == 200
+    status, told, _ = running.ask("POST", "/translate", RIGHT | {"top_k": 5})
+    assert (status, "for sampling" in told["error"]) == (400, True)
+    described = running.ask("GET", "/spec")[1]["paths"]["/translate"]["post"]["requestBody"]["content"]
+    known = described["application/json"]["schema"]["properties"]
+    assert DecodingConfig.model_fields.keys() - known.keys() == {"n_best", "max_source_length", "max_tokens"}
 
 
 def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
