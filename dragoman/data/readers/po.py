@@ -3,15 +3,17 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from dragoman.data.language_codes import same_language
 from dragoman.data.readers.text_io import read_file, read_head
 from dragoman.data.readers.types import Entry, Languages, Numbered, PairReader, ReaderOptions, Skipped
+from dragoman.data.readers.xml import MAX_SEGMENT
 from dragoman.data.text import one_line
 from dragoman.errors import DataError
 
-_LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')
+_LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"([^"\\]*(?:\\.[^"\\]*)*)"')
 _CHARSET = re.compile(rb'^(?:msgstr\s*)?"Content-Type:[^"]*charset=([\w.:-]+)', re.MULTILINE)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
@@ -20,10 +22,22 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 class _Message:
     line: int = 0
     """Line of its first keyword."""
-    texts: dict[str, str] = field(default_factory=dict)
-    """Texts by keyword: msgid, msgstr, msgstr[0] ..."""
+    lines: dict[str, list[str]] = field(default_factory=dict)
+    """Parts of the texts by keyword: msgid, msgstr, msgstr[0] ..."""
+    size: int = 0
+    """Of all of them, in characters."""
     skipped: Skipped | None = None
     """Why it is not read, if it is not."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has come to its translation."""
+        return any(keyword.startswith("msgstr") for keyword in self.lines)
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The texts of a message that is read."""
+        return {keyword: "".join(lines) for keyword, lines in self.lines.items()}
 
     @property
     def forms(self) -> list[str]:
@@ -79,7 +93,7 @@ def _encoding(path: Path) -> str:
 def _messages(path: Path, encoding: str, replace: bool) -> Iterator[_Message]:
     message, keyword = _Message(), ""
     for number, line in enumerate(map(str.strip, read_file(path, replace=replace, encoding=encoding)), start=1):
-        if line.startswith(("#", "msgctxt", "msgid")) and message.forms:
+        if line.startswith(("#", "msgctxt", "msgid")) and message.is_whole:
             yield message
             message, keyword = _Message(), ""
         if line.startswith("#"):
@@ -89,13 +103,18 @@ def _messages(path: Path, encoding: str, replace: bool) -> Iterator[_Message]:
                 yield _Message(number, skipped=Skipped("obsolete message"))
         elif line:
             match = _LINE.fullmatch(line)
-            if match is None or not (match[1] or keyword) or match[1] in message.texts:
+            if match is None or not (match[1] or keyword) or match[1] in message.lines:
                 raise DataError(f"{path}, line {number} does not belong there; repair that message or delete it.")
             keyword, message.line = match[1] or keyword, message.line or number
-            message.texts[keyword] = message.texts.get(keyword, "") + _unescaped(match[2])
-    if message.forms:
+            message.lines.setdefault(keyword, []).append(_unescaped(match[2]))
+            message.size += len(match[2])
+            if message.size > MAX_SEGMENT:
+                raise DataError(
+                    f"{path}, line {number}: the message has more than {MAX_SEGMENT:,} characters; split it."
+                )
+    if message.is_whole:
         yield message
-    elif message.texts:
+    elif message.lines:
         raise DataError(f"{path}, line {number} ends inside a message; check that the file is whole.")
 
 

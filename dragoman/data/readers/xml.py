@@ -18,7 +18,11 @@ from dragoman.system.optional import load
 
 CHUNK = 1 << 16
 MAX_SEGMENT = 1 << 20
-"""Characters; longer text is no segment, and would fill the memory."""
+"""Characters of a unit; longer text is no sentence, and would fill the memory."""
+MAX_SEGMENTS = 1_000
+"""In a unit."""
+MAX_DEPTH = 1_000
+"""Of elements inside of each other."""
 MAX_TAG = 1 << 22
 """Bytes of one tag or comment; the parser keeps them until it ends."""
 
@@ -74,11 +78,16 @@ class _Handler(ContentHandler):
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:
         name = name.rpartition(":")[2]
+        if len(self._open) > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH:,} elements stand inside of each other")
         if self._text is None:
             units, segments, context = self._layout
             if name in segments and self._open[-1][0] in segments[name]:
-                self._text, self._size, self._segment_level = [], 0, len(self._open)
+                self._text, self._segment_level = [], len(self._open)
+                if len(self._unit.segments) == MAX_SEGMENTS:
+                    raise ValueError(f"a unit has more than {MAX_SEGMENTS:,} segments")
             elif name in units:
+                self._size = 0
                 self._unit = Unit(self._locator.getLineNumber(), attrs, self._context, [])
             elif name in context:
                 self._context = {**self._context, name: attrs}  # a new one: units keep theirs
@@ -105,7 +114,7 @@ class _Handler(ContentHandler):
         if self._text is not None and not self._code_level:
             self._size += len(content)
             if self._size > MAX_SEGMENT:
-                raise ValueError(f"a segment has more than {MAX_SEGMENT:,} characters")
+                raise ValueError(f"a unit has more than {MAX_SEGMENT:,} characters")
             self._text.append(content)
 
 

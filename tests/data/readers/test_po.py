@@ -127,6 +127,10 @@ def test_other_charsets_are_refused(tmp_path: Path, charset: str):
         ('msgid "a"\nmsgstr "b\\"\n', "a.po, line 2 does not"),
         ('"a"\n', "a.po, line 1 does not"),
         ('msgid "a"\nmsgstr "b"\n\nmsgid "c"\n', "a.po, line 4 ends inside a message"),
+        (
+            'msgid ""\n' + '"words words words"\n' * 70_000,
+            "a.po, line 61682: the message has more than 1,048,576 characters",
+        ),
         (b'msgid "a"\nmsgstr "caf\xe9"\n', "a.po, line 2 is not valid UTF-8"),
         ('msgid "a"\nmsgstr ""\n', "a.po holds no sentence pairs"),
     ],

@@ -161,9 +161,18 @@ def test_a_packed_memory_that_breaks_off_is_refused(tmp_path: Path):
 
 def test_a_segment_without_end_is_refused(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(xml, "MAX_SEGMENT", 1_009)
-    assert len(list(Bitext.open(write(tmp_path / "a.tmx", memory(unit(en="x" * 1_009, fr="y")))))) == 1
-    message = refusal(write(tmp_path / "a.tmx", memory(unit(en="x" * 1_010, fr="y"))))
-    assert "a.tmx, line 5 cannot be read: a segment has more than 1,009 characters" in message
+    assert len(list(Bitext.open(write(tmp_path / "a.tmx", memory(unit(en="x" * 1_008, fr="y")))))) == 1
+    message = refusal(write(tmp_path / "a.tmx", memory(unit(en="x" * 1_009, fr="y"))))
+    assert "a.tmx, line 5 cannot be read: a unit has more than 1,009 characters" in message
+
+
+def test_a_unit_that_fills_the_memory_is_refused(tmp_path: Path):
+    one = '<tuv xml:lang="en"><seg>a</seg></tuv>'
+    assert "a unit has more than 1,000 segments" in refusal(
+        write(tmp_path / "a.tmx", memory(f"<tu>{one * 1_001}</tu>"))
+    )
+    deep = f"<tu>{'<note>' * 1_001}{'</note>' * 1_001}</tu>"
+    assert "more than 1,000 elements stand inside of each other" in refusal(write(tmp_path / "a.tmx", memory(deep)))
 
 
 @pytest.mark.parametrize("begin", ["<!-- ", '<prop x="', "<tu"])
