@@ -26,8 +26,10 @@ DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 LARGEST_BATCH = 8192
 FEW_EPOCHS = 5
 """In which nothing is learnt by heart."""
-R_DROP, R_DROP_EPOCHS, R_DROP_STEPS = 3.0, 25, 6_500
-"""Weight of R-Drop, which leaves time for half the steps, and the fewest epochs and steps for which that pays."""
+R_DROP, R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 3.0, 25, 6_500, 90
+"""Weight of R-Drop, which leaves time for half the steps, and what it pays for: epochs and steps, or many epochs."""
+R_DROP_BY_HEART = 10, 100_000
+"""Bounds of the epochs, times the weights for each token: above, nothing helps against learning by heart."""
 FEWEST_EPOCHS = 3
 """In which label smoothing costs more than it brings."""
 
@@ -145,12 +147,9 @@ def choose_dropout(epochs: float, by_heart: float) -> float:
 
 
 def choose_r_drop(epochs: float, by_heart: float, steps: float) -> float:
-    """For pairs that are seen often, in enough steps, and not so few that nothing helps against learning by heart.
-
-    It compares predictions with different dropout, so it needs some.
-    """
-    often = epochs >= R_DROP_EPOCHS and steps >= R_DROP_STEPS
-    return R_DROP if often and DROPOUT[0][0] < by_heart <= DROPOUT[2][0] else 0.0
+    """For pairs that are seen often, in enough steps or very often. It needs dropout, with which predictions differ."""
+    often = epochs >= MANY_EPOCHS or (epochs >= R_DROP_EPOCHS and steps >= R_DROP_STEPS)
+    return R_DROP if often and R_DROP_BY_HEART[0] < by_heart <= R_DROP_BY_HEART[1] else 0.0
 
 
 def choose_training(optimizer: str, width: int) -> dict[str, float]:

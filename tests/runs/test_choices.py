@@ -43,11 +43,11 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
         assert (found[0], found[-1]) == (0, 0.3)
 
 
-def test_r_drop_is_for_pairs_that_are_seen_often_but_are_not_few():
+def test_r_drop_is_for_pairs_that_are_seen_often():
     assert [chosen(minutes=minutes).training.r_drop for minutes in (8, 20, 60)] == [0, 0, 3]
     assert chosen(minutes=60).model["dropout"] == 0.2
     assert "dropout 0.2, R-Drop 3, label smoothing 0.1" in chosen(minutes=60).chosen[1]
-    assert chosen(pairs=2_000, minutes=10).training.r_drop == 0
+    assert [chosen(pairs=pairs, minutes=10).training.r_drop for pairs in (100, 1_000, 5_000)] == [0, 3, 0]
     assert chosen(pairs=27_000, pair=20, minutes=20).training.r_drop == 0  # many epochs in too few steps
     assert chosen(["training.r_drop=0"], minutes=60).training.r_drop == 0
     assert chosen(["model.dropout=0"], minutes=60).training.r_drop == 0
