@@ -60,8 +60,6 @@ class PreparedData:
     general_pairs: Pairs
     """Pairs that a model is scored on before and after it is adapted to others; none in other runs."""
     about: About
-    compared: bool = False
-    """Whether the model that the run goes on from is scored, too."""
 
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
@@ -79,18 +77,8 @@ class PreparedData:
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
         # Runs of version 0.1.0 have none.
         style = SourceStyle.load(path) if (path := folder / "source_style.json").exists() else SourceStyle()
-        return cls(
-            source,
-            target,
-            style,
-            batches(*train_stores),
-            batches(*valid_stores),
-            valid,
-            test,
-            general,
-            about,
-            bool(config.finetune.model),
-        )
+        batched = batches(*train_stores), batches(*valid_stores)
+        return cls(source, target, style, *batched, valid, test, general, about)
 
 
 @dataclass(frozen=True)
@@ -213,14 +201,9 @@ def _masked(pairs: Iterable[Pair], config: RunConfig, *, style: SourceStyle, pra
 
 def _train_tokenizers(train: Iterable[tuple[str, str]], config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
     settings = config.tokenizer
-    learn = partial(
-        Tokenizer.train,
-        vocab_size=settings.vocab_size,
-        kind=settings.kind,
-        standardisation=settings.standardisation,
-        min_frequency=settings.min_frequency,
-        symbols=[*settings.symbols, *(SLOTS if settings.placeholders else ())],
-    )
+    symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
+    options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
+    learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
         both = learn(chain.from_iterable(train))
         return both, both

@@ -10,29 +10,26 @@ from dragoman.data.preparation import PreparedData
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
-from dragoman.report import RunSummary, model_card, most_reordered, word_attention
 from dragoman.storage.atomic import write_file
-from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.device import machine
 from dragoman.system.processes import available_workers
 
 if TYPE_CHECKING:
     from dragoman.terminal import Display
 
-SHOWN_TESTS = 20
 REPORT_SECONDS = 4.0
 """Loading libraries and the model, drawing figures."""
 
 
-def seconds_to_conclude(data: PreparedData, validated: int, validation_seconds: float) -> float:
-    """About how long `conclude` takes, given how long it takes to validate at most so many sentences.
+def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_seconds: float) -> float:
+    """About how long `conclude` takes, given how long a validation takes.
 
     A sentence takes as long as there: beam search on all cores is as fast as greedy search on one.
     """
-    tests = (len(data.test_pairs) + len(data.general_pairs)) * (2 if data.compared else 1)
-    return REPORT_SECONDS + tests / min(validated, len(data.valid_pairs)) * validation_seconds
+    tests = (len(data.test_pairs) + len(data.general_pairs)) * (2 if config.finetune.model else 1)
+    validated = min(config.training.validate_sentences, len(data.valid_pairs))
+    return REPORT_SECONDS + tests / validated * validation_seconds
 
 
 def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: "Display") -> Evaluation:
@@ -57,38 +54,11 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
         evaluation = replace(evaluation, by_source=by_source)
     write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
-        from dragoman.report.page import write_report  # imports matplotlib, which training does without
+        from dragoman.report.run import describe_run  # imports matplotlib, which training does without
 
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
             kept = replace(kept, decoding=config.decoding)
             kept.save(directory.path)
-        summary = _summary(directory, config, data, kept, evaluation)
-        write_report(directory.path, summary)
-        write_file(directory.path / "README.md", model_card(summary).encode())
+        describe_run(directory, config, data, kept, evaluation)
     return evaluation
-
-
-def _summary(
-    directory: RunDirectory, config: RunConfig, data: PreparedData, kept: ModelDirectory, evaluation: Evaluation
-) -> RunSummary:
-    samples = [
-        {"source": source, "reference": reference, "translation": translation}
-        for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
-    ]
-    # The report shows one of the first hundred sentences, in which words change places.
-    translated = [each for each in samples[:100] if each["translation"]]
-    maps = (word_attention(kept, each["source"], each["translation"]) for each in translated)
-    return RunSummary(
-        source_language=kept.source_language,
-        target_language=kept.target_language,
-        config=config,
-        model=kept.model.config,
-        num_weights=sum(parameter.numel() for parameter in kept.model.parameters()),
-        machine=machine(),
-        pairs={"train": data.about.train_pairs, "valid": len(data.valid_pairs), "test": len(data.test_pairs)},
-        metrics=read_metrics(directory.metrics),
-        evaluation=evaluation.to_dict(),
-        samples=samples[:SHOWN_TESTS],
-        attention=most_reordered(maps),
-    )

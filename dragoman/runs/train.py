@@ -3,8 +3,8 @@
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,9 @@ from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, TextTools, prepare
-from dragoman.decoding.translator import Translator
 from dragoman.errors import Interrupted, command_line
 from dragoman.evaluation.evaluate import Evaluation
-from dragoman.evaluation.likelihood import token_statistics
-from dragoman.evaluation.scores import score
-from dragoman.metrics import VALIDATED_TEXT_METRICS
+from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
 from dragoman.runs.finish import conclude, seconds_to_conclude
 from dragoman.runs.tensorboard import EventFile
@@ -30,13 +27,12 @@ from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
+from dragoman.system.signals import stop_signals
 from dragoman.terminal import Display
 from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
-
-SAMPLES = 3
 
 
 def start_run(
@@ -141,14 +137,14 @@ def _fit(
         signals = opened.enter_context(stop_signals(view.stopping))
 
         callbacks = TrainerCallbacks(
-            evaluate=partial(_evaluate_quickly, data=data, config=config),
+            evaluate=partial(evaluate_quickly, data=data, config=config),
             keep_best=lambda _: kept.save(directory.path),
             on_event=EventWriter(files, view, display),
             checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
             snapshots=Checkpoints(directory.snapshots, warn=display.warn),
             stop_requested=lambda: bool(signals),
             started=started,
-            seconds_after=partial(seconds_to_conclude, data, training.validate_sentences),
+            seconds_after=partial(seconds_to_conclude, data, config),
         )
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
         opened.callback(trainer.executor.close)
@@ -178,31 +174,6 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
     display.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {machine()}.")
 
 
-def _evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
-    """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
-    translator = Translator(
-        ModelDirectory(
-            model,
-            data.source_tokenizer,
-            data.target_tokenizer,
-            data.about.source_language,
-            data.about.target_language,
-            style=data.style,
-        ),
-        precision=config.training.precision,
-    )
-    sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
-    texts = [t.text for t in translator.translate(sources, beam_size=1, split=False)]
-    shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
-    samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
-    language = data.about.target_language
-    scores = score(texts, references, sources=sources, target_language=language, metrics=VALIDATED_TEXT_METRICS)
-    valid = list(data.valid.in_order()) if config.training.accuracy else []
-    batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid} if valid else {}
-    accuracies = {name: token_statistics([model], each).token_accuracy for name, each in batches.items()}
-    return {**{name: each.value for name, each in scores.items()}, **accuracies, "samples": samples}
-
-
 class EventWriter:
     """Hands the trainer's events to the files, the display and the live table."""
 
@@ -224,25 +195,3 @@ class EventWriter:
         if event == "warning":
             self.display.warn(values["text"])
         self.view.report(event, values)
-
-
-@contextmanager
-def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
-    """Collects Ctrl-C and SIGTERM inside the `with` block, so that training stops after the step.
-
-    `announce` is called when the first signal comes; a second one stops at once.
-    """
-    received: list[int] = []
-
-    def receive(number: int, frame: object) -> None:
-        if received:
-            raise KeyboardInterrupt(number)
-        received.append(number)
-        announce()
-
-    previous = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

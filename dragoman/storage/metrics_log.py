@@ -28,8 +28,7 @@ class MetricsFile:
         """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
         kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
         self.file.truncate(0)
-        for line in kept:
-            self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self.file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

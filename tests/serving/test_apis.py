@@ -99,12 +99,12 @@ def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
     assert told["translatedText"][1:] == [texts[1].upper(), texts[2]]
     told = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
     assert (told["detectedLanguage"]["language"], told["translatedText"]) == ("de", texts[0].upper())
-    client = deepl.DeepLClient("key:fx", server_url=three.url)
     for text, language in (("Das ist ein schönes Haus.", "de"), ("This is a beautiful house.", "en")):
         document = docx.Document()
         document.add_paragraph(text)
         document.save(content := io.BytesIO())
-        client.translate_document(content.getvalue(), io.BytesIO(), filename="a.docx", target_lang="FR")
+        kind, form = multipart({"source": "auto", "target": "fr"}, "a.docx", content.getvalue())
+        assert three.ask("POST", "/translate_file", form, Content_Type=kind)[0] == 200
         (used,) = (each for each in three.models if each.batches and each.batches[-1] == [text])
         assert used.languages == (language, "fr")
 
@@ -134,22 +134,23 @@ def test_what_is_wrong_is_said_as_libretranslate_says_it(running, fields, messag
     assert running.ask("POST", "/translate", RIGHT | fields)[:2] == (400, {"error": message})
 
 
+def multipart(fields, name, content):
+    """The kind and the body of a form with a file."""
+    parts = [f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
+    parts.append(f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n')
+    return "multipart/form-data; boundary=x", "".join(parts).encode() + content + b"\r\n--x--\r\n"
+
+
 def test_documents(running):
-    kind = "multipart/form-data; boundary=x"
-    parts = [
-        b'--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n',
-        b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n',
-        b'--x\r\nContent-Disposition: form-data; name="file"; filename="../a b.md"\r\n\r\n# The *red* house\r\n',
-        b"--x--\r\n",
-    ]
-    status, told, _ = running.ask("POST", "/translate_file", b"".join(parts), Content_Type=kind)
+    kind, form = multipart({"source": "en", "target": "fr"}, "../a b.md", b"# The *red* house")
+    status, told, _ = running.ask("POST", "/translate_file", form, Content_Type=kind)
     assert status == 200
     path = urllib.parse.urlsplit(told["translatedFileUrl"]).path
     status, content, head = running.ask("GET", path)
     assert (status, content) == (200, b"# THE *RED* HOUSE")
     assert (path[-8:], head["content-disposition"]) == ("a%20b.md", "attachment; filename*=UTF-8''a%20b.md")
     assert running.ask("GET", "/download_file/nothing")[0] == 404
-    bad = b"".join(parts).replace(b"b.md", b"b.exe")
+    bad = form.replace(b"b.md", b"b.exe")
     assert running.ask("POST", "/translate_file", bad, Content_Type=kind)[0] == 400
 
 

@@ -1,6 +1,9 @@
 """Files that hold no lines of text, known by their first bytes, and what to do with them."""
 
+import difflib
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from dragoman.data.readers.text_io import read_head
@@ -18,6 +21,22 @@ OTHER_FILES = {
     rb"version https://git-lfs": "a pointer of Git LFS; fetch the file itself with `git lfs pull`",
 }  # fmt: skip
 """Patterns of first bytes: what such a file is, and what to do."""
+
+
+def check_is_file(path: Path) -> None:
+    """Raise `DataError` for what cannot be read twice, or is not there, with the name that is closest."""
+    # os.path answers False where pathlib raises: too long a name, a folder that may not be entered.
+    if os.path.isfile(path):
+        return
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder; name a file in it, such as {path / 'train.tsv'}.")
+    if os.path.exists(path):
+        raise DataError(f"{path} cannot be read twice, as training must; save it to a file first.")
+    near: list[str] = []
+    with suppress(OSError):
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    remedy = f"did you mean {path.parent / near[0]}?" if near else "check the path."
+    raise DataError(f"There is no file {path}; {remedy}")
 
 
 def refuse_other_files(path: Path, *, but: bytes | None = None) -> None:

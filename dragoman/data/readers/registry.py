@@ -1,16 +1,13 @@
 """From what a user types to a reader: files by the ends of their names, built-in sentences, data sets of the Hub."""
 
-import difflib
-import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from dragoman.data.readers.huggingface import HUB, open_dataset
 from dragoman.data.readers.jsonl import open_json
 from dragoman.data.readers.memory import is_memory, open_memory
-from dragoman.data.readers.other_files import refuse_other_files
+from dragoman.data.readers.other_files import check_is_file, refuse_other_files
 from dragoman.data.readers.po import open_po
 from dragoman.data.readers.tables import open_csv, open_table
 from dragoman.data.readers.text_io import read_head, unpacked_name
@@ -65,25 +62,10 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
         return name, open_dataset(source, options), (source,)
     for path in paths:
-        _check_is_file(path)
+        check_is_file(path)
         refuse_other_files(path)
     if target is None:
         name, reader = unpacked.stem, (open_format or open_table)(*paths, options)
     else:
         name, reader = open_two_files(*paths, options)
     return name, reader, tuple(map(str, paths))
-
-
-def _check_is_file(path: Path) -> None:
-    # os.path answers False where pathlib raises: too long a name, a folder that may not be entered.
-    if os.path.isfile(path):
-        return
-    if os.path.isdir(path):
-        raise DataError(f"{path} is a folder; name a file in it, such as {path / 'train.tsv'}.")
-    if os.path.exists(path):
-        raise DataError(f"{path} cannot be read twice, as training must; save it to a file first.")
-    near: list[str] = []
-    with suppress(OSError):
-        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
-    remedy = f"did you mean {path.parent / near[0]}?" if near else "check the path."
-    raise DataError(f"There is no file {path}; {remedy}")

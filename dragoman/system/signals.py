@@ -1,0 +1,27 @@
+"""Signals that end a long work where it can go on later."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
+    """Collects Ctrl-C and SIGTERM inside the `with` block, so that training stops after the step.
+
+    `announce` is called when the first signal comes; a second one stops at once.
+    """
+    received: list[int] = []
+
+    def receive(number: int, frame: object) -> None:
+        if received:
+            raise KeyboardInterrupt(number)
+        received.append(number)
+        announce()
+
+    previous = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
