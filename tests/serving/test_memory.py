@@ -52,6 +52,15 @@ def test_near_entries_are_shown_with_their_similarity(remembering):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["我们今天去看红色的房子。", "私たちは赤い家を見ます。", "เราไปดูบ้านสีแดง"])
+def test_near_entries_are_found_in_scripts_without_spaces(path, text):
+    memory = Memory(path)
+    for each in (text[:3] + text[5:], "不一样的句子", text[:3] + text[5:]):
+        memory.add(("zh", "en"), each, "x")
+    assert [each.source for each in memory.similar(("zh", "en"), text)] == [text[:3] + text[5:]]
+    memory.close()
+
+
 @given(texts=st.lists(st.text(alphabet="ab 。猫", max_size=12), min_size=2, max_size=2))
 def test_a_difference_holds_both_texts(texts):
     parts = difference(*texts)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -15,6 +16,7 @@ from xml.sax.saxutils import escape
 from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.data.readers.text_io import read_head
 from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
+from dragoman.data.scripts import WORD
 from dragoman.data.text import normalised, well_formed
 from dragoman.errors import DataError, ResourceError
 
@@ -31,15 +33,9 @@ _SCHEMA = """
         source TEXT NOT NULL, target TEXT NOT NULL, who TEXT, at REAL NOT NULL,
         UNIQUE (source_language, target_language, source)
     );
-    CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(source, content='pairs', content_rowid='number');
-    CREATE TRIGGER IF NOT EXISTS added AFTER INSERT ON pairs BEGIN
-        INSERT INTO words (rowid, source) VALUES (new.number, new.source);
-    END;
-    CREATE TRIGGER IF NOT EXISTS removed AFTER DELETE ON pairs BEGIN
-        INSERT INTO words (words, rowid, source) VALUES ('delete', old.number, old.source);
-    END;
+    CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(source);
 """
-_WORD = re.compile(r"\w+")
+_THIS = "source_language = ? AND target_language = ? AND source = ?"
 _PART = re.compile(r"\w+|\s+|[^\w\s]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -83,18 +79,16 @@ class Memory:
         """Keep a translation, in the place of an earlier one of the same text."""
         row = (*languages, _kept(source), _kept(target), who, time.time())
         with self._use() as connection:
-            connection.execute(
-                "DELETE FROM pairs WHERE source_language = ? AND target_language = ? AND source = ?", row[:3]
-            )
+            connection.execute(f"DELETE FROM words WHERE rowid IN (SELECT number FROM pairs WHERE {_THIS})", row[:3])
+            connection.execute(f"DELETE FROM pairs WHERE {_THIS}", row[:3])
             fields = "source_language, target_language, source, target, who, at"
-            connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?)", row)
+            added = connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?)", row)
+            words = " ".join(WORD.findall(row[2]))
+            connection.execute("INSERT INTO words (rowid, source) VALUES (?, ?)", (added.lastrowid, words))
 
     def find(self, languages: tuple[str, str], source: str) -> str | None:
         """The translation of a text, if it is kept."""
-        row = self._rows(
-            "SELECT target FROM pairs WHERE source_language = ? AND target_language = ? AND source = ?",
-            (*languages, _kept(source)),
-        )
+        row = self._rows(f"SELECT target FROM pairs WHERE {_THIS}", (*languages, _kept(source)))
         return row[0][0] if row else None
 
     def similar(self, languages: tuple[str, str], source: str, most: int = 3) -> list[Similar]:
@@ -102,7 +96,8 @@ class Memory:
         text = _kept(source)
         if len(text) > MOST_COMPARED:
             return []
-        words = " OR ".join(f'"{word}"' for word in dict.fromkeys(_WORD.findall(text)[:64]))
+        found = dict.fromkeys(word for word in WORD.findall(text) if word[0].isalnum())
+        words = " OR ".join(f'"{word}"' for word in islice(found, 64))
         if not words:
             return []
         rows = self._rows(
@@ -111,8 +106,8 @@ class Memory:
             (words, *languages),
         )
         rows = [row for row in rows if len(row[0]) <= 2 * MOST_COMPARED]
-        found = ((difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio(), row) for row in rows)
-        close = sorted((each for each in found if each[0] >= LEAST_SIMILAR), key=lambda each: -each[0])
+        compared = ((difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio(), row) for row in rows)
+        close = sorted((each for each in compared if each[0] >= LEAST_SIMILAR), key=lambda each: -each[0])
         return [Similar(*row, similarity, difference(row[0], text)) for similarity, row in close[:most]]
 
     def pairs(self) -> Iterator[Entry]:
