@@ -92,7 +92,7 @@ def test_a_file_that_fails_is_said_and_the_server_lives(remembering, path):
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE words")
     status, told, _ = remembering.ask("POST", "/suggest", {"q": "A dog.", "s": "Un chien."} | PAIR)
-    assert (status, told["error"]) == (503, "The translation memory fails: no such table: main.words.")
+    assert (status, told["error"]) == (503, "The translation memory fails: no such table: words.")
     assert remembering.ask("POST", "/translate", {"q": "A dog."} | PAIR)[0] == 200
 
 
