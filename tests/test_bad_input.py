@@ -94,7 +94,7 @@ MISTAKES = [
     ("translate model-text Hello.", DATA, "cannot be read as JSON"),
     ("translate model-cut Hello.", DATA, "model.safetensors is cut short or damaged"),
     ("translate model-damaged Hello.", DATA, "is cut short or damaged (Error while deserializing header"),
-    ("translate model-weightless Hello.", DATA, "model.safetensors cannot be read: No such file"),
+    ("translate model-weightless Hello.", DATA, "model.safetensors is missing; copy the whole folder again"),
     ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
     ("evaluate folder pairs.tsv", DATA, "no config.json"),
     ("translate model Hello. --ensemble nowhere", DATA, "nowhere does not exist; give the folder"),
@@ -377,10 +377,10 @@ def write_runs(path: Path) -> None:
         run = RunDirectory(path / name)
         run.data.mkdir(parents=True)
         run.config.write_text(RunConfig().to_yaml())
-        (run.data / "about.json").write_text("{}")
+        (run.data / "manifest.json").write_text("{}")
     RunDirectory(path / "finished").metrics.write_text('{"event": "end", "step": 7, "reason": "7 steps"}\n')
     RunDirectory(path / "foreign").config.write_text("trainign: {}\n")
-    (RunDirectory(path / "dataless").data / "about.json").unlink()
+    (RunDirectory(path / "dataless").data / "manifest.json").unlink()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from dragoman.data.splitting import survey
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt
+from dragoman.storage.manifest import MANIFEST
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import languages
@@ -59,7 +60,7 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     config = _read_config([], str(directory.config), settings)
     if settings:
         config.chosen.append(f"Went on with {', '.join(settings)}.")
-    if not (directory.data / "about.json").is_file():
+    if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
     if not settings and latest and latest[0]["event"] == "end":

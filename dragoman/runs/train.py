@@ -23,6 +23,7 @@ from dragoman.runs.finish import conclude, seconds_to_conclude
 from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.manifest import check_seal, seal
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
@@ -53,6 +54,7 @@ def start_run(
         kept = _adopt(config, directory) if config.finetune.model else None
         with display.status("Splitting, training the tokenizer, writing token ids"):
             prepare(bitext, config, directory.data, kept=kept)
+            seal(directory.data)
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
@@ -64,6 +66,8 @@ def resume_run(path: Path, config: RunConfig, *, display: Display, started: floa
     """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
     directory = RunDirectory(path)
     with directory.locked():
+        with display.status("Checking what was prepared"):
+            check_seal(directory.data)
         return _train(directory, config, display, started or time.monotonic())
 
 

@@ -1,5 +1,6 @@
 """Files and folders that are written whole or not at all, and are on the disk when the call returns."""
 
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -7,13 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dragoman.errors import ResourceError
+from dragoman.system.resources import is_running
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which becomes `path`, new or empty before, when the block ends: whole or not at all."""
     path = path.absolute()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     temporary.mkdir(parents=True)
     try:
         yield temporary
@@ -32,19 +34,38 @@ def write_file(path: Path, data: bytes) -> None:
 
     A link goes on pointing at the file that is replaced; a device or a pipe is written to.
     """
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-        return
-    path = path.resolve()
-    check_space(path.parent, len(data))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_files({path: data})
+
+
+def write_files(contents: dict[Path, bytes]) -> None:
+    """Replace several files as `write_file` does, one right after the other when all of them are on the disk."""
+    temporaries: dict[Path, Path] = {}
     try:
-        write_synced(temporary, data)
-        os.replace(temporary, path)
+        for path, data in contents.items():
+            if path.exists() and not path.is_file():
+                path.write_bytes(data)
+                continue
+            path = path.resolve()
+            temporaries[path] = _temporary(path)
+            check_space(path.parent, len(data))
+            write_synced(temporaries[path], data)
+        for path, temporary in temporaries.items():
+            os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    for folder in {path.parent for path in temporaries}:
+        sync_folder(folder)
+
+
+def _temporary(path: Path) -> Path:
+    """Where a file or a folder is written before it has its name; what processes left that were killed is deleted."""
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        number = stale.name.split(".")[-2]
+        if number.isdecimal() and not is_running(int(number)):
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def check_space(folder: Path, size: int) -> None:

@@ -4,7 +4,6 @@ A checkpoint is a directory that appears under its name only when every byte of 
 holds the size and SHA-256 of each file, and loading falls back to the one before when they differ.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.storage.atomic import check_space, new_folder, write_synced
+from dragoman.storage.manifest import MANIFEST, fingerprint
 from dragoman.storage.model_directory import stored_tensors
 
 
@@ -43,7 +43,7 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         files = {f"{name}.safetensors": save(stored_tensors(group)) for name, group in tensors.items()}
         files["state.json"] = json.dumps(state).encode()
-        files["manifest.json"] = json.dumps({name: _fingerprint(data) for name, data in files.items()}).encode()
+        files[MANIFEST] = json.dumps({name: fingerprint(data) for name, data in files.items()}).encode()
         for stale in self.folder.glob("*.tmp"):
             shutil.rmtree(stale, ignore_errors=True)
         check_space(self.folder, sum(map(len, files.values())))
@@ -58,13 +58,13 @@ class Checkpoints:
 
     def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """The tensors and the state of one checkpoint; raises `DataError` if a byte of it is wrong."""
-        path, name = self._path(step), "manifest.json"
+        path, name = self._path(step), MANIFEST
         try:
             manifest = json.loads((path / name).read_bytes())
             files = {}
             for name, mark in manifest.items():
                 files[name] = (path / name).read_bytes()
-                if _fingerprint(files[name]) != mark:
+                if fingerprint(files[name]) != mark:
                     raise ValueError(name)
             name = "state.json"
             state = json.loads(files.pop(name))
@@ -91,7 +91,3 @@ class Checkpoints:
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step_{step:08d}"
-
-
-def _fingerprint(data: bytes) -> dict[str, Any]:
-    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}

@@ -32,11 +32,15 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The events of a run, oldest first; a last line that a crash cut short is left out."""
+    """The events of a run, oldest first; what is none, such as a last line cut short, is left out."""
     events = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []:
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            continue
+        with suppress(ValueError, RecursionError):
+            found = json.loads(line)
+            if (
+                isinstance(found, dict)
+                and isinstance(found.get("event"), str)
+                and isinstance(found.get("step", 0), int)
+            ):
+                events.append(found)
     return events

@@ -1,10 +1,11 @@
-"""The model directory: config.json, the tokenizers and model.safetensors, written file by file and verified.
+"""The model directory: config.json, the tokenizers and model.safetensors, written at once and verified.
 
 The weights file carries checksums of itself, of the tokenizers and of the architecture, so that files of different
 models, and damaged ones, are refused.
 """
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from dragoman.data.tokenizers.pretrained import load_tokenizer
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.atomic import write_file
+from dragoman.storage.atomic import write_files
 from dragoman.storage.validate import (
     FORMAT,
     LANGUAGES,
@@ -35,10 +36,16 @@ from dragoman.storage.validate import (
     WEIGHTS,
     check_files,
     checksum,
-    checksums,
     decoding_defaults,
+    file_state,
+    model_checksum,
     verify,
 )
+
+REPLACING = 0.1
+"""Seconds in which the files of a model are replaced; what does not fit together then is damage."""
+NUMBERS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+"""Formats that weights may have."""
 
 
 @dataclass
@@ -55,15 +62,15 @@ class ModelDirectory:
     style: SourceStyle = field(default_factory=SourceStyle)
 
     def save(self, path: Path) -> None:
-        """Write config.json, the tokenizers and model.safetensors, each file atomically, the weights last."""
+        """Write config.json, the tokenizers and model.safetensors, which replace those of another model at once."""
         path.mkdir(parents=True, exist_ok=True)
         shared = self.source_tokenizer is self.target_tokenizer
         names = ("tokenizer.json",) * 2 if shared else ("source_tokenizer.json", "target_tokenizer.json")
-        for name, tokenizer in dict(zip(names, self.tokenizers, strict=True)).items():
-            write_file(path / name, tokenizer.to_json().encode())
+        sides = dict(zip(names, self.tokenizers, strict=True))
+        files = {name: tokenizer.to_json().encode() for name, tokenizer in sides.items()}
         style = "source_style.json" if self.style != SourceStyle() else None
         if style:
-            write_file(path / style, self.style.model_dump_json().encode())
+            files[style] = self.style.model_dump_json().encode()
         config = {
             "format": FORMAT,
             "source_language": self.source_language,
@@ -74,8 +81,10 @@ class ModelDirectory:
             "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
             "model": self.model.config.to_dict(),
         }
-        write_file(path / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
-        save_weights(path, self.model, checksums(path, config))
+        sums = {name: checksum(content) for name, content in files.items()} | model_checksum(config)
+        files["config.json"] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
+        files[WEIGHTS] = weights_file(self.model, sums)
+        write_files({path / name: content for name, content in files.items()})
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -127,7 +136,22 @@ class ModelDirectory:
 
     @classmethod
     def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "ModelDirectory":
-        """Read a model directory; raises `DataError` for one that is missing, damaged, mixed or of another version."""
+        """Read a model directory; raises `DataError` for one that is missing, damaged, mixed or of another version.
+
+        One that a training replaces at the moment is read as it was before, or as it is afterwards.
+        """
+        state = file_state(path)
+        while True:
+            try:
+                return cls._load(path, device)
+            except DataError:
+                time.sleep(REPLACING)
+                before, state = state, file_state(path)
+                if before == state:
+                    raise
+
+    @classmethod
+    def _load(cls, path: Path, device: torch.device | str) -> "ModelDirectory":
         config, architecture = check_files(path)
         verify(path, config)
         source, target = (config[key] for key in TOKENIZERS)
@@ -201,12 +225,12 @@ class _Uninitialised(TorchFunctionMode):
             return function(*args, **(kwargs or {}) | where)
 
 
-def save_weights(path: Path, model: Transformer, sums: dict[str, str]) -> None:
-    """Write `path`/model.safetensors with its own and other files' checksums; shared tensors are stored once."""
+def weights_file(model: Transformer, sums: dict[str, str]) -> bytes:
+    """The content of model.safetensors with its own and other files' checksums; shared tensors are stored once."""
     tensors = stored_tensors(dict(model.named_parameters()))
     content = memoryview(save(tensors))
     sums = sums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
-    write_file(path / WEIGHTS, save(tensors, metadata={SUMS: json.dumps(sums)}))
+    return save(tensors, metadata={SUMS: json.dumps(sums)})
 
 
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:
@@ -228,7 +252,7 @@ def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Pat
                 f"{origin} has '{name}' of shape {tuple(weights[name].shape)}, but config.json describes "
                 f"{tuple(parameter.shape)}; the two files belong to different models."
             )
-        if not weights[name].is_floating_point() or not weights[name].isfinite().all():
+        if weights[name].dtype not in NUMBERS or not weights[name].isfinite().all():
             raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
 
 

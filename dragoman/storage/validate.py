@@ -6,7 +6,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from dragoman.config.decoding import DecodingConfig
@@ -20,6 +19,8 @@ TOKENIZERS = ("source_tokenizer", "target_tokenizer")
 STYLE = "source_style"
 """Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
 WEIGHTS = "model.safetensors"
+LARGEST_CONFIG, LARGEST_TEXT = 1 << 20, 1 << 25
+"""Bytes of a config.json, and of a tokenizer: that of NLLB-200 has 24 MB."""
 SUMS = "checksums"
 """Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
 
@@ -31,11 +32,26 @@ def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
     """
     config = read_config(path)
     architecture = _read_architecture(path, config)
-    for name in _text_files(config):
-        if not os.path.isfile(path / name):
-            raise DataError(f"{path / name} is missing; copy the whole folder again.")
+    for name in (*_text_files(config), WEIGHTS):
+        _check_file(path / name, None if name == WEIGHTS else LARGEST_TEXT)
     read_header(path / WEIGHTS)
     return config, architecture
+
+
+def file_state(path: Path) -> set[tuple[str, int, int]]:
+    """What changes when a file of a folder is replaced."""
+    if not os.path.isdir(path):
+        return set()
+    with os.scandir(path) as entries:
+        return {(each.name, each.inode(), each.stat().st_mtime_ns) for each in entries if each.name[0] != "."}
+
+
+def _check_file(file: Path, most: int | None) -> None:
+    # A pipe or a device may have no end. os.path answers False where pathlib raises, for a name that is too long.
+    if not os.path.isfile(file):
+        raise DataError(f"{file} is {'no file' if os.path.exists(file) else 'missing'}; copy the whole folder again.")
+    if most and os.path.getsize(file) > most:
+        raise DataError(f"{file} has more than {most >> 20} MiB, which no such file has; copy the whole folder again.")
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -89,7 +105,12 @@ def checksum(content: bytes | memoryview) -> str:
 def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
     """Checksums of the files beside the weights, by name; of config.json only the section `model` counts."""
     sums = {name: _file_checksum(path / name) for name in _text_files(config)}
-    return sums | {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
+    return sums | model_checksum(config)
+
+
+def model_checksum(config: dict[str, Any]) -> dict[str, str]:
+    """The checksum of the section `model` of config.json, by the name of the file."""
+    return {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
 
 
 def _text_files(config: dict[str, Any]) -> list[str]:
@@ -111,8 +132,13 @@ def verify(path: Path, config: dict[str, Any]) -> None:
 
 def _file_checksum(path: Path, begin: int = 0) -> str:
     """The checksum of a file from byte `begin` on."""
+    found = 0
     try:
-        return checksum(np.fromfile(path, np.uint8, offset=begin).data)
+        with open(path, "rb") as file:
+            file.seek(begin)
+            while part := file.read(1 << 20):
+                found = zlib.crc32(part, found)
+        return f"{found:08x}"
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
 
@@ -141,6 +167,8 @@ def _read_json(path: Path) -> Any:
         what = "is a file, not a model directory" if os.path.exists(path) else "does not exist"
         raise DataError(f"{path} {what}; give the folder that `dragoman train` wrote.")
     file = path / "config.json"
+    if os.path.lexists(file):
+        _check_file(file, LARGEST_CONFIG)
     try:
         return json.loads(file.read_bytes())
     except FileNotFoundError:

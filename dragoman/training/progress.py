@@ -42,6 +42,8 @@ class Progress:
     """Tokens, padding included, of the smallest batch that did not fit in memory."""
     left_out: int = 0
     """Pairs that did not fit in memory even alone, counted each time."""
+    computed_with: str = ""
+    """Threads, number format and version of torch, which decide about the last bits of weights."""
     plan: Plan = field(default_factory=Plan)
     loss_monitor: LossMonitor = field(default_factory=LossMonitor)
 

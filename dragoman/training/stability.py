@@ -8,8 +8,11 @@ on with half the learning rate, which is what such losses mostly come from.
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import DragomanError, ResourceError
+from dragoman.system.device import machine
 from dragoman.training.executors import GradientSum
 from dragoman.training.progress import Progress
 
@@ -21,6 +24,17 @@ MOST_ROLL_BACKS = 3
 """Roll-backs without a better validation in between after which the run gives up."""
 PATIENCE = 10
 """Steps after which a run gives up if no pair has fitted in memory."""
+
+
+def count_move(progress: Progress, precision: torch.dtype) -> Iterator[str]:
+    """Keep what the run computes with; say so if a run that goes on does with something else."""
+    here = f"{machine()}, {str(precision).removeprefix('torch.')} and torch {torch.__version__}"
+    if progress.computed_with not in ("", here):
+        yield (
+            f"This run was computed with {progress.computed_with}, and goes on with {here}: its weights will not have "
+            "the same bits as those of a run that is not interrupted."
+        )
+    progress.computed_with = here
 
 
 def count_bad_step(progress: Progress) -> str:

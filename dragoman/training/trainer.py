@@ -30,7 +30,7 @@ from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.progress import Progress
 from dragoman.training.schedule import Plan, admits_more
-from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory
+from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory, count_move
 
 Metrics = dict[str, Any]
 Tensors = dict[str, dict[str, Tensor]]
@@ -79,8 +79,8 @@ class Trainer:
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
         options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop)
-        precision = choose_precision(config.precision, next(model.parameters()).device)
-        self.executor = build_executor(model, precision, options, max_tokens=config.max_tokens, warn=self._warn)
+        self.precision = choose_precision(config.precision, next(model.parameters()).device)
+        self.executor = build_executor(model, self.precision, options, max_tokens=config.max_tokens, warn=self._warn)
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
@@ -167,6 +167,7 @@ class Trainer:
                 tensors, state = checkpoints.load(before)
                 self.load_state_dict(tensors, state | lasting)
             progress.plan = Plan(every)
+        self._warn(*count_move(progress, self.precision))
 
     @torch.no_grad()
     def validate(self) -> Metrics:

@@ -287,7 +287,7 @@ def test_nothing_is_left_behind_by_a_failure(prenorm, tmp_path, monkeypatch, fai
 
     if exists:
         (tmp_path / "model").mkdir()
-    monkeypatch.setattr(model_directory, "save_weights", fail)
+    monkeypatch.setattr(model_directory, "weights_file", fail)
     with pytest.raises(type(failure)):
         load(prenorm.files, tmp_path)
     left = {"notebook", "model"} if exists else {"notebook"}

@@ -101,7 +101,7 @@ def test_held_out_files_are_opened_before_the_run_starts(tmp_path):
 
 def test_only_training_and_decoding_change_in_a_resumed_run(tmp_path):
     (tmp_path / "run" / "data").mkdir(parents=True)
-    (tmp_path / "run" / "data" / "about.json").write_text("{}")
+    (tmp_path / "run" / "data" / "manifest.json").write_text("{}")
     (tmp_path / "run" / "config.yaml").write_text("seed: 7\ntraining:\n  warmup: 11\n")
     config = plan_resume(tmp_path, ["training.max_steps=13"])
     assert (config.seed, config.training.warmup, config.training.max_steps) == (7, 11, 13)

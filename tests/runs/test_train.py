@@ -8,10 +8,11 @@ import sys
 import time
 
 import pytest
+import torch
 
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
-from dragoman.errors import Interrupted, UsageError
+from dragoman.errors import DataError, Interrupted, UsageError
 from dragoman.runs import train as run
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
@@ -72,9 +73,11 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
 
 
-def test_a_line_that_a_full_disk_cut_inside_a_character_is_left_out(tmp_path):
+def test_what_is_no_event_is_left_out_as_is_a_line_that_a_full_disk_cut_inside_a_character(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    path.write_bytes(b'{"event": "end", "step": 1}\n' + '{"event": "validation", "text": "й'.encode()[:-1])
+    path.write_bytes(
+        b'[1, 2]\n{"step": 3}\n{"event": "end", "step": 1}\n' + '{"event": "validation", "text": "й'.encode()[:-1]
+    )
     assert read_metrics(path) == [{"event": "end", "step": 1}]
 
 
@@ -121,6 +124,34 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
         tmp_path / "model", plan_resume(tmp_path / "model", ["training.max_steps=15"]), display=Display(quiet=True)
     )
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(tmp_path, capsys):
+    config, bitext = small_run("training.max_steps=7")
+    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+
+    def go_on() -> None:
+        longer = plan_resume(tmp_path / "model", ["training.max_steps=8"])
+        run.resume_run(tmp_path / "model", longer, display=Display(quiet=True))
+
+    files = sorted(RunDirectory(tmp_path / "model").data.iterdir())
+    assert len(files) > 5
+    for file in files:
+        whole = file.read_bytes()
+        for content in (whole[:-1], whole[:-2] + bytes([whole[-2] ^ 1]) + whole[-1:]):
+            file.write_bytes(content)
+            with pytest.raises(DataError, match="is damaged"):
+                go_on()
+        file.write_bytes(whole)
+    capsys.readouterr()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3 - min(2, threads))
+    try:
+        go_on()
+    finally:
+        torch.set_num_threads(threads)
+    assert "will not have the same bits" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.usefixtures("annotations_unchecked")

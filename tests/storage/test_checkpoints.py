@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +28,7 @@ from torch import Tensor
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, ResourceError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.atomic import write_file
+from dragoman.storage.atomic import new_folder, write_file
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 
@@ -73,6 +74,44 @@ def random_model(source: Tokenizer, target: Tokenizer, **choices) -> Transformer
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     return model.eval()
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_whole(
+    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    source, target = tokenizers
+    sides = [ModelDirectory(random_model(*each), *each) for each in ((source, target), (target, source))]
+    wanted = [side.model(*IDS) for side in sides]
+    sides[0].save(tmp_path)
+    ended = threading.Event()
+
+    def replace() -> None:
+        while not ended.is_set():
+            for side in sides[::-1]:
+                side.save(tmp_path)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        for _ in range(10):
+            found = ModelDirectory.load(tmp_path).model(*IDS)
+            assert any(found.shape == each.shape and torch.equal(found, each) for each in wanted)
+    finally:
+        ended.set()
+        writer.join()
+
+
+def test_what_a_killed_process_left_is_deleted_and_what_another_one_writes_is_not(tmp_path: Path) -> None:
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    for number in (killed.pid, os.getppid()):
+        (tmp_path / f".a.bin.{number}.tmp").write_bytes(b"half")
+        (tmp_path / f".folder.{number}.tmp").mkdir()
+    write_file(tmp_path / "a.bin", b"whole")
+    with new_folder(tmp_path / "folder"):
+        pass
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"a.bin", "folder", f".a.bin.{os.getppid()}.tmp", f".folder.{os.getppid()}.tmp"}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -274,8 +313,8 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         "source tokenizer in .* has 269 entries, but the model 263",
     ),
     "languages are numbers": (set_config(source_language=7), "source_language"),
-    "weights absent": (remove(WEIGHTS), FAULTY),
-    "weights are a folder": (make_folder(WEIGHTS), FAULTY),
+    "weights absent": (remove(WEIGHTS), r"is missing; copy the whole folder again"),
+    "weights are a folder": (make_folder(WEIGHTS), r"is no file; copy the whole folder again"),
     "weights empty": (rewrite(WEIGHTS, b""), FAULTY),
     "weights garbage": (rewrite(WEIGHTS, random.Random(5).randbytes(1009)), FAULTY),
     "weights without an end": (rewrite(WEIGHTS, lambda old: old[:-1]), FAULTY),
@@ -287,6 +326,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "weights of a huge shape": (rewrite(WEIGHTS, strange_weights(shape=[2**60])), FAULTY),
     "weights of a long type": (rewrite(WEIGHTS, strange_weights(dtype="F4", shape=[8])), ""),
     "weights of a small type": (rewrite(WEIGHTS, strange_weights(dtype="F8_E8M0", shape=[4])), ""),
+    "weights of eight bits": (change_tensor(lambda w: w.to(torch.float8_e4m3fn)), "no finite numbers"),
     "weights missing": (change_weights(lambda tensors: tensors.popitem()), "lacks the weights"),
     "weights extra": (
         change_weights(lambda t: t.update(bias=torch.zeros(3))),

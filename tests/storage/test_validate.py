@@ -1,6 +1,7 @@
 """A model directory is judged by its files alone: what ends too early, is missing or is of another version."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_missing_files_are_named(model):
         check_files(model)
     (model / "other.json").rename(model / "tokenizer.json")
     (model / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"model\.safetensors cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"model\.safetensors is missing"):
         check_files(model)
 
 
@@ -72,4 +73,24 @@ def test_a_config_of_others_is_refused(model, change, words):
     file = model / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(DataError, match=words):
+        check_files(model)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_what_has_no_end_is_not_read(model, name):
+    (model / name).unlink()
+    os.mkfifo(model / name)
+    with pytest.raises(DataError, match=rf"{name} is no file"):
+        check_files(model)
+    (model / name).unlink()
+    (model / name).symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=rf"{name} is no file"):
+        ModelDirectory.load(model)
+
+
+@pytest.mark.parametrize(("name", "most"), [("config.json", 1), ("tokenizer.json", 32)])
+def test_what_would_fill_the_memory_is_not_read(model, name, most):
+    with open(model / name, "r+b") as file:
+        file.truncate((most << 20) + 1)
+    with pytest.raises(DataError, match=rf"{name} has more than {most} MiB"):
         check_files(model)
