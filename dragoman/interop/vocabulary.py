@@ -16,7 +16,7 @@ import tokenizers
 from dragoman.data.tokenizers import imported
 from dragoman.data.tokenizers.algorithms import SPECIAL_TOKENS
 from dragoman.data.tokenizers.imported import Part
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.tokenizers.verify import fault as fault_of
 from dragoman.errors import DataError
 
 PAD, UNKNOWN, BEGIN, END = SPECIAL_TOKENS
@@ -53,7 +53,7 @@ class Vocabulary:
         """A tokenizer with Dragoman's ids. Raises `DataError` for one that breaks the promises of `Tokenizer`."""
         try:
             backend = imported.build([self.words[row] for row in self.rows()[len(SPECIAL_TOKENS) :]], **self.parts)
-            fault = Tokenizer(backend).fault()
+            fault = fault_of(backend)
         except Exception as error:  # the library has no class of its own
             fault = f"is not a complete tokenizer ({error})"
         if fault:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.ensemble import load_ensemble
+from dragoman.errors import ResourceError
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
 from dragoman.storage.atomic import write_file
@@ -52,13 +53,20 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
         leaked, language = data.about.leaked, data.about.target_language
         by_source = scores_by_source(evaluation.translations, references, leaked, target_language=language)
         evaluation = replace(evaluation, by_source=by_source)
-    write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
-    with display.status("Writing the report"):
-        from dragoman.report.run import describe_run  # imports matplotlib, which training does without
-
-        kept = ModelDirectory.load(directory.path)
-        if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
-            kept = replace(kept, decoding=config.decoding)
-            kept.save(directory.path)
-        describe_run(directory, config, data, kept, evaluation)
+    try:
+        with display.status("Writing the report"):
+            _describe(directory, config, data, evaluation)
+    except (OSError, ResourceError) as error:  # no reason to lose the scores
+        display.warn(f"The report was not written: {error}")
     return evaluation
+
+
+def _describe(directory: RunDirectory, config: RunConfig, data: PreparedData, evaluation: Evaluation) -> None:
+    from dragoman.report.run import describe_run  # imports matplotlib, which training does without
+
+    write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
+    kept = ModelDirectory.load(directory.path)
+    if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
+        kept = replace(kept, decoding=config.decoding)
+        kept.save(directory.path)
+    describe_run(directory, config, data, kept, evaluation)

@@ -15,12 +15,11 @@ from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, TextTools, prepare
-from dragoman.errors import Interrupted, command_line
+from dragoman.errors import Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
 from dragoman.runs.finish import conclude, seconds_to_conclude
-from dragoman.runs.tensorboard import EventFile
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.manifest import check_seal, seal
@@ -30,6 +29,7 @@ from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
 from dragoman.system.signals import stop_signals
 from dragoman.terminal import Display
+from dragoman.terminal.tensorboard import EventFile
 from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
@@ -110,9 +110,13 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
         if reason.startswith(INTERRUPTED):
             what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
             raise Interrupted(signals[0], f"Stopped {what}. {go_on}")
+        if not progress.best_step:
+            raise ResourceError(f"The model could not be written. Make room on the disk of {directory.path}. {go_on}")
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
+        if progress.unkept:
+            display.warn(f"A better model could not be written. Make room on the disk. {go_on}")
         evaluation = conclude(directory, config, data, display)
         with MetricsFile(directory.metrics) as metrics, suppress(OSError):  # no reason to lose the scores
             metrics.write("end", {"step": progress.step, "reason": reason})

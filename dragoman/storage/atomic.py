@@ -78,6 +78,16 @@ def check_space(folder: Path, size: int) -> None:
         )
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Within the `with` block errors of the system name `path` if they name no file, as those of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_synced(path: Path, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)

@@ -7,13 +7,13 @@ It may be deleted when the run is over.
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from dragoman.errors import ResourceError, UsageError, command_line
+from dragoman.storage.atomic import naming
+from dragoman.system.locks import lock
 
 
 class RunDirectory:
@@ -39,8 +39,8 @@ class RunDirectory:
         Raises `ResourceError` that names the process which has it.
         """
         self.run.mkdir(parents=True, exist_ok=True)
-        with open(self.lock, "a+", encoding="ascii") as file:
-            if not _lock(file):
+        with naming(self.path), open(self.lock, "a+", encoding="ascii") as file:
+            if not lock(file):
                 file.seek(0)
                 raise ResourceError(
                     f"{self.path} is being trained by process {file.read() or 'unknown'}; wait for it, end it with "
@@ -97,23 +97,3 @@ def unused(path: Path) -> Path:
         number += 1
         free = path.with_name(f"{path.name}-{number}")
     return free
-
-
-def _lock(file: IO[str]) -> bool:
-    """Whether this process has the file now: a lock of the system's, which ends with the processes that share it."""
-    try:
-        if sys.platform != "win32":
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt
-
-            # Windows lets no one read a byte that is locked: one far behind the number of the process.
-            file.seek(1024)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:
-        pass  # a file system without locks: as if there were none
-    return True

@@ -24,6 +24,8 @@ class Progress:
     best_scores: dict[str, float] = field(default_factory=dict)
     """`Metric.sort_key` of each score of the best validation, by name; empty: there was no validation yet."""
     best_step: int = 0
+    unkept: bool = False
+    """Whether a better model than that could not be written."""
     stale: int = 0
     """Validations since the best one."""
     validated_step: int = 0

@@ -6,18 +6,17 @@ optimizer and a few counters are all there is to resume.
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches
-from dragoman.errors import DataError, ResourceError
+from dragoman.errors import DataError
 from dragoman.metrics import VALIDATED
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
@@ -29,12 +28,11 @@ from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.progress import Progress
+from dragoman.training.saving import Saver, Tensors
 from dragoman.training.schedule import Plan, admits_more
 from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory, count_move
 
 Metrics = dict[str, Any]
-Tensors = dict[str, dict[str, Tensor]]
-"""The tensors of a checkpoint, by file and name."""
 INTERRUPTED = "interrupted"
 """The reason why a run ended that was stopped and saved."""
 LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
@@ -86,7 +84,7 @@ class Trainer:
         self.progress = Progress()
         self.pacing = Pacing(self.progress, config, batches, callbacks.started, callbacks.seconds_after)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
-        self._saved_step = 0
+        self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots)
 
     def train(self) -> str:
         """Train until a limit is reached or a stop requested; returns the reason, such as "500 steps".
@@ -95,12 +93,14 @@ class Trainer:
         """
         progress, config = self.progress, self.config
         self.pacing.begin()
+        if progress.unkept and self.pacing.why_finished():
+            self._validate_and_save()
         while not (reason := self.pacing.why_finished()) or progress.validated_step != progress.step:
             if reason:
                 self._validate_and_save()
                 continue
             if self.pacing.plan():
-                self._save()
+                self.saver.save(*self.state_dict())
                 self._report("decay", last_step=progress.plan.last_step, reason=progress.plan.reason)
             if metrics := self.train_step():
                 self.callbacks.on_event("step", metrics)
@@ -110,14 +110,16 @@ class Trainer:
                 self._roll_back()
             if self.callbacks.stop_requested():
                 # Bad weights are never saved: the steps since the last checkpoint will be taken again.
-                if self._saved_step != progress.step and all(bool(w.isfinite().all()) for w in self.model.parameters()):
-                    self._save()
+                if self.saver.saved_step != progress.step and all(
+                    bool(w.isfinite().all()) for w in self.model.parameters()
+                ):
+                    self.saver.save(*self.state_dict())
                 break
         if config.average > 1 and not self.callbacks.stop_requested():
             self._try_average()
         if reason and not self.callbacks.stop_requested():
             return reason
-        return INTERRUPTED if self._saved_step == progress.step else f"{INTERRUPTED}, not saved"
+        return INTERRUPTED if self.saver.saved_step == progress.step else f"{INTERRUPTED}, not saved"
 
     def train_step(self) -> Metrics | None:
         """One optimizer step over `accumulate` batches. None if it was skipped: its loss or gradient is not finite."""
@@ -163,9 +165,11 @@ class Trainer:
         if (before := progress.plan.decay_from) is not None and admits_more(self.config, progress.plan):
             lasting = {name: getattr(progress, name) for name in LASTING} | {"stale": 0}
             every = progress.plan.validate_every
-            with self._going_on("The decay cannot be taken back"):
+            try:
                 tensors, state = checkpoints.load(before)
                 self.load_state_dict(tensors, state | lasting)
+            except DataError as error:
+                self._warn(f"The decay cannot be taken back: {error}")
             progress.plan = Plan(every)
         self._warn(*count_move(progress, self.precision))
 
@@ -192,7 +196,7 @@ class Trainer:
             self.ema.load(tensors.get("ema", tensors["model"]))
         self.progress.load_state_dict(state)
         self.executor.too_large = self.progress.too_large
-        self._saved_step = self.progress.step
+        self.saver.saved_step = self.progress.step
 
     def _validate_and_save(self) -> None:
         config, progress, started = self.config, self.progress, time.monotonic()
@@ -202,8 +206,7 @@ class Trainer:
             sound = math.isfinite(metrics["valid_loss"])
             better = sound and self._keep_if_better(metrics)
             if sound and config.average > 1:
-                weights: Tensors = {"model": dict(self.model.named_parameters())}
-                self._write(self.callbacks.snapshots, config.average, weights, {})
+                self.saver.save_snapshot(dict(self.model.named_parameters()), keep=config.average)
         if not sound:
             self._roll_back()
             return
@@ -218,16 +221,19 @@ class Trainer:
         self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
         self._warn(*progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target))
         self.pacing.validated(time.monotonic() - started)
-        self._save()
+        self.saver.save(*self.state_dict())
 
     def _keep_if_better(self, metrics: Metrics) -> bool:
         known = [each for each in VALIDATED if each.validation_key in metrics]
         scores = {each.name: each.sort_key(metrics[each.validation_key]) for each in known}
-        better = self.progress.is_better(scores, self.config.monitor)
+        progress = self.progress
+        better = progress.is_better(scores, self.config.monitor)
         if better:
-            with self._going_on("The best model was not written"):
-                self.callbacks.keep_best(self.model)
-                self.progress.best_scores, self.progress.best_step = scores, self.progress.step
+            progress.unkept = not self.saver.attempt(
+                "The best model was not written", lambda: self.callbacks.keep_best(self.model)
+            )
+            if not progress.unkept:
+                progress.best_scores, progress.best_step = scores, progress.step
         return better
 
     def _roll_back(self) -> None:
@@ -250,21 +256,6 @@ class Trainer:
         for text in texts:
             self._report("warning", text=text)
 
-    def _save(self) -> None:
-        if self._write(self.callbacks.checkpoints, 2, *self.state_dict()):
-            self._saved_step = self.progress.step
-
-    def _write(self, to: Checkpoints, keep: int, tensors: Tensors, state: Metrics) -> bool:
-        """Write a checkpoint of this step and delete all but the last `keep`; returns whether it was written."""
-        present = self.progress.step
-        with self._going_on(f"No checkpoint at step {present}"):
-            to.save(present, tensors, state)
-            # Later ones are damaged, or it would not have come to this step again.
-            kept = {self.progress.validated_step, self.progress.plan.decay_from or present}
-            to.prune(kept.union([step for step in to.steps() if step <= present][-keep:]))
-            return True
-        return False
-
     def _try_average(self) -> None:
         """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
         snapshots = self.callbacks.snapshots
@@ -272,24 +263,18 @@ class Trainer:
         if len(steps) < 2 or self.progress.averaged_step == self.progress.step:
             return
         own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
-        with self._going_on("No average"):
+        try:
             weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
-            copy_weights(weights, self.model, origin=snapshots.folder)
-            metrics = self.validate()
-            better = self._keep_if_better(metrics)
-            self._report("average", steps=steps, better=better, **metrics)
+        except DataError as error:
+            self._warn(f"No average: {error}")
+            return
+        copy_weights(weights, self.model, origin=snapshots.folder)
+        metrics = self.validate()
+        self._report("average", steps=steps, better=self._keep_if_better(metrics), **metrics)
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step
-        self._save()
-
-    @contextmanager
-    def _going_on(self, what: str) -> Iterator[None]:
-        """A full disk or a damaged file is no reason to lose a training: what was written before is still there."""
-        try:
-            yield
-        except (OSError, DataError, ResourceError) as error:
-            self.callbacks.checkpoints.warn(f"{what}: {error}")
+        self.saver.save(*self.state_dict())
 
 
 def random_seed(seed: int, step: int, micro_batch: int) -> int:

@@ -14,9 +14,9 @@ import tokenizers
 from tokenizers import AddedToken, Encoding
 
 from dragoman.data.text import well_formed
-from dragoman.data.tokenizers import algorithms, imported
+from dragoman.data.tokenizers import algorithms, verify
 from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
-from dragoman.data.tokenizers.byte_level import BYTES, byte_level_decode, readable
+from dragoman.data.tokenizers.byte_level import byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.errors import DataError, UsageError
 
@@ -103,7 +103,7 @@ class Tokenizer:
     @cached_property
     def kind(self) -> str | None:
         """One of `dragoman.data.tokenizers.algorithms.KINDS`; None for what `load` refuses."""
-        return algorithms.identify(self._backend) or imported.identify(self._backend)
+        return verify.kind(self._backend)
 
     @property
     def vocab_size(self) -> int:
@@ -230,7 +230,7 @@ class Tokenizer:
         """Reads what `save` wrote, perhaps by strangers: any other file is a `DataError`."""
         try:
             tokenizer = _from_json(Path(path).read_text(encoding="utf-8"))
-            fault = tokenizer.fault()
+            fault = verify.fault(tokenizer._backend)
         except OSError as error:
             fault = f"cannot be read: {error.strerror}"
         # The library has no error class of its own: it raises `Exception`.
@@ -239,31 +239,6 @@ class Tokenizer:
         if fault:
             raise DataError(f"{path} {fault}; copy it again from the model that it belongs to.")
         return tokenizer
-
-    def fault(self) -> str | None:
-        """The promise of this class that a backend of others breaks, for error messages; None if it keeps all."""
-        if not imported.surroundings_are_known(self._backend):
-            return "cuts or pads every text, or puts something around it"
-        if (kind := self.kind) is None:
-            return f"is of no kind that this version knows ({', '.join(algorithms.KINDS)})"
-        vocab = self._backend.get_vocab(with_added_tokens=True)
-        added = self._backend.get_added_tokens_decoder()
-        words = kind == "word"
-        special = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (words and id_ == UNK_ID)}
-        if {id_: token.content for id_, token in added.items() if token.special} != special or (
-            vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID
-        ):
-            return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
-        if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in added.values()):
-            return "has symbols that do not stand for themselves alone"
-        if sorted(vocab.values()) != list(range(len(vocab))):
-            return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
-        spelled_in = {*"".join(vocab.keys() - {*SPECIAL_TOKENS, *self._symbols.values()})}
-        reads_all = algorithms.identify(self._backend) is not None and not words
-        misspelled = self._spelled_in_bytes and not spelled_in <= BYTES.keys()
-        if misspelled or (reads_all and not BYTES.keys() <= vocab.keys()):
-            return "does not spell its tokens in the 256 bytes"
-        return None
 
 
 def _from_json(text: str) -> Tokenizer:
