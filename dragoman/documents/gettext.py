@@ -6,16 +6,17 @@ from functools import partial
 from dragoman.documents.document import Document, Edit, Segment, has_words
 from dragoman.documents.subtitles import split_codes
 
-_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_STRING = r'"(?:[^"\\\n]|\\.)*+"'
+_STRINGS = rf"{_STRING}(?:\s*\n{_STRING})*+"
 _ENTRY = re.compile(
     rf"""(?P<flags>(?:^\#,[^\n]*\n)?)(?P<comments>(?:^\#(?![~,])[^\n]*\n){{0,200}})
-         (?P<start>^(?:msgctxt\s+{_STRING}(?:\s*\n{_STRING})*\s*\n)?
-         ^msgid\s+(?P<id>{_STRING}(?:\s*\n{_STRING})*)\s*\n
-         (?:^msgid_plural\s+(?P<plural>{_STRING}(?:\s*\n{_STRING})*)\s*\n)?)
-         (?P<targets>(?:^msgstr(?:\[\d+\])?\s+{_STRING}(?:\s*\n{_STRING})*[ \t]*\r?\n?)+)""",
+         (?P<start>^(?:msgctxt\s+{_STRINGS}\s*\n)?
+         ^msgid\s+(?P<id>{_STRINGS})\s*\n
+         (?:^msgid_plural\s+(?P<plural>{_STRINGS})\s*\n)?)
+         (?P<targets>(?:^msgstr(?:\[\d+\])?\s+{_STRINGS}[ \t]*\r?\n?)+)""",
     re.MULTILINE | re.VERBOSE,
 )
-_TARGET = re.compile(rf"^msgstr(?:\[(\d+)\])?\s+({_STRING}(?:\s*\n{_STRING})*)", re.MULTILINE)
+_TARGET = re.compile(rf"^msgstr(?:\[(\d+)\])?\s+({_STRINGS})", re.MULTILINE)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 

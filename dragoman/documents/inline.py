@@ -5,14 +5,17 @@ that do not overlap in the source do not overlap in the translation.
 """
 
 import re
+from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import itemgetter
 from typing import Literal
 
 from dragoman.documents.document import Code, Content
 
-_WORD = re.compile(r"\S+")
+_WORD, _INK = re.compile(r"\S+"), re.compile(r"\S")
 _OPENING, _CLOSING = "\"'([{«“‘„¿¡", "\"')]}»”’“.,;:!?…。！？、，"
 
 
@@ -72,16 +75,21 @@ def take_out(content: Content, *, copied: bool = False) -> tuple[str, Span, dict
 def _partners(content: Content) -> set[int]:
     """The indices of codes that belong together, and are nested."""
     waiting: list[tuple[int, str]] = []
+    names = Counter[str]()
     found: set[int] = set()
     for index, each in enumerate(content):
         if not isinstance(each, Code) or each.kind not in ("open", "close"):
             continue
         if each.kind == "open":
             waiting.append((index, each.name))
-        elif each.name in (names := [name for _, name in waiting]):
-            position = len(names) - 1 - names[::-1].index(each.name)
-            found |= {waiting[position][0], index}
-            del waiting[position:]  # codes that were opened in between and are not closed stand alone
+            names[each.name] += 1
+        elif names[each.name]:
+            while True:  # codes that were opened in between and are not closed stand alone
+                opened, name = waiting.pop()
+                names[name] -= 1
+                if name == each.name:
+                    break
+            found |= {opened, index}
     return found
 
 
@@ -91,9 +99,12 @@ class Projection:
     def __init__(self, source: str, target: str, alignment: Sequence[tuple[int, int]]):
         self.source, self.target = source, target
         self.source_words, self.target_words = ([m.span() for m in _WORD.finditer(text)] for text in (source, target))
-        self.linked: dict[int, set[int]] = {}
-        for source_word, target_word in alignment:
-            self.linked.setdefault(target_word, set()).add(source_word)
+        self.sources: dict[int, set[int]] = {}
+        self.targets: dict[int, list[int]] = {}
+        for source_word, target_word in sorted(alignment):
+            if target_word < len(self.target_words):
+                self.sources.setdefault(target_word, set()).add(source_word)
+                self.targets.setdefault(source_word, []).append(target_word)
 
     def put_in(self, root: Span) -> list[str | Code]:
         """The translation with the codes of a tree."""
@@ -116,42 +127,52 @@ class Projection:
 
     def _placed(self, span: Span, start: int, end: int) -> list[tuple[Span, int, int]]:
         """The codes inside of a span, with their places between `start` and `end`, in the order of these."""
-        taken: list[tuple[int, int, int]] = []
+        stretches: list[tuple[int, int, int]] = []
         children = span.children
         for number, child in enumerate(children):
-            if child.close and child.end > child.start and (found := self._stretch(child, span, start, end, taken)):
-                taken.append((*found, number))
+            if child.close and child.end > child.start and (found := self._stretch(child, span, start, end, stretches)):
+                insort(stretches, (*found, number))
+        placed = {number for _, _, number in stretches}
+        single = []
         for number, child in enumerate(children):
-            if number not in {each[2] for each in taken}:
+            if number not in placed:
                 place = min(max(self._place(child.start, span, start, end), start), end)
-                inside = next((each for each in taken if each[0] < place < each[1]), None)
-                if inside:
-                    place = inside[0] if child.start <= children[inside[2]].start else inside[1]
-                taken.append((place, place, number))
-        taken.sort(key=lambda each: (each[0], each[1], each[2]))
-        return [(children[number], left, right) for left, right, number in taken]
+                # The last stretch that begins before this place.
+                for left, right, other in stretches[: bisect_left(stretches, (place,))][-1:]:
+                    if place < right:
+                        place = left if child.start <= children[other].start else right
+                single.append((place, place, number))
+        return [(children[number], left, right) for left, right, number in sorted(stretches + single)]
 
     def _stretch(
         self, child: Span, parent: Span, start: int, end: int, taken: list[tuple[int, int, int]]
     ) -> tuple[int, int] | None:
         """Where the words of a span are, as one stretch; None if they are nowhere."""
-        if not self.source[parent.start : child.start].strip() and not self.source[child.end : parent.end].strip():
+        if self._is_blank(parent.start, child.start) and self._is_blank(child.end, parent.end):
             return (start, end) if not taken else None
-        own = {i for i, (left, right) in enumerate(self.source_words) if left < child.end and right > child.start}
+        own = range(*(bisect_left(self.source_words, each, key=key) for each, key in (
+            (child.start + 1, itemgetter(1)), (child.end, itemgetter(0)))))  # fmt: skip
+        linked_to_own = [each for word in own for each in self.targets.get(word, ())]
         best, best_score, score, first = None, 0.0, 0.0, 0
-        for index, (left, right) in enumerate(self.target_words):
-            free = left >= start and right <= end and not any(a < right and left < b for a, b, _ in taken)
+        for index in range(min(linked_to_own, default=0), max(linked_to_own, default=-1) + 1):
+            left, right = self.target_words[index]
+            before = bisect_left(taken, (right,))
+            free = left >= start and right <= end and not (before and taken[before - 1][1] > left)
             if not free or score <= 0:
                 score, first = 0.0, index
             if not free:
                 continue
-            linked = self.linked.get(index, set())
-            score += 1.0 if linked & own else -1.0 if linked else -0.1
+            linked = self.sources.get(index, set())
+            score += 1.0 if not linked.isdisjoint(own) else -1.0 if linked else -0.1
             if score > best_score:
                 best, best_score = (first, index), score
         if best is None:
             return None
         return self._trimmed(child, self.target_words[best[0]][0], self.target_words[best[1]][1])
+
+    def _is_blank(self, start: int, end: int) -> bool:
+        """Whether no word stands between two places of the source."""
+        return not _INK.search(self.source, start, end)
 
     def _trimmed(self, child: Span, left: int, right: int) -> tuple[int, int]:
         """Without the marks around the words, if the span in the source is without them."""
@@ -165,21 +186,21 @@ class Projection:
 
     def _place(self, position: int, parent: Span, start: int, end: int) -> int:
         """Where a single code goes: to the word that it touches, else to the one before it."""
-        if not self.source[parent.start : position].strip():
+        if self._is_blank(parent.start, position):
             return start
-        if not self.source[position : parent.end].strip():
+        if self._is_blank(position, parent.end):
             return end
-        before = max((i for i, (left, _) in enumerate(self.source_words) if left < position), default=0)
+        before = max(0, bisect_left(self.source_words, (position,)) - 1)
         touches_before = not self.source[position - 1].isspace()
         touches_after = not self.source[position].isspace()
         follows = touches_after and not touches_before
         word = before + 1 if follows else before
-        linked = [index for index in range(len(self.target_words)) if word in self.linked.get(index, ())]
-        if linked:
+        if linked := self.targets.get(word):
             left, right = self.target_words[linked[0] if follows else linked[-1]]
             if follows:
                 return left
-            inside = self.source[position:].lstrip()[:1] in _CLOSING and touches_before
+            next_ = _INK.search(self.source, position)
+            inside = touches_before and (not next_ or next_[0] in _CLOSING)
             return self._trimmed(Span(0, position), left, right)[1] if inside else right
         # No word is linked to it: as far as in the source.
         share = len(self.target_words) * (word + (not follows)) // max(1, len(self.source_words))

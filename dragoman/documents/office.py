@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from dragoman.documents.document import Document, FormatError
 from dragoman.documents.xml import Element
 
-MOST_BYTES = 2**28
+MOST_BYTES, MOST_FILES = 2**28, 10_000
 """Of all files in a document, unpacked."""
 PART = 2**20
 Read = Callable[[str, bool], Document]
@@ -21,6 +21,8 @@ def translate_office(
 ) -> bytes:
     """The document with the texts of its files `parts` translated; all other files in it, and their order, stay."""
     try:
+        if content.count(b"PK\1\2") > MOST_FILES:  # before each entry of the list that is read first
+            raise FormatError(f"has more than {MOST_FILES:,} files in it; save it again.")
         with ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             files = _unpacked(archive, members)

@@ -8,7 +8,7 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.placeholders import mask
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.documents.document import Code, Content, Document, has_words
+from dragoman.documents.document import Code, Content, Document, FormatError, has_words
 from dragoman.documents.inline import Projection, Span, take_out
 
 
@@ -25,6 +25,8 @@ class Engine:
 Done = Callable[[], None]
 WINDOW = 256
 """Texts that are translated at once."""
+MOST_CHARACTERS = 2**20
+"""Of a paragraph."""
 _LITERAL = re.compile(r"[{}%<>@/\\&$]|\bwww\.")
 """Tells placeholders that mean nothing in any language from numbers and names."""
 
@@ -45,6 +47,8 @@ def translate_documents(documents: Sequence[Document], engine: Engine) -> list[s
     """The texts of documents in the other language."""
     parts = [[_Part(segment.content, engine.copies) for segment in document.segments] for document in documents]
     texts = list(dict.fromkeys(part.text for own in parts for part in own if has_words([part.text])))
+    if max(map(len, texts), default=0) > MOST_CHARACTERS:
+        raise FormatError(f"has a text of more than {MOST_CHARACTERS:,} characters; divide it into paragraphs.")
     found = dict(zip(texts, engine.translate(texts), strict=True))
     return [
         document.filled([part.filled(found.get(part.text)) for part in own])

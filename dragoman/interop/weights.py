@@ -28,6 +28,8 @@ KERAS_STATE = ("optimizer/", "metrics/")
 """What Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"
 """The weights in a `.keras` archive."""
+MOST_NAMES = 2**23
+"""Bytes of what a file of PyTorch says of its weights beside their numbers, some hundred for each."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -90,6 +92,8 @@ def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
         with zipfile.ZipFile(file) as archive:
             if KERAS_WEIGHTS in archive.namelist():
                 return _read_hdf5(path, archive.open(KERAS_WEIGHTS))
+            if sum(part.file_size for part in archive.infolist() if part.filename.endswith("data.pkl")) > MOST_NAMES:
+                raise DataError(f"{path} has more weights than any model; save `model.state_dict()`.")
     return _read_pickle(path)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.errors import ResourceError
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
 from dragoman.storage.atomic import write_file
@@ -24,7 +23,7 @@ REPORT_SECONDS = 4.0
 
 
 def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_seconds: float) -> float:
-    """About how long `conclude` takes, given how long a validation takes.
+    """About how long scoring and describing take, given how long a validation takes.
 
     A sentence takes as long as there: beam search on all cores is as fast as greedy search on one.
     """
@@ -33,8 +32,8 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
     return REPORT_SECONDS + tests / validated * validation_seconds
 
 
-def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, display: "Display") -> Evaluation:
-    """Score the kept model on the test pairs, and write its card and its report."""
+def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, display: "Display") -> Evaluation:
+    """Score the kept model on the test pairs, and on others that it is compared on."""
     score = partial(
         evaluate_pairs, search=config.decoding, precision=config.training.precision, workers=available_workers()
     )
@@ -53,20 +52,19 @@ def conclude(directory: RunDirectory, config: RunConfig, data: PreparedData, dis
         leaked, language = data.about.leaked, data.about.target_language
         by_source = scores_by_source(evaluation.translations, references, leaked, target_language=language)
         evaluation = replace(evaluation, by_source=by_source)
-    try:
-        with display.status("Writing the report"):
-            _describe(directory, config, data, evaluation)
-    except (OSError, ResourceError) as error:  # no reason to lose the scores
-        display.warn(f"The report was not written: {error}")
     return evaluation
 
 
-def _describe(directory: RunDirectory, config: RunConfig, data: PreparedData, evaluation: Evaluation) -> None:
-    from dragoman.report.run import describe_run  # imports matplotlib, which training does without
-
+def describe(
+    directory: RunDirectory, config: RunConfig, data: PreparedData, evaluation: Evaluation, display: "Display"
+) -> None:
+    """Write the scores, the card and the report of the kept model."""
     write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
-    kept = ModelDirectory.load(directory.path)
-    if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
-        kept = replace(kept, decoding=config.decoding)
-        kept.save(directory.path)
-    describe_run(directory, config, data, kept, evaluation)
+    with display.status("Writing the report"):
+        from dragoman.report.run import describe_run  # imports matplotlib, which training does without
+
+        kept = ModelDirectory.load(directory.path)
+        if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
+            kept = replace(kept, decoding=config.decoding)
+            kept.save(directory.path)
+        describe_run(directory, config, data, kept, evaluation)

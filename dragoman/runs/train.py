@@ -4,7 +4,7 @@ import math
 import signal
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from dragoman.errors import Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
-from dragoman.runs.finish import conclude, seconds_to_conclude
+from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.manifest import check_seal, seal
@@ -94,14 +94,7 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
     # Sentences that are far longer than any validated one are translated badly.
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
-    torch.manual_seed(config.seed)
-    pad, _, bos, eos = data.target_tokenizer.special_ids
-    sizes = data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size
-    model = Transformer(config.transformer(*sizes, pad_id=pad, bos_id=bos, eos_id=eos))
-    if config.finetune.model:
-        base = ModelDirectory.load(directory.base).model
-        copy_weights(dict(base.named_parameters()), model, origin=directory.base)
-        freeze(model, config.finetune.freeze)
+    model = _first_model(directory, config, data)
     _announce(display, config, data, model)
     resume = command_line("train", "--resume", directory.path)
     go_on = f"Go on with:  {resume}"
@@ -115,11 +108,15 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
-        if progress.unkept:
-            display.warn(f"A better model could not be written. Make room on the disk. {go_on}")
-        evaluation = conclude(directory, config, data, display)
-        with MetricsFile(directory.metrics) as metrics, suppress(OSError):  # no reason to lose the scores
-            metrics.write("end", {"step": progress.step, "reason": reason})
+        evaluation = score_kept(directory, config, data, display)
+        try:
+            describe(directory, config, data, evaluation, display)
+            if progress.unkept:
+                raise ResourceError("A better model did not fit on the disk; make room.")
+            with MetricsFile(directory.metrics) as metrics:
+                metrics.write("end", {"step": progress.step, "reason": reason})
+        except (OSError, ResourceError) as error:  # no reason to lose the scores
+            display.warn(f"Not all of the run is written. {error} {go_on}")
         return evaluation
     except KeyboardInterrupt as stop:
         saved = Checkpoints(directory.checkpoints, warn=display.warn).steps()
@@ -127,6 +124,18 @@ def _train(directory: RunDirectory, config: RunConfig, display: Display, started
             f"the last checkpoint is safe. {go_on}" if saved else f"no step is saved yet. Begin again with:  {resume}"
         )
         raise Interrupted((*stop.args, signal.SIGINT)[0], f"Stopped at once; {what}") from None
+
+
+def _first_model(directory: RunDirectory, config: RunConfig, data: PreparedData) -> Transformer:
+    torch.manual_seed(config.seed)
+    pad, _, bos, eos = data.target_tokenizer.special_ids
+    sizes = data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size
+    model = Transformer(config.transformer(*sizes, pad_id=pad, bos_id=bos, eos_id=eos))
+    if config.finetune.model:
+        base = ModelDirectory.load(directory.base).model
+        copy_weights(dict(base.named_parameters()), model, origin=directory.base)
+        freeze(model, config.finetune.freeze)
+    return model
 
 
 def _fit(

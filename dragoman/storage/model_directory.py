@@ -36,9 +36,9 @@ from dragoman.storage.validate import (
     WEIGHTS,
     check_files,
     checksum,
+    config_checksum,
     decoding_defaults,
     file_state,
-    model_checksum,
     verify,
 )
 
@@ -81,7 +81,7 @@ class ModelDirectory:
             "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
             "model": self.model.config.to_dict(),
         }
-        sums = {name: checksum(content) for name, content in files.items()} | model_checksum(config)
+        sums = {name: checksum(content) for name, content in files.items()} | config_checksum(config)
         files["config.json"] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
         files[WEIGHTS] = weights_file(self.model, sums)
         write_files({path / name: content for name, content in files.items()})

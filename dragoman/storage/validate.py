@@ -19,8 +19,8 @@ TOKENIZERS = ("source_tokenizer", "target_tokenizer")
 STYLE = "source_style"
 """Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
 WEIGHTS = "model.safetensors"
-LARGEST_CONFIG, LARGEST_TEXT = 1 << 20, 1 << 25
-"""Bytes of a config.json, and of a tokenizer: that of NLLB-200 has 24 MB."""
+LARGEST_CONFIG, LARGEST_HEADER, LARGEST_TEXT = 1 << 20, 1 << 23, 1 << 25
+"""Bytes of a config.json, of what stands before the weights, and of a tokenizer: that of NLLB-200 has 24 MB."""
 SUMS = "checksums"
 """Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
 
@@ -103,14 +103,14 @@ def checksum(content: bytes | memoryview) -> str:
 
 
 def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
-    """Checksums of the files beside the weights, by name; of config.json only the section `model` counts."""
+    """Checksums of the files beside the weights, by name."""
     sums = {name: _file_checksum(path / name) for name in _text_files(config)}
-    return sums | model_checksum(config)
+    return sums | config_checksum(config)
 
 
-def model_checksum(config: dict[str, Any]) -> dict[str, str]:
-    """The checksum of the section `model` of config.json, by the name of the file."""
-    return {"config.json": checksum(json.dumps(config["model"], sort_keys=True).encode())}
+def config_checksum(config: dict[str, Any]) -> dict[str, str]:
+    """The checksum of what config.json says, by the name of the file."""
+    return {"config.json": checksum(json.dumps(config, sort_keys=True).encode())}
 
 
 def _text_files(config: dict[str, Any]) -> list[str]:
@@ -150,11 +150,15 @@ def read_header(weights: Path) -> tuple[int, dict[str, str]]:
     its header promises.
     """
     try:
-        with weights.open("rb") as file, safe_open(weights, "numpy") as tensors:
+        with weights.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+        if length > LARGEST_HEADER:
+            raise ValueError(f"a header of {length} bytes")
+        with safe_open(weights, "numpy") as tensors:
             sums = json.loads((tensors.metadata() or {}).get(SUMS, "{}"))
-            if not all(isinstance(each, str) for each in sums.values()):
-                raise TypeError("its checksums are no text")
-            return 8 + int.from_bytes(file.read(8), "little"), sums
+        if not all(isinstance(each, str) for each in sums.values()):
+            raise TypeError("its checksums are no text")
+        return 8 + length, sums
     except OSError as error:
         raise DataError(f"{weights} cannot be read: {error.strerror}; copy the model again.") from None
     except (SafetensorError, ValueError, RecursionError, AttributeError, TypeError) as error:
