@@ -239,13 +239,13 @@ def _(folder: Path) -> list[str]:
             file.write(shape.getvalue())
             for _ in range(2_000):
                 file.write(bytes(1_000_000))
-    return ["import", str(folder / "weights.npz"), str(folder / "model")]
+    return ["import", str(folder), str(folder / "model")]
 
 
 @attack("weights.npz: objects")
 def _(folder: Path) -> list[str]:
     np.savez(folder / "weights.npz", **{"special:model.yml": np.array([Touch()], dtype=object)})
-    return ["import", str(folder / "weights.npz"), str(folder / "model")]
+    return ["import", str(folder), str(folder / "model")]
 
 
 # ---- sentence pairs ----------------------------------------------------------------------------

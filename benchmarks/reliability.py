@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,9 @@ class Lab:
         weights, metrics = self.result()
         self.found["other weights"] += weights != self.weights
         self.found["other metrics"] += metrics != self.metrics
+        for wanted, had in zip_longest(self.metrics, metrics):
+            if wanted != had:
+                print("wanted", wanted, "had", had, file=sys.stderr)
         left = [path for path in self.run.path.rglob("*") if path.suffix in (".tmp", ".old")]
         self.found["files left"] += len(left)
 
@@ -199,10 +203,11 @@ def kills(lab: Lab, number: int, dice: random.Random) -> None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             lab.found["kills"] += 1
-            lab.look_around(child)
-        else:
-            lab.found["not finished"] += code != 0
-            lab.look_around(child)
+        elif code:
+            lab.found["not finished"] += 1
+            print(code, (lab.folder / "log").read_text(), file=sys.stderr)
+        lab.look_around(child)
+        if code is not None or lab.ended():
             lab.compare()
             lab.clear()
     lab.finish()

@@ -204,7 +204,7 @@ class EventWriter:
                 if event == "roll_back":
                     file.forget_after(values["step"])
                 file.write(event, values)
-            except OSError as error:
+            except (OSError, ResourceError) as error:
                 # A full disk is no reason to lose a training, or to say so at each step.
                 if file not in self.failed:
                     self.failed.add(file)

@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from dragoman.storage.atomic import write_file
+
 
 class MetricsFile:
     """`metrics.jsonl`: one event a line; of the steps only the first and each of number `every`."""
@@ -27,8 +29,9 @@ class MetricsFile:
     def forget_after(self, step: int) -> None:
         """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
         kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
-        self.file.truncate(0)
-        self.file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
+        write_file(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept).encode())
+        self.__exit__()
+        self.__enter__()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -73,6 +73,22 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 10, 20, 30]
 
 
+def test_metrics_that_cannot_be_written_anew_stay_as_they_are(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path) as metrics:
+        metrics.write("validation", {"step": 40})
+
+        def fail(*_):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.replace", fail)
+            with pytest.raises(OSError, match="No space"):
+                metrics.forget_after(25)
+        metrics.write("validation", {"step": 50})
+    assert [event["step"] for event in read_metrics(path)] == [40, 50]
+
+
 def test_what_is_no_event_is_left_out_as_is_a_line_that_a_full_disk_cut_inside_a_character(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(
