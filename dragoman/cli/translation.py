@@ -106,7 +106,7 @@ def _translate_document(
     from dragoman.decoding.translator import Translator
     from dragoman.documents.formats import translate_document
     from dragoman.documents.translate import engine_of
-    from dragoman.storage.atomic import write_file
+    from dragoman.storage.atomic import write_output
 
     document, output = files
     display = context.display()
@@ -115,7 +115,7 @@ def _translate_document(
     with Translator.load(model, **loading) as translator, display.progress("Translating") as advance:
         engine = engine_of(translator, config, done=partial(advance, 1))
         translated = translate_document(content, str(document), translator.languages, engine)
-    write_file(output, translated)
+    write_output(output, translated)
     display.note(f"{output} is {document} in the other language.")
 
 

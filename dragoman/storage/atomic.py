@@ -32,9 +32,17 @@ def new_folder(path: Path) -> Iterator[Path]:
 def write_file(path: Path, data: bytes) -> None:
     """Replace `path` by `data` in one move: a crash leaves the old file or the new one, never half of each.
 
-    A link goes on pointing at the file that is replaced; a device or a pipe is written to.
+    A link is replaced: folders that strangers made may have links to any file.
     """
     write_files({path: data})
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """The same for a file that the user has named: a link stays and its file is replaced, a device or a pipe is fed."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+    else:
+        write_file(path.resolve(), data)
 
 
 def write_files(contents: dict[Path, bytes]) -> None:
@@ -42,10 +50,6 @@ def write_files(contents: dict[Path, bytes]) -> None:
     temporaries: dict[Path, Path] = {}
     try:
         for path, data in contents.items():
-            if path.exists() and not path.is_file():
-                path.write_bytes(data)
-                continue
-            path = path.resolve()
             temporaries[path] = _temporary(path)
             check_space(path.parent, len(data))
             write_synced(temporaries[path], data)

@@ -2,6 +2,8 @@
 
 import math
 import random
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -288,6 +290,28 @@ def test_an_endless_stream_is_answered(taught: Translator) -> None:
 
     stream = taught.stream(lines(), window=5, beam_size=1)
     assert [next(stream).text for _ in range(13)] == ["Oui."] * 13
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_workers_may_be_forked_in_a_program_whose_threads_translate(untaught: Translator, tokenizer: Tokenizer):
+    texts = [f"The {'old ' * (number % 5)}house {number}." for number in range(30)]
+    wanted = [each.text for each in untaught.translate(texts)]
+    ended = threading.Event()
+
+    def translate_on() -> None:
+        while not ended.is_set():
+            assert [each.text for each in untaught.translate(texts)] == wanted
+
+    with ThreadPoolExecutor(2) as threads:
+        others = [threads.submit(translate_on) for _ in range(2)]
+        try:
+            for _ in range(3):
+                directory = ModelDirectory(untaught.model, tokenizer, tokenizer)
+                with Translator(directory, workers=2) as translator:
+                    assert [each.text for each in translator.translate(texts)] == wanted
+        finally:
+            ended.set()
+        assert [each.result() for each in others] == [None, None]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -28,7 +28,7 @@ from torch import Tensor
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, ResourceError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.atomic import new_folder, write_file
+from dragoman.storage.atomic import new_folder, write_file, write_output
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 
@@ -936,15 +936,24 @@ def test_a_full_disk_is_told_before_anything_is_written(
     assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".tmp")]
 
 
-def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
-    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+def test_a_link_in_a_folder_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
     file.write_bytes(b"old")
     link.symlink_to("file")
     write_file(link, b"new")
+    assert (link.is_symlink(), link.read_bytes(), file.read_bytes()) == (False, b"new", b"old")
+
+
+@posix
+def test_a_link_that_the_user_names_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    file.write_bytes(b"old")
+    link.symlink_to("file")
+    write_output(link, b"new")
     assert (link.is_symlink(), file.read_bytes()) == (True, b"new")
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_file(pipe, b"news")
+    write_output(pipe, b"news")
     assert os.read(reader, 7) == b"news"
     os.close(reader)
     assert pipe.is_fifo()

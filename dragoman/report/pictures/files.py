@@ -11,7 +11,7 @@ import matplotlib as mpl
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
-from dragoman.storage.atomic import write_file
+from dragoman.storage.atomic import write_output
 
 SUFFIXES = (".png", ".svg")
 FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in print
@@ -22,7 +22,7 @@ def save_picture(figure: Picture, path: Path) -> None:
     check_suffix(path)
     data = figure.to_png(dpi=FILE_DPI) if path.suffix.lower() == ".png" else _svg(figure, salt="dragoman").encode()
     try:
-        write_file(path, data)
+        write_output(path, data)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
 
