@@ -26,6 +26,8 @@ class DragomanError(Exception):
     exit_code = 1
     kind = "failure"
     """Name of the class of errors, for programs that read them."""
+    told = False
+    """Whether another process of the run has printed the message."""
 
 
 class UsageError(DragomanError):

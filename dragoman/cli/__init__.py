@@ -75,7 +75,8 @@ def report(error: DragomanError) -> int:
     if "--json" in sys.argv and "--" not in sys.argv[: sys.argv.index("--json")]:
         line = json.dumps({"error": details}, ensure_ascii=False)
     with suppress(OSError):
-        print(line, file=sys.stderr)
+        if not error.told:
+            print(line, file=sys.stderr)
     return error.exit_code
 
 

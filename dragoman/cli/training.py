@@ -6,13 +6,19 @@ Budget: a command takes more parameters than a function may, since they are its 
 import json
 import os
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_model, check_output, files_and_settings
 from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
+
+if TYPE_CHECKING:
+    from dragoman.config.run import RunConfig
+    from dragoman.data.bitext import CleanedBitext
+    from dragoman.system.ranks import Ranks
 
 STARTED = time.monotonic()
 """When the command began."""
@@ -89,36 +95,63 @@ def train(
     given |= _mixture(mix)
     given = [f"{key}={value}" for key, value in given.items() if value is not None]
     from dragoman.config.run import load_config
-    from dragoman.runs.plan import plan_resume, plan_run
 
     load_config({}, given, spell=lambda key: SPELLED.get(key) or options.option_name(key.removeprefix("training.")))
     settings += given
-    if resume:
-        if paths or columns or output or valid or test or size or recipe or seed or finetune or mix:
-            raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
-        path, config = resume, plan_resume(resume, settings)
-    else:
-        if size and recipe:
-            raise UsageError("--size and --recipe both choose the settings; give one of them.")
-        if size and finetune:
-            raise UsageError("--finetune keeps the size of its model; leave out --size.")
-        from dragoman.storage.run_directory import RunDirectory
+    if resume and (paths or columns or output or valid or test or size or recipe or seed or finetune or mix):
+        raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
+    if size and recipe:
+        raise UsageError("--size and --recipe both choose the settings; give one of them.")
+    if size and finetune:
+        raise UsageError("--finetune keeps the size of its model; leave out --size.")
+    with _ranks() as ranks:
+        if ranks and ranks.index:
+            from dragoman.runs.train import follow_run
 
-        if output:
-            RunDirectory(output).refuse_if_used()
-        config, bitext = plan_run(paths, recipe=recipe or size, settings=settings)
-        path = output or Path("runs", bitext.name)
-        if not output:
-            RunDirectory(path).refuse_if_used()
-    from dragoman.runs.train import resume_run, start_run
+            return follow_run(ranks)
+        path, config, bitext = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
+        from dragoman.runs.train import resume_run, start_run
 
-    display = context.display()
+        display = context.display()
+        if bitext:
+            evaluation = start_run(bitext, config, path, display=display, started=STARTED, ranks=ranks)
+        else:
+            evaluation = resume_run(path, config, display=display, started=STARTED, ranks=ranks)
+        options.print_scores(context, evaluation, "On the test pairs")
+        display.note(f"Try it:  {command_line('translate', path, '...')}")
+
+
+def _ranks() -> AbstractContextManager["Ranks | None"]:
+    """The processes that torchrun has started with this one; None if there are no others."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return nullcontext()
+    from dragoman.system.ranks import open_ranks
+
+    return open_ranks()
+
+
+def _plan(
+    paths: list[str], recipe: str | None, settings: list[str], *, output: Path | None, resume: Path | None, again: bool
+) -> tuple[Path, "RunConfig", "CleanedBitext | None"]:
+    """The folder and the config of a run, and the pairs of a new one.
+
+    With `again`, the run in `output` is resumed if there is one: torchrun, Slurm and others repeat a command that was
+    interrupted.
+    """
+    from dragoman.runs.plan import plan_resume, plan_run
+    from dragoman.storage.run_directory import RunDirectory
+
+    if again and output and RunDirectory(output).config.exists():
+        resume, settings = output, []
     if resume:
-        evaluation = resume_run(path, config, display=display, started=STARTED)
-    else:
-        evaluation = start_run(bitext, config, path, display=display, started=STARTED)
-    options.print_scores(context, evaluation, "On the test pairs")
-    display.note(f"Try it:  {command_line('translate', path, '...')}")
+        return resume, plan_resume(resume, settings), None
+    if output:
+        RunDirectory(output).refuse_if_used()
+    config, bitext = plan_run(paths, recipe=recipe, settings=settings)
+    path = output or Path("runs", bitext.name)
+    if not output:
+        RunDirectory(path).refuse_if_used()
+    return path, config, bitext
 
 
 def _mixture(mix: str | None) -> dict[str, str | None]:

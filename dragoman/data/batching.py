@@ -140,11 +140,15 @@ class TokenBatches:
 
     def next(self, position: Position) -> Batch:
         """The batch at `position`, which moves on."""
+        return self.collate(self.next_rows(position))
+
+    def next_rows(self, position: Position) -> np.ndarray:
+        """The pairs of the batch at `position`, which moves on."""
         if position.batch >= len(self.plan(position.epoch)):
             position.epoch, position.batch = position.epoch + 1, 0
-        batch = self.collate(self.plan(position.epoch)[position.batch])
+        rows = self.plan(position.epoch)[position.batch]
         position.batch += 1
-        return batch
+        return rows
 
     def in_order(self) -> Iterator[Batch]:
         """One pass over all pairs, sorted by length: for validation."""

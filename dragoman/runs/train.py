@@ -5,9 +5,10 @@ import signal
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,7 +16,7 @@ from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
 from dragoman.data.preparation import PreparedData, TextTools, prepare
-from dragoman.errors import Interrupted, ResourceError, command_line
+from dragoman.errors import DataError, Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
@@ -27,6 +28,7 @@ from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
+from dragoman.system.ranks import ALONE, Ranks
 from dragoman.system.signals import stop_signals
 from dragoman.terminal import Display
 from dragoman.terminal.tensorboard import EventFile
@@ -36,12 +38,26 @@ from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 
 
+class Surroundings(NamedTuple):
+    """Where a run takes place, and since when; it is led by rank 0."""
+
+    display: Display
+    started: float
+    ranks: Ranks
+
+
 def start_run(
-    bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display, started: float | None = None
+    bitext: CleanedBitext,
+    config: RunConfig,
+    path: Path,
+    *,
+    display: Display,
+    started: float | None = None,
+    ranks: Ranks | None = None,
 ) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped.
 
-    The minutes of the config count from `started`, a `time.monotonic`; None: now.
+    The minutes of the config count from `started`, a `time.monotonic`; None: now. Other ranks call `follow_run`.
     """
     started = started or time.monotonic()
     directory = RunDirectory(path)
@@ -59,16 +75,38 @@ def start_run(
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
-        return _train(directory, config, display, started)
+        return _train(directory, config, Surroundings(display, started, ranks or ALONE))
 
 
-def resume_run(path: Path, config: RunConfig, *, display: Display, started: float | None = None) -> Evaluation:
+def resume_run(
+    path: Path, config: RunConfig, *, display: Display, started: float | None = None, ranks: Ranks | None = None
+) -> Evaluation:
     """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
     directory = RunDirectory(path)
     with directory.locked():
         with display.status("Checking what was prepared"):
             check_seal(directory.data)
-        return _train(directory, config, display, started or time.monotonic())
+        return _train(directory, config, Surroundings(display, started or time.monotonic(), ranks or ALONE))
+
+
+def follow_run(ranks: Ranks) -> None:
+    """Compute for a run that rank 0 leads, in a folder that all machines see; nothing is said or written here."""
+    path, settings, started = ranks.once(lambda: ("", {}, 0.0))
+    directory, config = RunDirectory(Path(path)), RunConfig.validate(settings)
+    if not directory.data.is_dir():
+        raise DataError(f"{path} is not on a disk that this machine shares; choose an --output that all machines see.")
+    limit_kernel_caches(32)
+    data = PreparedData.open(directory.data, config)
+    model = _first_model(directory, config, data).to(choose_device())
+    with stop_signals(lambda: None) as signals:
+        around = Surroundings(Display(quiet=True), started, ranks)
+        callbacks = _callbacks(directory, config, data, around, signals)
+        trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
+        try:
+            trainer.resume()
+            trainer.train()
+        finally:
+            trainer.executor.close()
 
 
 def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
@@ -88,18 +126,20 @@ def freeze(model: Transformer, parts: Iterable[str]) -> None:
         parameter.requires_grad_(part not in parts)
 
 
-def _train(directory: RunDirectory, config: RunConfig, display: Display, started: float) -> Evaluation:
+def _train(directory: RunDirectory, config: RunConfig, around: Surroundings) -> Evaluation:
+    display = around.display
     limit_kernel_caches(32)
+    around.ranks.once(lambda: (str(directory.path.absolute()), config.model_dump(mode="json"), around.started))
     data = PreparedData.open(directory.data, config)
     # Sentences that are far longer than any validated one are translated badly.
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
     model = _first_model(directory, config, data)
-    _announce(display, config, data, model)
+    _announce(around, config, data, model)
     resume = command_line("train", "--resume", directory.path)
     go_on = f"Go on with:  {resume}"
     try:
-        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, display, started)
+        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, around)
         if reason.startswith(INTERRUPTED):
             what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
             raise Interrupted(signals[0], f"Stopped {what}. {go_on}")
@@ -139,10 +179,14 @@ def _first_model(directory: RunDirectory, config: RunConfig, data: PreparedData)
 
 
 def _fit(
-    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, display: Display, started: float
+    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, around: Surroundings
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
-    training, languages = config.training, (data.about.source_language, data.about.target_language)
+    display, training, languages = (
+        around.display,
+        config.training,
+        (data.about.source_language, data.about.target_language),
+    )
     tokenizers = data.source_tokenizer, data.target_tokenizer
     kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style)
     with ExitStack() as opened:
@@ -153,15 +197,10 @@ def _fit(
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
         signals = opened.enter_context(stop_signals(view.stopping))
 
-        callbacks = TrainerCallbacks(
-            evaluate=partial(evaluate_quickly, data=data, config=config),
+        callbacks = replace(
+            _callbacks(directory, config, data, around, signals),
             keep_best=lambda _: kept.save(directory.path),
             on_event=EventWriter(files, view, display),
-            checkpoints=Checkpoints(directory.checkpoints, warn=display.warn),
-            snapshots=Checkpoints(directory.snapshots, warn=display.warn),
-            stop_requested=lambda: bool(signals),
-            started=started,
-            seconds_after=partial(seconds_to_conclude, data, config),
         )
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
         opened.callback(trainer.executor.close)
@@ -174,8 +213,26 @@ def _fit(
         return trainer.progress, trainer.train(), signals
 
 
-def _announce(display: Display, config: RunConfig, data: PreparedData, model: Transformer) -> None:
-    about = data.about
+def _callbacks(
+    directory: RunDirectory, config: RunConfig, data: PreparedData, around: Surroundings, signals: list[int]
+) -> TrainerCallbacks:
+    """What a trainer needs on every rank; models and events are rank 0's."""
+    warn = around.display.warn if around.ranks.index == 0 else lambda _: None
+    return TrainerCallbacks(
+        evaluate=partial(evaluate_quickly, data=data, config=config),
+        keep_best=lambda _: None,
+        on_event=lambda *_: None,
+        checkpoints=Checkpoints(directory.checkpoints, warn=warn),
+        snapshots=Checkpoints(directory.snapshots, warn=warn),
+        stop_requested=lambda: around.ranks.any(bool(signals)),
+        started=around.started,
+        seconds_after=partial(seconds_to_conclude, data, config),
+        ranks=around.ranks,
+    )
+
+
+def _announce(around: Surroundings, config: RunConfig, data: PreparedData, model: Transformer) -> None:
+    about, display = data.about, around.display
     for reason, count in about.dropped.items():
         display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
     display.note(
@@ -187,8 +244,9 @@ def _announce(display: Display, config: RunConfig, data: PreparedData, model: Tr
         display.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())
+    times = f"{around.ranks.size} times " if around.ranks.size > 1 else ""
     kind = "fine-tuned" if config.finetune.model else config.size
-    display.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {machine()}.")
+    display.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {times}{machine()}.")
 
 
 class EventWriter:

@@ -5,7 +5,6 @@ What a clock decides is decided once and saved with the run (`Plan`), so that a 
 
 import math
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -27,7 +26,10 @@ WINDOW = 30, 200
 
 
 class Pacing:
-    """The clock of a run. `seconds_after` tells how long what follows the training takes, if a validation does so."""
+    """The clock of a run. `seconds_after` tells how long what follows the training takes, if a validation does so.
+
+    Every rank asks `clock` equally often, so that all of them decide the same.
+    """
 
     def __init__(
         self,
@@ -36,17 +38,18 @@ class Pacing:
         batches: TokenBatches,
         started: float,
         seconds_after: Callable[[float], float],
+        clock: Callable[[], float],
     ):
         self.progress, self.config, self.batches = progress, config, batches
         self.last_step = last_step(config, batches)
         self._seconds_after = seconds_after
-        self._started = started
+        self._started, self._clock = started, clock
         self._first = self._latest = started, 0
 
     def begin(self) -> None:
         """The next step is the first one of this command."""
         self._started -= self.progress.seconds
-        self._first = self._latest = time.monotonic(), self.progress.step
+        self._first = self._latest = self._clock(), self.progress.step
 
     @property
     def end(self) -> int | None:
@@ -55,7 +58,7 @@ class Pacing:
 
     def seconds(self) -> float:
         """Seconds of the run, with those of earlier commands."""
-        return time.monotonic() - self._started
+        return self._clock() - self._started
 
     def learning_rate(self) -> float:
         """The learning rate of the present step."""
@@ -87,7 +90,7 @@ class Pacing:
             steps, stale = self._steps_in(left, self._first), progress.stale
             decay = plan_decay(progress.step, self.config, last_step=self.last_step, steps_left=steps, stale=stale)
             progress.plan = replace(decay, validate_every=plan.validate_every) if decay else plan
-            self._latest = time.monotonic(), progress.step
+            self._latest = self._clock(), progress.step
             return decay is not None
         fewest, most = WINDOW
         steps, planned = self._steps_in(left, self._latest, fewest=fewest), plan.last_step - progress.step
@@ -95,7 +98,7 @@ class Pacing:
         if moved := planned > AMISS * steps or early:
             plan.last_step = min(progress.step + max(1, int(steps)), self.last_step or sys.maxsize)
         if moved or progress.step - self._latest[1] >= most:
-            self._latest = time.monotonic(), progress.step
+            self._latest = self._clock(), progress.step
         return moved
 
     def why_finished(self) -> str | None:
@@ -133,4 +136,4 @@ class Pacing:
         """How many steps take so many seconds, by those since a time and step; infinity if these are too few."""
         then, step = since
         taken = self.progress.step - step
-        return math.inf if taken < fewest else max(0.0, seconds) * taken / max(1e-9, time.monotonic() - then)
+        return math.inf if taken < fewest else max(0.0, seconds) * taken / max(1e-9, self._clock() - then)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dragoman.errors import DataError, ResourceError
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.system.ranks import Ranks
 from dragoman.training.progress import Progress
 
 Tensors = dict[str, dict[str, Tensor]]
@@ -19,8 +20,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class Saver:
     """Writes the state of a run, which goes on if that fails: what was written before is still there."""
 
-    def __init__(self, progress: Progress, checkpoints: Checkpoints, snapshots: Checkpoints):
-        self.progress, self.checkpoints, self.snapshots = progress, checkpoints, snapshots
+    def __init__(self, progress: Progress, checkpoints: Checkpoints, snapshots: Checkpoints, ranks: Ranks):
+        self.progress, self.checkpoints, self.snapshots, self.ranks = progress, checkpoints, snapshots, ranks
         self.saved_step = 0
         self._failing: set[str] = set()
         self._crowded = False
@@ -40,7 +41,10 @@ class Saver:
             self.attempt("No snapshot was written", write, may_make_room=False)
 
     def attempt(self, failure: str, write: Callable[[], None], *, may_make_room: bool = True) -> bool:
-        """Whether `write` succeeded; a failure is told once until it succeeds again."""
+        """Whether `write` succeeded, which rank 0 calls; a failure is told once until it succeeds again."""
+        return self.ranks.once(lambda: self._attempt(failure, write, may_make_room=may_make_room))
+
+    def _attempt(self, failure: str, write: Callable[[], None], *, may_make_room: bool) -> bool:
         while True:
             try:
                 write()

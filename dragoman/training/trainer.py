@@ -22,11 +22,13 @@ from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
+from dragoman.system.ranks import ALONE, Ranks
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.executors import build_executor
 from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
+from dragoman.training.parallel import ReplicatedExecutor, own_rows
 from dragoman.training.progress import Progress
 from dragoman.training.saving import Saver, Tensors
 from dragoman.training.schedule import Plan, admits_more
@@ -56,7 +58,9 @@ class TrainerCallbacks:
     stop_requested: Callable[[], bool] = lambda: False
     """Asked after every step; True ends the run as an interruption does."""
     started: float = field(default_factory=time.monotonic)
-    """When the command began; its time counts."""
+    """When the command began, by the clock of rank 0; its time counts."""
+    ranks: Ranks = ALONE
+    """The processes that train this model together; rank 0 alone writes and evaluates."""
     seconds_after: Callable[[float], float] = lambda validation_seconds: 0.0
     """How long what comes after the training will take, given how long a validation does."""
 
@@ -78,13 +82,18 @@ class Trainer:
         self.config, self.seed, self.callbacks = config, seed, callbacks
         options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop)
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
-        self.executor = build_executor(model, self.precision, options, max_tokens=config.max_tokens, warn=self._warn)
+        self.ranks = ranks = callbacks.ranks
+        own = build_executor(
+            model, self.precision, options, max_tokens=config.max_tokens // ranks.size, warn=self._warn
+        )
+        self.executor = ReplicatedExecutor(own, ranks) if ranks.size > 1 else own
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
-        self.pacing = Pacing(self.progress, config, batches, callbacks.started, callbacks.seconds_after)
+        after = callbacks.seconds_after
+        self.pacing = Pacing(self.progress, config, batches, callbacks.started, after, ranks.clock)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
-        self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots)
+        self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots, ranks)
 
     def train(self) -> str:
         """Train until a limit is reached or a stop requested; returns the reason, such as "500 steps".
@@ -126,7 +135,8 @@ class Trainer:
         config, progress = self.config, self.progress
         progress.step += 1
         self.model.train()
-        batches = [self.batches.next(progress.position) for _ in range(config.accumulate)]
+        rows = [self.batches.next_rows(progress.position) for _ in range(config.accumulate)]
+        batches = [own_rows(self.batches, each, self.ranks) for each in rows]
         gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
         self._warn(*count_memory(progress, gradient, self.executor.too_large, config))
         rate = self.pacing.learning_rate()
@@ -177,6 +187,9 @@ class Trainer:
     def validate(self) -> Metrics:
         """Loss per token without smoothing, in nats, and what `evaluate` adds."""
         self.model.eval()
+        return self.ranks.once(self._validate)
+
+    def _validate(self) -> Metrics:
         sums = [self.executor.loss(batch) for batch in self.valid.in_order()]
         loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
         return {"valid_loss": loss, **self.callbacks.evaluate(self.model)}
@@ -199,7 +212,7 @@ class Trainer:
         self.saver.saved_step = self.progress.step
 
     def _validate_and_save(self) -> None:
-        config, progress, started = self.config, self.progress, time.monotonic()
+        config, progress, started = self.config, self.progress, self.ranks.clock()
         # With an average, its weights are what is validated and kept.
         with self.ema.applied(self.model) if self.ema else nullcontext():
             metrics = self.validate()
@@ -220,7 +233,7 @@ class Trainer:
         self._report("validation", better=better, **metrics)
         self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
         self._warn(*progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target))
-        self.pacing.validated(time.monotonic() - started)
+        self.pacing.validated(self.ranks.clock() - started)
         self.saver.save(*self.state_dict())
 
     def _keep_if_better(self, metrics: Metrics) -> bool:
@@ -241,7 +254,8 @@ class Trainer:
         progress, checkpoints, bad_step = self.progress, self.callbacks.checkpoints, self.progress.step
         lasting = after_roll_back(progress, self.config)
         # An interruption may have saved a later step.
-        checkpoints.prune({step for step in checkpoints.steps() if step <= progress.validated_step})
+        good = {step for step in checkpoints.steps() if step <= progress.validated_step}
+        self.ranks.once(lambda: checkpoints.prune(good))
         start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
         tensors, state = checkpoints.load_latest() or start
         self.load_state_dict(tensors, state | lasting)

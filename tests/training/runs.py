@@ -13,6 +13,7 @@ from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.system.ranks import ALONE, Ranks
 from dragoman.training.trainer import Trainer, TrainerCallbacks
 
 VOCAB = 23
@@ -121,10 +122,12 @@ class Runs:
         model: Transformer | None = None,
         batches: TokenBatches | None = None,
         bleu: Callable[[Transformer], float] = from_weights,
+        ranks: Ranks = ALONE,
         **choices: Any,
     ) -> tuple[Trainer, Watcher]:
         """A new trainer, as a new process would make it; `name` says where its checkpoints are."""
         watcher = Watcher(self.folder / name, bleu)
+        watcher.callbacks.ranks = ranks
         trainer = Trainer(
             model or small_model(),
             batches or self.train,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import UsageError
+from dragoman.system import ranks
 from dragoman.training import pacing
-from dragoman.training import trainer as module
 from dragoman.training.schedule import last_step
 from tests.training.runs import Runs, Watcher, equal, scripted, settings
 
@@ -83,8 +83,7 @@ def by_clock(runs: Runs, monkeypatch, *, name: str = "run", seconds_after: float
     def make(**choices):
         trainer, watcher = runs.trainer(name, schedule="wsd", warmup=1, **choices)
         clock = Clock(watcher, **times)
-        monkeypatch.setattr(pacing, "time", clock)
-        monkeypatch.setattr(module, "time", clock)
+        monkeypatch.setattr(ranks, "time", clock)
         trainer.pacing._started, trainer.pacing._seconds_after = 0.0, lambda _: seconds_after
         return trainer, watcher, clock
 

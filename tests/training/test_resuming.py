@@ -10,7 +10,8 @@ from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.errors import ResourceError, UsageError
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
-from dragoman.training import advice, pacing
+from dragoman.system import ranks
+from dragoman.training import advice
 from dragoman.training.executors import TOKENS_PER_COPY
 from dragoman.training.trainer import Trainer
 from tests.training.runs import (
@@ -276,13 +277,13 @@ def test_max_minutes_counts_the_time_before_a_resume(runs: Runs, monkeypatch):
     options = {"max_minutes": 5, "validate_every": 100}
     first, watcher = runs.trainer(**options)
     first.pacing._started = 1000
-    monkeypatch.setattr(pacing, "time", Clock(watcher, now=1000))
+    monkeypatch.setattr(ranks, "time", Clock(watcher, now=1000))
     watcher.stop_after = 4
     assert first.train() == "interrupted"
     assert first.progress.seconds == 90  # at the end of a step its report is still to come
     second, watcher = runs.resumed(**options)
     second.pacing._started = 9_000_000
-    monkeypatch.setattr(pacing, "time", Clock(watcher, now=9_000_000))
+    monkeypatch.setattr(ranks, "time", Clock(watcher, now=9_000_000))
     assert second.train() == "5 minutes"
     assert second.progress.step == 4 + 7  # a validation is expected to take some of the last half minute
     assert watcher.of("step")[-1]["seconds"] == 270

@@ -1,0 +1,187 @@
+"""The processes of one run, as `torchrun` starts them: rank 0 decides and writes, all ranks compute.
+
+What they know of each other is in the environment: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Slurm,
+Kubernetes, SkyPilot and Ray set the same variables. Every rank watches the next one, because a collective operation
+would wait for a lost one for ever.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dragoman.errors import DragomanError, ResourceError
+
+T = TypeVar("T")
+BEAT, SILENCE = 2.0, 15.0
+"""Seconds between two signs of life of a rank, and without one after which it is lost."""
+LONGEST_WAIT = timedelta(days=7)
+"""For rank 0, which may prepare a large corpus; the signs of life are what finds a lost rank."""
+BUCKET = 2**25
+"""Numbers that are added up in one operation: 128 MB of float32."""
+
+
+class Ranks:
+    """A run of a single process."""
+
+    index = 0
+    """Rank of this process."""
+    size = 1
+    """Number of processes, on all machines."""
+
+    def once(self, work: Callable[[], T]) -> T:
+        """What `work` returns or raises on rank 0, on every rank."""
+        return work()
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """These numbers of every rank."""
+        return [list(numbers)]
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """Add up tensors of one device and type over all ranks, in place."""
+
+    def any(self, condition: bool) -> bool:
+        """Whether the condition holds on any rank."""
+        return any(each for (each,) in self.gather([condition]))
+
+    def clock(self) -> float:
+        """`time.monotonic` of rank 0."""
+        return time.monotonic()
+
+
+ALONE = Ranks()
+
+
+class ProcessGroup(Ranks):
+    """Several processes. A lost one is a `ResourceError` on all others, within half a minute."""
+
+    def __init__(self) -> None:
+        self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        self._joined = not dist.is_initialized()  # else Ray has made the group, and ends it
+        if self._joined:
+            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+            dist.init_process_group(backend, timeout=LONGEST_WAIT)
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = dist.TCPStore(address, port, is_master=False, timeout=timedelta(seconds=SILENCE))
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self._store = dist.PrefixStore(f"dragoman-{attempt}", store)
+        self._closed = threading.Event()
+        self._store.set(f"beat-{self.index}", "0")
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def once(self, work: Callable[[], T]) -> T:
+        found: list[Any] = [None, None]
+        if self.index == 0:
+            try:
+                found[0] = work()
+            except Exception as error:
+                found[1] = getattr(error, "exit_code", 1)
+                self._collective(dist.broadcast_object_list, found)
+                raise
+        self._collective(dist.broadcast_object_list, found)
+        if found[1] is not None:
+            error = DragomanError("Rank 0 has said what is wrong.")
+            error.exit_code, error.told = found[1], True
+            raise error
+        return found[0]
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        own = torch.tensor(numbers, dtype=torch.float64)
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        self._collective(dist.all_gather, found, own)
+        return [each.tolist() for each in found]
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        bucket: list[Tensor] = []
+        for index, tensor in enumerate(tensors):
+            bucket.append(tensor)
+            if index + 1 == len(tensors) or sum(each.numel() for each in bucket) >= BUCKET:
+                flat = torch.cat([each.flatten() for each in bucket])
+                self._collective(dist.all_reduce, flat)
+                torch._foreach_copy_([each.view(-1) for each in bucket], flat.split([each.numel() for each in bucket]))
+                bucket.clear()
+
+    def clock(self) -> float:
+        now = torch.tensor(time.monotonic(), dtype=torch.float64)
+        self._collective(dist.broadcast, now, 0)
+        return now.item()
+
+    def leave(self, error: BaseException | None) -> None:
+        """Say goodbye; an error is told to the others, which cannot go on without this rank."""
+        self._closed.set()
+        with suppress(RuntimeError):  # the store may have ended, too
+            if error is None:
+                self._store.set(f"beat-{self.index}", "done")
+            elif not getattr(error, "told", False):
+                where = f"Rank {self.index} on {socket.gethostname()}"
+                self._store.set("lost", f"{where} ended: {error or type(error).__name__}")
+        if self._joined and error is None:
+            dist.destroy_process_group()
+
+    def _collective(self, operation: Callable[..., object], *arguments: Any) -> None:
+        try:
+            operation(*arguments)
+        except RuntimeError as error:
+            if "memory" in str(error):
+                raise
+            time.sleep(2 * BEAT)  # the one that failed may say why; the watch ends this process then
+            raise _lost(f"Another process of this run has ended ({str(error).partition(chr(10))[0]}).") from None
+
+    def _watch(self) -> None:
+        """Show signs of life, and end this process when another one is lost."""
+        next_rank, beats = (self.index + 1) % self.size, 0
+        last, heard = b"", time.monotonic()
+        while not self._closed.wait(BEAT):
+            try:
+                beats += 1
+                self._store.set(f"beat-{self.index}", str(beats))
+                beat = self._store.get(f"beat-{next_rank}")
+                if beat != last or beat == b"done":
+                    last, heard = beat, time.monotonic()
+                elif time.monotonic() - heard > SILENCE:
+                    self._store.set("lost", f"Rank {next_rank} has shown no sign of life for {SILENCE:.0f} seconds.")
+                if self._store.check(["lost"]):
+                    self._end(self._store.get("lost").decode())
+            except RuntimeError:
+                self._end("The process that keeps the ranks together has ended.")
+
+    def _end(self, message: str) -> None:
+        if not self._closed.is_set():
+            if self.index < 2:  # one of these is there to say it
+                print(f"Error: {_lost(message)}", file=sys.stderr, flush=True)
+            os._exit(ResourceError.exit_code)
+
+
+def _lost(message: str) -> ResourceError:
+    return ResourceError(f"{message} The last checkpoint is safe; the same command goes on from there.")
+
+
+def several() -> bool:
+    """Whether this command is one of several processes of a run; torch is not needed to tell."""
+    return int(os.environ.get("WORLD_SIZE", 1)) > 1
+
+
+@contextmanager
+def open_ranks() -> Iterator[Ranks]:
+    """The processes that torchrun has started for this command, or this one alone."""
+    if not several():
+        yield ALONE
+        return
+    ranks = ProcessGroup()
+    try:
+        yield ranks
+    except BaseException as error:
+        ranks.leave(error)
+        raise
+    ranks.leave(None)
