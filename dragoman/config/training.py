@@ -53,6 +53,8 @@ class TrainingConfig(Section):
     """Batches whose gradients are added up for one step."""
     clip_norm: float = Field(1.0, ge=0)
     """Largest norm of the gradient, which is scaled down to it; 0: any."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """What several processes of a run (torchrun) share: `ddp` has the whole model in each, `fsdp` a part of it."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of matrix products; `auto` is bfloat16 where the processor multiplies it natively, else float32."""
     max_steps: int | None = Field(None, ge=1)

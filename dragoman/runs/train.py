@@ -199,7 +199,7 @@ def _fit(
 
         callbacks = replace(
             _callbacks(directory, config, data, around, signals),
-            keep_best=lambda _: kept.save(directory.path),
+            keep_best=lambda model: replace(kept, model=model).save(directory.path),
             on_event=EventWriter(files, view, display),
         )
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)

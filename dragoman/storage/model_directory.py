@@ -41,6 +41,7 @@ from dragoman.storage.validate import (
     file_state,
     verify,
 )
+from dragoman.system.ranks import sharded_like
 
 REPLACING = 0.1
 """Seconds in which the files of a model are replaced; what does not fit together then is damage."""
@@ -259,7 +260,7 @@ def check_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Pat
 @torch.no_grad()
 def _copy(weights: dict[str, Tensor], model: Transformer) -> None:
     for name, parameter in model.named_parameters():
-        parameter.copy_(weights[name])
+        parameter.copy_(sharded_like(weights[name], parameter))
 
 
 def stored_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:

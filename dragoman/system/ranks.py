@@ -185,3 +185,17 @@ def open_ranks() -> Iterator[Ranks]:
         ranks.leave(error)
         raise
     ranks.leave(None)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor, which may be sharded (`DTensor`); every rank has to ask for it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def sharded_like(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """A tensor that every rank has, sharded if the pattern is."""
+    if not hasattr(pattern, "full_tensor") or hasattr(tensor, "full_tensor"):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor.to(pattern.device, pattern.dtype), pattern.device_mesh, pattern.placements)

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from dragoman.system.ranks import sharded_like
+
 
 def average_weights(models: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each weight over several models of one architecture."""
@@ -46,7 +48,7 @@ class MovingAverage:
     def load(self, weights: dict[str, Tensor]) -> None:
         """Go on from an average that was saved."""
         for name, weight in weights.items():
-            self.weights[name].copy_(weight)
+            self.weights[name].copy_(sharded_like(weight, self.weights[name]))
 
     def _swap(self, model: nn.Module) -> None:
         for name, weight in model.named_parameters():

@@ -109,6 +109,10 @@ class Executor:
         source_tokens = sum(self.count(batch.source_ids) for batch in pending)
         return GradientSum(sum(losses), target_tokens, source_tokens, left_out)
 
+    def whole(self) -> "Executor":
+        """An executor on the whole model; this one, unless each rank has a part of it."""
+        return self
+
     def loss(self, batch: Batch, *, seed: int | None = None, step_tokens: int = 0) -> tuple[float, int]:
         """The loss of a batch, summed over its target tokens, and their number.
 

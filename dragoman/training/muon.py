@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from dragoman.system.ranks import sharded_like, whole
+
 
 class Muon(torch.optim.Optimizer):
     """Momentum made orthogonal (Jordan et al. 2024), with steps of the length of Adam's (Liu et al. 2025, 2502.16982).
@@ -29,7 +31,8 @@ class Muon(torch.optim.Optimizer):
                 steps = torch._foreach_lerp(gradients, moments, group["momentum"])
                 torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
                 length = 0.2 * math.sqrt(max(shape)) * group["lr"]
-                torch._foreach_sub_(weights, list(orthogonal(torch.stack(steps)).to(weights[0].dtype) * length))
+                stepped = orthogonal(torch.stack([whole(each) for each in steps])).to(weights[0].dtype) * length
+                torch._foreach_sub_(weights, [sharded_like(each, weights[0]) for each in stepped])
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

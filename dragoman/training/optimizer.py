@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
+from dragoman.system.ranks import sharded_like, whole
 from dragoman.training.muon import CombinedOptimizer, Muon
 
 MOMENTS = {
@@ -43,15 +44,17 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The state of an optimizer, by index of the weight and name of the state, such as "3.exp_avg"."""
     state = optimizer.state_dict()["state"]
-    return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
+    return {f"{i}.{name}": whole(value) for i, values in state.items() for name, value in values.items()}
 
 
 def load_moments(optimizer: torch.optim.Optimizer, found: dict[str, Tensor], *, name: str) -> None:
     """Restore the `moments` of the optimizer `name`; raises `UsageError` if they are of another kind of optimizer."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for label, value in found.items():
         index, _, key = label.partition(".")
-        state.setdefault(int(index), {})[key] = value
+        weight = weights[int(index)]
+        state.setdefault(int(index), {})[key] = sharded_like(value, weight) if value.shape == weight.shape else value
     if state and MOMENTS[name] not in state[min(state)]:
         raise UsageError(
             f"The checkpoint does not fit training.optimizer={name}; resume it with the one that it was written by, or "

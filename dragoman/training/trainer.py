@@ -22,13 +22,12 @@ from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
-from dragoman.system.ranks import ALONE, Ranks
+from dragoman.system.ranks import ALONE, Ranks, whole
 from dragoman.training.averaging import MovingAverage, average_weights
-from dragoman.training.executors import build_executor
 from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
-from dragoman.training.parallel import ReplicatedExecutor, own_rows
+from dragoman.training.parallel import build_parallel_executor, own_rows
 from dragoman.training.progress import Progress
 from dragoman.training.saving import Saver, Tensors
 from dragoman.training.schedule import Plan, admits_more
@@ -82,17 +81,17 @@ class Trainer:
         self.config, self.seed, self.callbacks = config, seed, callbacks
         options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop)
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
+        self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
         self.ranks = ranks = callbacks.ranks
-        own = build_executor(
-            model, self.precision, options, max_tokens=config.max_tokens // ranks.size, warn=self._warn
+        self.executor = build_parallel_executor(
+            model, self.precision, options, config=config, ranks=ranks, warn=self._warn
         )
-        self.executor = ReplicatedExecutor(own, ranks) if ranks.size > 1 else own
+        self.whole = self.executor.whole()
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
         after = callbacks.seconds_after
         self.pacing = Pacing(self.progress, config, batches, callbacks.started, after, ranks.clock)
-        self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
         self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots, ranks)
 
     def train(self) -> str:
@@ -142,7 +141,7 @@ class Trainer:
         rate = self.pacing.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf))
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)))
         if usable := gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -186,19 +185,21 @@ class Trainer:
     @torch.no_grad()
     def validate(self) -> Metrics:
         """Loss per token without smoothing, in nats, and what `evaluate` adds."""
-        self.model.eval()
+        self.whole = self.executor.whole()
+        self.whole.model.eval()
         return self.ranks.once(self._validate)
 
     def _validate(self) -> Metrics:
-        sums = [self.executor.loss(batch) for batch in self.valid.in_order()]
+        sums = [self.whole.loss(batch) for batch in self.valid.in_order()]
         loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
-        return {"valid_loss": loss, **self.callbacks.evaluate(self.model)}
+        return {"valid_loss": loss, **self.callbacks.evaluate(self.whole.model)}
 
     def state_dict(self) -> tuple[Tensors, dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
-        tensors: Tensors = {"model": dict(self.model.named_parameters()), "optimizer": moments(self.optimizer)}
+        weights = {name: whole(weight) for name, weight in self.model.named_parameters()}
+        tensors: Tensors = {"model": weights, "optimizer": moments(self.optimizer)}
         if self.ema:
-            tensors["ema"] = self.ema.weights
+            tensors["ema"] = {name: whole(weight) for name, weight in self.ema.weights.items()}
         return tensors, self.progress.state_dict()
 
     def load_state_dict(self, tensors: Tensors, state: dict[str, Any]) -> None:
@@ -219,7 +220,7 @@ class Trainer:
             sound = math.isfinite(metrics["valid_loss"])
             better = sound and self._keep_if_better(metrics)
             if sound and config.average > 1:
-                self.saver.save_snapshot(dict(self.model.named_parameters()), keep=config.average)
+                self.saver.save_snapshot(dict(self.whole.model.named_parameters()), keep=config.average)
         if not sound:
             self._roll_back()
             return
@@ -243,7 +244,7 @@ class Trainer:
         better = progress.is_better(scores, self.config.monitor)
         if better:
             progress.unkept = not self.saver.attempt(
-                "The best model was not written", lambda: self.callbacks.keep_best(self.model)
+                "The best model was not written", lambda: self.callbacks.keep_best(self.whole.model)
             )
             if not progress.unkept:
                 progress.best_scores, progress.best_step = scores, progress.step

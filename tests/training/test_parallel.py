@@ -18,7 +18,7 @@ import torch
 from dragoman.data.batching import Batch
 from dragoman.errors import DataError
 from dragoman.system import ranks as module
-from dragoman.system.ranks import ALONE, Ranks, open_ranks
+from dragoman.system.ranks import ALONE, Ranks, open_ranks, whole
 from dragoman.training.executors import Executor
 from tests.training.runs import Runs, small_model
 
@@ -99,7 +99,7 @@ def train(runs: Runs, ranks: Ranks, name: str, *, stop_after: float = math.inf, 
     trainer.resume()
     trainer.train()
     trainer.executor.close()
-    digest = [float(weight.detach().double().abs().sum()) for weight in trainer.model.parameters()]
+    digest = [float(whole(weight.detach()).double().abs().sum()) for weight in trainer.model.parameters()]
     losses = {each["step"]: each["loss"] for each in watcher.of("step")}
     return {"losses": list(losses.values()), "weights": digest, "kept": len(watcher.kept)}
 
@@ -110,10 +110,10 @@ def alone(runs: Runs) -> dict[str, Any]:
     return train(runs, ALONE, "alone")
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_the_losses_of_several_ranks_are_those_of_one(size: int, launcher: Launcher, runs: Runs, alone):
+@pytest.mark.parametrize(("size", "parallel"), [(2, "ddp"), (3, "ddp"), (2, "fsdp")])
+def test_the_losses_of_several_ranks_are_those_of_one(size: int, parallel: str, launcher: Launcher, runs: Runs, alone):
     """Batches have one to seven rows, so that ranks have different numbers of tokens, or none."""
-    found = launcher.run(size, lambda ranks: train(runs, ranks, f"of-{size}"))
+    found = launcher.run(size, lambda ranks: train(runs, ranks, f"{parallel}-{size}", parallel=parallel))
     for each in found:
         assert each["losses"] == pytest.approx(alone["losses"], rel=1e-6)
         assert each["weights"] == found[0]["weights"]
@@ -125,6 +125,16 @@ def test_a_run_goes_on_with_another_number_of_ranks(launcher: Launcher, runs: Ru
     found = launcher.run(3, lambda ranks: train(runs, ranks, "moved", stop_after=31))
     assert found[1]["losses"] == pytest.approx(alone["losses"][17:31], rel=1e-6)
     assert train(runs, ALONE, "moved")["losses"] == pytest.approx(alone["losses"][31:], rel=1e-6)
+
+
+def test_sharded_weights_are_saved_and_resumed_like_whole_ones(launcher: Launcher, runs: Runs):
+    choices = {"optimizer": "muon", "ema": 0.9, "average": 2, "max_steps": 12}
+    expected = train(runs, ALONE, "whole", **choices)["losses"]
+    first = launcher.run(3, lambda ranks: train(runs, ranks, "sharded", stop_after=5, parallel="fsdp", **choices))
+    second = launcher.run(2, lambda ranks: train(runs, ranks, "sharded", stop_after=9, parallel="fsdp", **choices))
+    last = train(runs, ALONE, "sharded", **choices)
+    found = first[0]["losses"] + second[1]["losses"] + last["losses"]
+    assert found == pytest.approx(expected, rel=1e-3)  # Muon rounds to half precision
 
 
 def test_a_batch_that_does_not_fit_on_one_rank_is_halved(launcher: Launcher, runs: Runs, alone, monkeypatch):
