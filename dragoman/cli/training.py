@@ -86,6 +86,9 @@ def train(
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     resume: Annotated[Path | None, Option(metavar="DIR", help="Resume the run in this directory.")] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Train nothing; print what is chosen, and the memory of 1, 8 and 64 GPUs.")
+    ] = False,
 ) -> None:
     """Train a translator on sentence pairs."""
     paths, settings = files_and_settings("train", [*(data or ()), columns], required=False, valid=valid, test=test)
@@ -110,9 +113,11 @@ def train(
 
             return follow_run(ranks)
         path, config, bitext = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
+        display = context.display()
+        if dry_run:
+            return _print_estimate(context, config)
         from dragoman.runs.train import resume_run, start_run
 
-        display = context.display()
         if bitext:
             evaluation = start_run(bitext, config, path, display=display, started=STARTED, ranks=ranks)
         else:
@@ -152,6 +157,25 @@ def _plan(
     if not output:
         RunDirectory(path).refuse_if_used()
     return path, config, bitext
+
+
+def _print_estimate(context: Context, config: "RunConfig") -> None:
+    """What was chosen for a run, and the memory of each of its processes."""
+    from dragoman.runs.estimate import estimate
+
+    found = [each.to_dict() for each in estimate(config)]
+    if context.as_json:
+        return print_json({"chosen": config.chosen, "memory": found})
+    from dragoman.terminal import comparison_table, console
+
+    for line in config.chosen:
+        print(line)
+    heads = [name for name in found[0] if name not in ("ranks", "parallel")]
+    rows = {
+        f"{each['ranks']} GPU{'s' * (each['ranks'] > 1)}, {each['parallel']}": [f"{each[h] / 1e9:.2f}" for h in heads]
+        for each in found
+    }
+    console().print("Memory of each GPU, GB", comparison_table(heads, rows))
 
 
 def _mixture(mix: str | None) -> dict[str, str | None]:

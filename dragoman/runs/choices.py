@@ -42,11 +42,13 @@ class Resources:
     tokens: float
     """About how many they have, both sides together."""
     cores: int
-    """Of the CPU."""
-    gpu: bool
+    """Of the CPUs of all machines."""
+    gpu: int
+    """Number of GPUs, of all ranks."""
 
     def __str__(self) -> str:
-        cores = "a GPU" if self.gpu else f"{self.cores} CPU core{'s' * (self.cores > 1)}"
+        gpus = "a GPU" if self.gpu == 1 else f"{self.gpu} GPUs"
+        cores = gpus if self.gpu else f"{self.cores} CPU core{'s' * (self.cores > 1)}"
         return f"{self.pairs:,} pairs and {cores}"
 
 
@@ -132,7 +134,7 @@ def choose_vocab_size(num_pairs: int, kind: str) -> int:
 def expected_epochs(config: RunConfig, resources: Resources) -> float:
     """About how often each pair will be seen."""
     training = config.training
-    speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES if resources.gpu else resources.cores)
+    speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES * resources.gpu or resources.cores)
     by_time = 60 * (training.max_minutes or NIGHT) * speed / resources.tokens
     steps = training.max_steps or math.inf
     by_steps = steps * training.accumulate * training.max_tokens / (resources.tokens / 2)  # they count target tokens

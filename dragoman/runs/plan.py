@@ -1,6 +1,7 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     found = survey(bitext, config.data)
     import torch  # after all that a mistake can be found in: it takes seconds
 
-    choose(config, Resources(found.pairs, found.tokens, cores(), torch.cuda.is_available()), architecture)
+    ranks, on_this_machine = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    gpus = ranks * torch.cuda.is_available()
+    choose(config, Resources(found.pairs, found.tokens, cores() * ranks // on_this_machine, gpus), architecture)
     if not (config.data.valid and config.data.test):
         config.data.held_out = found.held_out
     return config, bitext

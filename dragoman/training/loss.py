@@ -15,7 +15,8 @@ from torch.autograd.function import once_differentiable
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer, kernels
 
-_SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}  # 4 MB of bfloat16 stay near a CPU's core
+SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
+"""Logits that are computed at a time: on a CPU 4 MB of bfloat16, which stay near a core."""
 _FAR = 60.0  # exp of 88 is the largest in float32
 
 
@@ -134,7 +135,7 @@ def _all_slices(
 ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None, Tensor | None]]:
     """The summed loss, and its gradients with respect to states, weight and bias."""
     vocab, wide = len(output.weight), output.wide
-    rows = max(16, _SLICE_ELEMENTS.get(states.device.type, 2**24) // vocab)
+    rows = max(16, SLICE_ELEMENTS.get(states.device.type, 2**24) // vocab)
     rows -= rows % 2 if output.alpha else 0  # both predictions of a target are in one slice
     loss = states.new_zeros((), dtype=torch.float64)
     states_grad, weight_grad = torch.empty_like(states), torch.zeros_like(output.weight, dtype=wide)

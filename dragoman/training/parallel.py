@@ -97,7 +97,7 @@ class ShardedExecutor(Executor):
 
         super().__init__(model, precision, options)
         self.ranks, self.plain = ranks, deepcopy(model)
-        mesh = init_device_mesh(self.device.type, (ranks.size,))
+        mesh = init_device_mesh("cuda" if self.device.type == "cuda" else "cpu", (ranks.size,))
         for layer in (*model.encoder.layers, *model.decoder.layers):
             fully_shard(layer, mesh=mesh)
         self.step_loss = fully_shard(BatchLoss(model, options), mesh=mesh, reshard_after_forward=False)

@@ -57,6 +57,40 @@ def model(trained) -> Path:
     return trained[0]
 
 
+@pytest.mark.slow
+def test_torchrun_starts_a_killed_run_again_and_it_ends_with_the_same_losses(pairs, tmp_path):
+    def start(name: str) -> subprocess.Popen:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        settings = [*SMALL, "training.max_steps=60", "training.optimizer=adam", "training.log_every=1"]
+        command = [*torchrun, "--max-restarts=2", "-m", "dragoman", "train", pairs, "--output", tmp_path / name]
+        with open(tmp_path / f"{name}.log", "w") as log:
+            return subprocess.Popen(list(map(str, [*command, *settings])), stdout=log, stderr=log)
+
+    def losses(name: str) -> list[float]:
+        lines = (tmp_path / name / "run/metrics.jsonl").read_text().splitlines()
+        return [event["loss"] for event in map(json.loads, lines) if event["event"] == "step"]
+
+    quiet, killed = start("quiet"), start("killed")
+    while not list((tmp_path / "killed" / "run").glob("checkpoints/step_*")):
+        time.sleep(0.05)
+        assert killed.poll() is None, (tmp_path / "killed.log").read_text()
+    children = [each for each in Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()]
+    os.kill(int(children[1]), signal.SIGKILL)
+    for name, each in (("quiet", quiet), ("killed", killed)):
+        assert each.wait(120) == 0, (tmp_path / f"{name}.log").read_text()
+    assert len(losses("killed")) == 60
+    assert losses("killed") == losses("quiet")
+
+
+def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path):
+    command = [sys.executable, "-m", "dragoman", "train", pairs, "--dry-run", "--json", "-o", tmp_path / "run", *SMALL]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert "300 pairs" in found["chosen"][0]
+    assert [each["ranks"] for each in found["memory"]] == [1, 8, 8, 64, 64]
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_to_try_can_be_copied_whatever_the_folder_is_called(trained):
     directory, notes = trained
     (line,) = [line for line in notes.split("\n") if line.startswith("Try it:")]

@@ -23,7 +23,7 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(states))
         return slice_loss(states, *rest)
 
-    monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 1})
+    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 1})
     monkeypatch.setattr(module, "_slice_loss", spy)
     return seen
 
@@ -81,7 +81,7 @@ def test_double_precision_stays_double(slices, smoothing: float):
 def test_one_slice_and_many_have_the_same_gradients(monkeypatch):
     tensors, targets = problem(61)
     whole = torch.autograd.grad(ours(tensors, targets, 0.1)[0], tensors)
-    monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 1})
+    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 1})
     parts = torch.autograd.grad(ours(tensors, targets, 0.1)[0], tensors)
     for own, theirs in zip(parts, whole, strict=True):
         torch.testing.assert_close(own, theirs, rtol=1e-5, atol=1e-5)

@@ -28,7 +28,7 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(logits))
         return divergence(logits)
 
-    monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 1})
+    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 1})
     monkeypatch.setattr(module, "_divergence", spy)
     return seen
 
@@ -71,7 +71,7 @@ def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, s
 
 
 def test_an_odd_number_of_rows_does_not_part_a_pair(slices: list[int], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_SLICE_ELEMENTS", {"cpu": 17 * VOCAB})
+    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 17 * VOCAB})
     weight = torch.randn(VOCAB, WIDTH)
     cross_entropy(torch.randn(23, 2, WIDTH), torch.full((23,), 5), LossOptions(NO_PAD, r_drop=1.0), weight=weight)
     assert slices == [16, 16, 14]
