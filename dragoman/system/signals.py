@@ -1,6 +1,7 @@
 """Signals that end a long work where it can go on later."""
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -9,9 +10,13 @@ from contextlib import contextmanager
 def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
     """Collects Ctrl-C and SIGTERM inside the `with` block, so that training stops after the step.
 
-    `announce` is called when the first signal comes; a second one stops at once.
+    `announce` is called when the first signal comes; a second one stops at once. In a thread, as Ray has them, no
+    signal comes.
     """
     received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
 
     def receive(number: int, frame: object) -> None:
         if received:
