@@ -30,6 +30,8 @@ R_DROP, R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 3.0, 25, 6_500, 90
 """Weight of R-Drop, which leaves time for half the steps, and what it pays for: epochs and steps, or many epochs."""
 R_DROP_BY_HEART = 10, 100_000
 """Bounds of the epochs, times the weights for each token: above, nothing helps against learning by heart."""
+MUON_DECAY = 0.1
+"""Weight decay of new models with Muon, whose steps have a length of their own: weights that grew would learn less."""
 FEWEST_EPOCHS = 3
 """In which label smoothing costs more than it brings."""
 
@@ -70,6 +72,8 @@ def choose(config: RunConfig, resources: Resources, architecture: TransformerCon
         tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
     chosen = choose_training(training.optimizer, model.d_model)
     chosen["learning_rate"] *= GENTLE if architecture and architecture.is_pretrained else 1
+    if base:
+        chosen.pop("weight_decay", None)  # it would forget what the model knows
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
     for name, value in chosen.items():
         setattr(training, name, value)
@@ -157,6 +161,6 @@ def choose_r_drop(epochs: float, by_heart: float, steps: float) -> float:
 def choose_training(optimizer: str, width: int) -> dict[str, float]:
     """Larger rates for small models: Adam's for the width 512 is the paper's, and four times as much suits Muon."""
     rate = 2e-3 * (128 / width) ** 0.75
-    muon = {"learning_rate": 4 * rate, "warmup": 100}
+    muon = {"learning_rate": 4 * rate, "warmup": 100, "weight_decay": MUON_DECAY}
     adam = {"learning_rate": rate, "warmup": 300 * max(1, width // 128)}
     return (muon if optimizer == "muon" else adam) | {"max_tokens": min(LARGEST_BATCH, 2048 * max(1, width // 128))}
