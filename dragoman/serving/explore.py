@@ -8,12 +8,13 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from dragoman.data.language_codes import two_letters
 from dragoman.decoding.translator import Translator
+from dragoman.serving.asked import AUTO
 from dragoman.serving.insides import others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
-from dragoman.serving.server import AUTO, Server
+from dragoman.serving.server import Server
 
 Pair = tuple[str, str]
 POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
