@@ -24,6 +24,8 @@ from serving import ALL, Served, closed_loop
 
 PATIENCE = 30.0
 """Seconds after which a client that was not cut off gives up."""
+AT_ONCE = 200
+"""Connections with damaged requests; many of these wait for half a second."""
 
 
 def late(took: list[float]) -> float:
@@ -78,22 +80,36 @@ def damaged(rng: random.Random, content: bytes) -> bytes:
 
 
 async def malformed(served: Served, sentences: list[str], number: int) -> None:
-    rng, statuses = random.Random(0), Counter[str]()
+    rng, statuses, slots = random.Random(0), Counter[str](), asyncio.Semaphore(AT_ONCE)
+    started = time.monotonic()
 
     async def send(content: bytes) -> None:
-        answer = b""
-        with suppress(OSError, TimeoutError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-            writer.write(content)
-            answer = await asyncio.wait_for(reader.read(12), 0.5)
-            writer.close()
-        statuses[answer[9:12].decode("latin-1") or "none in half a second"] += 1
+        async with slots:
+            statuses[await first_answer(served, content)] += 1
 
-    for _ in range(0, number, 50):
-        texts = [rng.choice(sentences) for _ in range(50)]
-        await asyncio.gather(*(send(damaged(rng, served.request(text))) for text in texts))
+    contents = (damaged(rng, served.request(rng.choice(sentences))) for _ in range(number))
+    await asyncio.gather(*map(send, contents))
+    seconds = time.monotonic() - started
     status, _ = await served.ask(sentences[0])
-    print(f"{number:,} damaged requests: {dict(statuses)}; then a good one: {status}")
+    print(f"{number:,} damaged requests in {seconds:.0f} s: {dict(statuses)}; then a good one: {status}")
+
+
+async def first_answer(served: Served, content: bytes) -> str:
+    """The status of the first answer to what is sent on a connection of its own."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    except OSError:
+        return "not connected"
+    try:
+        writer.write(content)
+        answer = await asyncio.wait_for(reader.read(12), 0.5)
+        return answer[9:12].decode("latin-1") or "closed"
+    except TimeoutError:
+        return "none in half a second"  # the request is not complete yet
+    except OSError:
+        return "closed"
+    finally:
+        writer.close()
 
 
 async def gone(served: Served, sentences: list[str], number: int) -> None:

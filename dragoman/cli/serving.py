@@ -18,6 +18,7 @@ from dragoman.errors import ResourceError, UsageError
 if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.translator import Translator
+    from dragoman.serving.queue import TranslationQueue
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 _LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P<target>[A-Za-z][\w-]+)")
@@ -81,7 +82,7 @@ def serve(
             for path, match, config in zip(paths, named, configs, strict=True):
                 languages = (match["source"], match["target"]) if match else (None, None)
                 options = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
-                translator = queue.first(partial(_loaded, path, config, **options))
+                translator = queue.first(partial(_loaded, queue, path, config, **options))
                 translators.append(opened.enter_context(translator))
                 insides[languages_of(translator)] = Inside(path, languages)
         lookers = Lookers(insides)
@@ -96,12 +97,13 @@ def serve(
         run(server, listener, allow_origin or ())
 
 
-def _loaded(path: Path, config: "DecodingConfig", **options: Any) -> "Translator":
+def _loaded(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **options: Any) -> "Translator":
     """A model, with processes that exist before there are connections, which they would keep open."""
     from dragoman.decoding.translator import Translator
 
     translator = Translator.load(path, **options)
     translator.decoding = config
+    queue.watch(translator)
     if translator.workers:
         translator.workers.start()
     return translator

@@ -2,12 +2,16 @@
 
 The format of most of its text is that of the translation; for others, a code closes that run and opens another. So
 every word has the format of the word that it comes from.
+
+A field, such as a reference, has codes, then its result, which people read, and an end. The codes and the end stay
+around the words of the result.
 """
 
 import re
+from dataclasses import replace
 
 from dragoman.documents import xml
-from dragoman.documents.document import Code, Document, Segment, has_words
+from dragoman.documents.document import Code, Content, Document, Segment, has_words
 from dragoman.documents.office import paragraphs
 from dragoman.documents.xml import Element
 
@@ -25,7 +29,7 @@ def read_docx(text: str, inner: bool) -> Document:
             base = runs.usual_format(items)
             segments.append(
                 Segment(
-                    items[0].start, items[-1].end, runs.content(items, base), xml.write,
+                    items[0].start, items[-1].end, with_fields(runs.content(items, base)), xml.write,
                     wrap=lambda written, runs=runs, base=base: runs.joined(base, written),
                 )
             )  # fmt: skip
@@ -34,6 +38,28 @@ def read_docx(text: str, inner: bool) -> Document:
 
 CONTAINERS = {"hyperlink", "ins", "fldSimple", "smartTag", "sdt", "sdtContent"}
 """What runs stand in, besides a paragraph."""
+
+
+def with_fields(content: Content) -> list[str | Code]:
+    """A paragraph in which the codes of each field are one that opens a stretch, and the end of the field closes it."""
+    found: list[str | Code] = []
+    start, depth, boxes = 0, 0, 0
+    for each in content:
+        mark = each.name if isinstance(each, Code) and each.kind == "alone" else ""
+        if isinstance(each, Code) and each.name == "box":
+            boxes += 1 if each.kind == "open" else -1
+            depth = 0  # codes that go across the edge of a link stay as they are
+        if mark == "end" and not depth:
+            each = replace(each, kind="close", name=f"field {boxes}")
+        found.append(each)
+        if depth or mark == "begin":
+            start = start if depth else len(found) - 1
+            depth += {"begin": 1, "end": -1}.get(mark, 0)  # there may be fields among the codes
+            if not depth or (depth == 1 and mark == "separate"):
+                codes = "".join(each.markup if isinstance(each, Code) else xml.write(each) for each in found[start:])
+                found[start:] = [Code(codes, "open" if depth else "alone", f"field {boxes}")]
+                depth = 0
+    return found
 
 
 class _Runs:
@@ -51,7 +77,9 @@ class _Runs:
         sizes: dict[str, int] = {}
         for item in items:
             for run in [item] if item.name == "r" else item.walk("r"):
-                sizes[self._format(run)] = sizes.get(self._format(run), 0) + len(run.text)
+                sizes[self._format(run)] = sizes.get(self._format(run), 0) + sum(
+                    len(each.text) for each in run.walk("t")
+                )
         return max(sizes, key=lambda each: sizes[each], default="")
 
     def content(self, items: list[Element], base: str) -> list[str | Code]:
@@ -59,7 +87,8 @@ class _Runs:
         content: list[str | Code] = []
         opened = None
         for item in items:
-            if item.name == "r" and self._has_text(item):
+            marks = [_mark(each) for each in item.content if isinstance(each, Element) and each.name == "fldChar"]
+            if item.name == "r" and (self._has_text(item) or len(marks) > 1):
                 form = self._format(item)
                 if form != (opened or base):
                     content += [Code(self._end() + self._start(base), "close", opened)] if opened else []
@@ -82,7 +111,7 @@ class _Runs:
             else:
                 breaks = any(xml.KINDS.get(each.name) == "break" for each in item.content if isinstance(each, Element))
                 markup = self._end() + self.text[item.start : item.end] + self._start(base)
-                content.append(Code(markup, "break" if breaks else "alone"))
+                content.append(Code(markup, "break" if breaks else "alone", "".join(marks)))
         return content + ([Code(self._end() + self._start(base), "close", opened)] if opened else [])
 
     def joined(self, base: str, written: str) -> str:
@@ -119,5 +148,11 @@ class _Runs:
                 found.append(each.text)
             elif isinstance(each, Element) and each.name != "rPr":
                 kind = xml.KINDS.get(each.name, "alone")
-                found.append(Code(self.text_end + self.text[each.start : each.end] + self.text_start, kind))
+                markup = self.text_end + self.text[each.start : each.end] + self.text_start
+                found.append(Code(markup, kind, _mark(each)))
         return found
+
+
+def _mark(element: Element) -> str:
+    """Whether an element is the begin of a field, separates its codes from its result, or is its end."""
+    return element.attributes.get("fldCharType", "") if element.name == "fldChar" else ""

@@ -155,9 +155,9 @@ class Projection:
         linked_to_own = [each for word in own for each in self.targets.get(word, ())]
         best, best_score, score, first = None, 0.0, 0.0, 0
         for index in range(min(linked_to_own, default=0), max(linked_to_own, default=-1) + 1):
-            left, right = self.target_words[index]
+            left, right = self._clipped(index, start, end)
             before = bisect_left(taken, (right,))
-            free = left >= start and right <= end and not (before and taken[before - 1][1] > left)
+            free = left < right and not (before and taken[before - 1][1] > left)
             if not free or score <= 0:
                 score, first = 0.0, index
             if not free:
@@ -168,7 +168,12 @@ class Projection:
                 best, best_score = (first, index), score
         if best is None:
             return None
-        return self._trimmed(child, self.target_words[best[0]][0], self.target_words[best[1]][1])
+        return self._trimmed(child, self._clipped(best[0], start, end)[0], self._clipped(best[1], start, end)[1])
+
+    def _clipped(self, word: int, start: int, end: int) -> tuple[int, int]:
+        """What lies between two places of a target word, whose marks may be outside."""
+        left, right = self.target_words[word]
+        return max(left, start), min(right, end)
 
     def _is_blank(self, start: int, end: int) -> bool:
         """Whether no word stands between two places of the source."""

@@ -11,6 +11,8 @@ from dragoman.documents.xml import Element
 
 MOST_BYTES, MOST_FILES = 2**28, 10_000
 """Of all files in a document, unpacked."""
+MOST_RATIO, LEAST_BYTES = 100, 2**22
+"""How many times as large as the document they may be, if they are larger than so many bytes."""
 PART = 2**20
 Read = Callable[[str, bool], Document]
 """Finds the segments of a file in a document: the paragraphs inside of notes, frames and the like, or all others."""
@@ -25,7 +27,10 @@ def translate_office(
             raise FormatError(f"has more than {MOST_FILES:,} files in it; save it again.")
         with ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
-            files = _unpacked(archive, members)
+            most = min(MOST_BYTES, max(LEAST_BYTES, MOST_RATIO * len(content)))
+            if sum(member.file_size for member in members) > most:  # before anything is unpacked
+                raise _too_large(most)
+            files = _unpacked(archive, members, most)
     except (BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"is no document of an office ({error}); save it again, without a password.") from None
     names = [name for name in files if parts.fullmatch(name)]
@@ -41,9 +46,17 @@ def translate_office(
     return output.getvalue()
 
 
-def _unpacked(archive: ZipFile, members: list[ZipInfo]) -> dict[str, bytes]:
+def _too_large(most: int) -> FormatError:
+    if most < MOST_BYTES:
+        return FormatError(
+            f"has files of more than {MOST_RATIO} times its size, as no office packs them; save it again."
+        )
+    return FormatError(f"has more than {MOST_BYTES >> 20} MiB of files in it; take out pictures.")
+
+
+def _unpacked(archive: ZipFile, members: list[ZipInfo], most: int) -> dict[str, bytes]:
     """The files of an archive, counted while they are unpacked: what it says of their sizes may be wrong."""
-    files, left = {}, MOST_BYTES
+    files, left = {}, most
     for member in members:
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise FormatError("is packed as no office packs documents; save it again.")
@@ -52,7 +65,7 @@ def _unpacked(archive: ZipFile, members: list[ZipInfo]) -> dict[str, bytes]:
             while part := stream.read(PART):
                 left -= len(part)
                 if left < 0:
-                    raise FormatError(f"has more than {MOST_BYTES >> 20} MiB of files in it; take out pictures.")
+                    raise _too_large(most)
                 parts.append(part)
         files[member.filename] = b"".join(parts)
     return files

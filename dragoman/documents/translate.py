@@ -20,6 +20,8 @@ class Engine:
     """Translates texts, with alignments."""
     copies: bool
     """Whether placeholders are copied into translations whatever the model says."""
+    known: Callable[[str], str | None] = lambda text: None
+    """The translation of a text that need not be translated, such as one that a translation memory has."""
 
 
 Done = Callable[[], None]
@@ -46,14 +48,31 @@ def engine_of(translator: Translator, config: DecodingConfig | None = None, *, d
 def translate_documents(documents: Sequence[Document], engine: Engine) -> list[str]:
     """The texts of documents in the other language."""
     parts = [[_Part(segment.content, engine.copies) for segment in document.segments] for document in documents]
-    texts = list(dict.fromkeys(part.text for own in parts for part in own if has_words([part.text])))
+    texts = _texts(part for own in parts for part in own)
     if max(map(len, texts), default=0) > MOST_CHARACTERS:
         raise FormatError(f"has a text of more than {MOST_CHARACTERS:,} characters; divide it into paragraphs.")
-    found = dict(zip(texts, engine.translate(texts), strict=True))
+    known = ((text, engine.known(text)) for text in texts)
+    found = {text: _linked_evenly(text, target) for text, target in known if target is not None}
+    if asked := [text for text in texts if text not in found]:
+        found |= zip(asked, engine.translate(asked), strict=True)
     return [
         document.filled([part.filled(found.get(part.text)) for part in own])
         for document, own in zip(documents, parts, strict=True)
     ]
+
+
+def is_known(document: Document, engine: Engine) -> bool:
+    """Whether a document has texts, and none of them needs to be translated."""
+    texts = _texts(_Part(segment.content, engine.copies) for segment in document.segments)
+    return bool(texts) and all(engine.known(text) is not None for text in texts)
+
+
+def _linked_evenly(text: str, known: str) -> Translation:
+    """A known translation. No attention tells which words belong together; those at the same share of the texts do."""
+    sources, targets = len(text.split()), len(known.split())
+    links = {(word, word * targets // sources) for word in range(sources)}
+    links |= {(word * sources // targets, word) for word in range(targets)}
+    return Translation(known, 0.0, 0.0, [], sorted(links))
 
 
 class _Part:
@@ -86,3 +105,8 @@ class _Part:
             return [each]
         parts = re.split("(" + "|".join(map(re.escape, self.words)) + ")", each)
         return [Code(self.words[part]) if part in self.words else part for part in parts]
+
+
+def _texts(parts: Iterable[_Part]) -> list[str]:
+    """What is translated of some parts, each text once."""
+    return list(dict.fromkeys(part.text for part in parts if has_words([part.text])))

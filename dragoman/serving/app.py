@@ -21,6 +21,7 @@ from dragoman import __version__
 from dragoman.errors import ResourceError
 from dragoman.serving import deepl, explore, google, libretranslate, pages
 from dragoman.serving.limits import CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
+from dragoman.serving.metrics import LOG, log_failure
 from dragoman.serving.server import Server, busy
 
 HEADERS = {
@@ -33,7 +34,6 @@ SHARED = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "
 """What pages of other hosts may ask for, if they are allowed to."""
 TRANSLATING = {"/translate", f"{deepl.PREFIX}/translate", google.PATH}
 """Routes that are refused before their bodies are read when there is too much to do."""
-LOG = logging.getLogger("dragoman.serving")
 
 
 def create_app(server: Server, origins: Sequence[str] = ()) -> FastAPI:
@@ -102,8 +102,8 @@ class Guard:
                 await (await _refused(request, refusal))(scope, receive, sent)
             else:
                 await self.app(scope, receive, sent)
-        except Exception:
-            LOG.exception("A request failed.")
+        except Exception as error:
+            log_failure(error)
             if not status:
                 await (await _refused(request, Refusal(500, "The server failed.")))(scope, receive, sent)
         route = getattr(scope.get("route"), "path", "other")
@@ -156,6 +156,8 @@ def configured(server: Server, origins: Sequence[str] = ()) -> uvicorn.Config:
 
 def run(server: Server, listener: socket.socket, origins: Sequence[str] = ()) -> None:
     """Serve on a bound socket until SIGTERM or Ctrl-C; then answer what was accepted, and return."""
+    # Which else logs bytes of forms that are wrong.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     # uvicorn ends on these, and then raises them again for whoever handled them before: that is to be nobody.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     process = uvicorn.Server(configured(server, origins))

@@ -27,11 +27,20 @@ class Background:
         self.queue, self._threads = queue, ThreadPoolExecutor(THREADS, "document")
 
     async def run(
-        self, work: Callable[[Engine], T], translator: Translator, config: DecodingConfig, *, seconds: float
+        self,
+        work: Callable[[Engine], T],
+        translator: Translator,
+        config: DecodingConfig,
+        *,
+        seconds: float,
+        known: Callable[[str], str | None],
     ) -> T:
-        """The result of `work`, which is given an engine. If nobody waits any more, nothing more is translated."""
+        """The result of `work`, which is given an engine. If nobody waits any more, nothing more is translated.
+
+        `known` gives the translations of texts that need not be translated.
+        """
         asked = _Asked(self.queue, translator, config, time.monotonic() + seconds)
-        engine = Engine(asked.translate, copies=translator.source_tokenizer.placeholders)
+        engine = Engine(asked.translate, copies=translator.source_tokenizer.placeholders, known=known)
         loop = asyncio.get_running_loop()
         try:
             # The thread may go on reading what is hard to read; nobody waits for it longer than others.

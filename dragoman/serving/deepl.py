@@ -11,11 +11,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.data.language_codes import english_name, two_letters
+from dragoman.serving.asked import AUTO, Answer, Asked
 from dragoman.serving.libretranslate import MOST_FILES, TEXTS, file_of, key_of, texts_of
 from dragoman.serving.limits import Refusal
+from dragoman.serving.metrics import log_failure
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
-from dragoman.serving.server import AUTO, Answer, Asked, Server
+from dragoman.serving.server import Server
 
 KNOWN = {"text", "source_lang", "target_lang", "tag_handling", "split_sentences", "auth_key"}
 PREFIX = "/v2"
@@ -80,7 +82,9 @@ class _Documents:
         content, name = file_of(fields)
         source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
         number, key = uuid.uuid4().hex.upper(), secrets.token_hex(32)
-        self.kept[number] = key, len(content), asyncio.create_task(self.server.document(content, name, source, target))
+        task = asyncio.create_task(self.server.document(content, name, source, target))
+        task.add_done_callback(_look)
+        self.kept[number] = key, len(content), task
         while len(self.kept) > MOST_FILES:
             self.kept.popitem(last=False)[1][2].cancel()
         return JSONResponse({"document_id": number, "document_key": key})
@@ -109,6 +113,13 @@ class _Documents:
         if not found or not secrets.compare_digest(found[0].encode(), text_of(fields, "document_key").encode()):
             raise Refusal(404, "The document is not here any more, or its key is another one")
         return found
+
+
+def _look(task: "asyncio.Task[bytes]") -> None:
+    """Look at the failure of a document, which asyncio else logs with its message, and so with the document's name."""
+    error = None if task.cancelled() else task.exception()
+    if error and not isinstance(error, Refusal):
+        log_failure(error)
 
 
 def _languages(server: Server, kind: str) -> list[dict[str, Any]]:

@@ -8,12 +8,14 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from dragoman.data.language_codes import two_letters
 from dragoman.decoding.translator import Translator
+from dragoman.decoding.units import with_spaces
+from dragoman.serving.asked import AUTO
 from dragoman.serving.insides import others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
-from dragoman.serving.server import AUTO, Server
+from dragoman.serving.server import Server
 
 Pair = tuple[str, str]
 POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
@@ -74,10 +76,12 @@ class _Explore:
 
     async def _explored(self, fields: dict[str, Any], translator: Translator, pair: Pair) -> dict[str, Any]:
         units, translations = [fields["q"]], [fields.get("translation")]
-        if translations[0] is None:
-            units = translator.split(fields["q"])
+        sentences = translator.split(fields["q"])
+        if translations == [None] or len(sentences) > 1:
             config = translator.decoding.model_copy(update={"split": False})
-            translations = [each.text for each in await self.server.translations(translator, units, config)]
+            own = [each.text for each in await self.server.translations(translator, sentences, config)]
+            if translations in ([None], ["".join(with_spaces(own, sentences))]):
+                units, translations = sentences, own
         found = await self._ask(pair, "sentences", units, translations)
         told = [each._asdict() | {"words": [word._asdict() for word in each.words]} for each in found]
         return {"sentences": told}

@@ -6,11 +6,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from dragoman.serving.asked import AUTO, Asked
 from dragoman.serving.libretranslate import TEXTS, key_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
-from dragoman.serving.server import AUTO, Asked, Server
+from dragoman.serving.server import Server
 
 PATH = "/language/translate/v2"
 

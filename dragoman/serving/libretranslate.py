@@ -17,12 +17,14 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.language_codes import two_letters
 from dragoman.data.readers.memory import WRITERS
 from dragoman.documents.formats import ENDINGS
+from dragoman.errors import ResourceError
+from dragoman.serving.asked import AUTO, Answer, Asked
 from dragoman.serving.detection import detect
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import body, documented, with_codes
 from dragoman.serving.queue import BATCH, estimated_tokens
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
-from dragoman.serving.server import AUTO, Answer, Asked, Server
+from dragoman.serving.server import Server
 
 LINES = "application/x-ndjson"
 MOST_STREAMED = 64
@@ -93,8 +95,8 @@ class _LibreTranslate:
             async with slots:
                 try:
                     answers = await self.server.translate(replace(asked, texts=[text]))
-                except Refusal as refusal:
-                    return {"error": refusal.message}
+                except (Refusal, ResourceError) as error:
+                    return {"error": str(error)}
             return _told(answers, asked, single=True)
 
         tasks = [asyncio.create_task(translated(text)) for text in asked.texts]

@@ -1,10 +1,22 @@
-"""What a server counts, for Prometheus; nothing about who asks or what."""
+"""What a server counts, for Prometheus, and what it logs; nothing about who asks or what."""
+
+import logging
+import traceback
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from dragoman.serving.queue import TranslationQueue
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+LOG = logging.getLogger("dragoman.serving")
+
+
+def log_failure(error: BaseException) -> None:
+    """Log which error it was and where, without its message, which may hold what a client sent."""
+    where = "".join(traceback.format_tb(error.__traceback__))
+    LOG.error("A request failed: %s\n%s", type(error).__name__, where)
 
 
 class Metrics:

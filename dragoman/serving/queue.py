@@ -20,6 +20,7 @@ from typing import TypeVar
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
+from dragoman.serving.brake import Brake
 from dragoman.system.processes import WorkerError
 
 T = TypeVar("T")
@@ -82,6 +83,8 @@ class TranslationQueue:
         self._changed = threading.Condition()
         self._tokens, self._rate = 0, FIRST_RATE
         self._closing = False
+        self._current: list[_Work] = []
+        self._brake = Brake()
         self.batches = self.translated = 0
         self._thread = threading.Thread(target=self._run, name="translating", daemon=True)
         self._thread.start()
@@ -90,6 +93,10 @@ class TranslationQueue:
     def tokens(self) -> int:
         """Tokens that wait, about."""
         return self._tokens
+
+    def watch(self, translator: Translator) -> None:
+        """Stop what this translator does when nobody waits for any text of its batch; before its workers start."""
+        self._brake.put_on(translator.model)
 
     def submit(
         self,
@@ -116,9 +123,15 @@ class TranslationQueue:
             self._tokens += tokens
             self._waiting.append(work)
             self._changed.notify()
+        work.future.add_done_callback(self._stop_if_unneeded)
         if not texts:
             work.future.set_result([])
         return work.future
+
+    def _stop_if_unneeded(self, future: Future[list[Translation]]) -> None:
+        with self._changed:
+            if self._current and all(work.future.done() for work in self._current):
+                self._brake.stop()
 
     def _wait(self, tokens: int) -> float:
         """Seconds of the work of others that comes before so many tokens are translated."""
@@ -184,11 +197,13 @@ class TranslationQueue:
                 room -= sum(map(estimated_tokens, part))
                 batch.append((work, part))
             self._waiting.extendleft(reversed(kept))
+            self._current = [work for work, _ in batch]
             return batch
 
     def _failed(self, batch: list[tuple[_Work, Sequence[str]]], error: BaseException) -> None:
         """Tell the one whose text it was; of several, each is translated alone."""
         with self._changed:
+            self._current = []
             for work, _ in batch:
                 if len(batch) > 1 and not work.alone:
                     work.alone = True
@@ -213,6 +228,7 @@ class TranslationQueue:
         tokens = sum(estimated_tokens(text) for _, part in batch for text in part)
         position, done = 0, []
         with self._changed:
+            self._current = []
             self.batches += 1
             self.translated += len(found)
             self._tokens -= tokens

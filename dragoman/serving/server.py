@@ -3,21 +3,22 @@
 import asyncio
 import hmac
 import math
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.language_codes import english_name, two_letters
-from dragoman.data.readers.memory import Memory, Similar
+from dragoman.data.readers.memory import Memory
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.formats import texts_of, translate_document
 from dragoman.documents.html import read_html
-from dragoman.documents.translate import Engine, translate_documents
-from dragoman.errors import DataError, DragomanError, UsageError
+from dragoman.documents.translate import Engine, is_known, translate_documents
+from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
+from dragoman.serving.asked import AUTO, Answer, Asked
 from dragoman.serving.background import Background
 from dragoman.serving.detection import Detected, detect
 from dragoman.serving.insides import Lookers
@@ -25,40 +26,8 @@ from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 
-AUTO = "auto"
 T = TypeVar("T")
 DEFAULT = Limits()
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Texts to translate, and how; whatever API asks."""
-
-    texts: Sequence[str]
-    source: str
-    target: str
-    html: bool = False
-    alternatives: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
-    """Fields of `DecodingConfig`."""
-    similar: int = 0
-    """Entries of the memory that are shown with each text, at most."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The translation of a text."""
-
-    text: str
-    alternatives: list[Translation]
-    score: float | None = None
-    """Log-probability divided by the length, if a model translated it."""
-    alignment: list[tuple[int, int]] | None = None
-    """Source and target words, from 0, that belong together, if they were asked for."""
-    detected: Detected | None = None
-    """The language of the source, if it was to be found."""
-    from_memory: bool = False
-    similar: Sequence[Similar] = ()
 
 
 class Server:
@@ -155,7 +124,9 @@ class Server:
             return content
         translator = self.model(source, target)
         work = partial(translate_document, content, name, (source, target))
-        return await _answered(self.background.run(work, translator, translator.decoding, seconds=seconds))
+        known = self._memory_of(source, target)
+        run = self.background.run(work, translator, translator.decoding, seconds=seconds, known=known)
+        return await _answered(run)
 
     async def _language_of(self, content: bytes, name: str, target: str) -> str:
         """The language of a document. Raises `Refusal`."""
@@ -215,12 +186,10 @@ class Server:
         pair = source, two_letters(asked.target)
         if source == pair[1]:
             return [Answer(text, []) for text in texts]
-        known: list[Answer | None] = [None] * len(texts)
-        if self.memory and not asked.html:
-            known = [self._remembered(pair, text) for text in texts]
-        unknown = [text for text, answer in zip(texts, known, strict=True) if answer is None]
+        known = [None if asked.html else self._memory_of(*pair)(text) for text in texts]
+        unknown = [text for text, target in zip(texts, known, strict=True) if target is None]
         computed = iter(await self._computed(source, unknown, asked))
-        answers = [each or next(computed) for each in known]
+        answers = [next(computed) if each is None else Answer(each, [], from_memory=True) for each in known]
         if self.memory and asked.similar:
             most = min(asked.similar, self.limits.alternatives)
             similar = partial(self.memory.similar, pair, most=most)
@@ -228,9 +197,10 @@ class Server:
             answers = [replace(answer, similar=found) for answer, found in zip(answers, entries, strict=True)]
         return answers
 
-    def _remembered(self, pair: tuple[str, str], text: str) -> Answer | None:
-        target = self.memory.find(pair, text) if self.memory else None
-        return None if target is None else Answer(target, [], from_memory=True)
+    def _memory_of(self, source: str, target: str) -> Callable[[str], str | None]:
+        """The translation that the memory has of a text."""
+        pair = two_letters(source), two_letters(target)
+        return partial(self.memory.find, pair) if self.memory else lambda text: None
 
     async def _computed(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
         translator = self.model(source, asked.target)
@@ -239,15 +209,10 @@ class Server:
         self.characters += characters
         self.metrics.characters.labels(source, two_letters(asked.target)).inc(characters)
         if asked.html:
-
-            def work(engine: Engine) -> list[str]:
-                try:
-                    return translate_documents([read_html(text) for text in texts], engine)
-                except RecursionError:
-                    raise DataError("The HTML has too many elements inside of each other.") from None
-
-            found = await _answered(self.background.run(work, translator, config, seconds=self.limits.seconds))
-            return [Answer(text, []) for text in found]
+            known, seconds = self._memory_of(source, asked.target), self.limits.seconds
+            return await _answered(
+                self.background.run(partial(_pages, texts), translator, config, seconds=seconds, known=known)
+            )
         translations = await self.translations(translator, texts, config)
         return [Answer(each.text, each.alternatives or [], each.score, each.alignment) for each in translations]
 
@@ -280,6 +245,17 @@ def languages_of(translator: Translator) -> tuple[str, str]:
     return two_letters(source), two_letters(target)
 
 
+def _pages(texts: Sequence[str], engine: Engine) -> list[Answer]:
+    """The answers to texts in HTML. Raises `DataError`."""
+    try:
+        pages = list(map(read_html, texts))
+        found = translate_documents(pages, engine)
+        pairs = zip(found, pages, strict=True)
+        return [Answer(text, [], from_memory=is_known(page, engine)) for text, page in pairs]
+    except RecursionError:
+        raise DataError("The HTML has too many elements inside of each other.") from None
+
+
 def busy(seconds: int) -> Refusal:
     """What is said when there is too much to do, for so long."""
     return Refusal(503, "The server has more to translate than it can; try again later", retry_after=seconds)
@@ -293,5 +269,7 @@ async def _answered(work: Awaitable[T]) -> T:
         raise busy(error.seconds) from None
     except (DeadlinePassed, TimeoutError):
         raise Refusal(504, "The translation took too long; send shorter texts") from None
+    except ResourceError:
+        raise
     except DragomanError as error:
         raise Refusal(400, str(error)) from None

@@ -1,21 +1,25 @@
 """`serve` as its operator meets it: what it says, whom it answers, how it ends."""
 
+import http.client
 import json
 import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_translation import save_model
+from tests.serving.conftest import multipart
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
@@ -94,8 +98,8 @@ def explored(url, text):
         return "".join(each["translation"] + each["after"] for each in json.loads(answer.read())["sentences"])
 
 
-def metrics(url):
-    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
+def metrics(url, key="secret"):
+    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": f"Bearer {key}"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return answer.read().decode()
 
@@ -120,3 +124,92 @@ def test_what_cannot_be_served_is_one_sentence(model, dragoman, tmp_path, argume
         values = {"model": model, "taken": taken.getsockname()[1], "empty": tmp_path / "empty"}
         found, _, err = dragoman("serve", *(each.format(**values) for each in arguments), "--workers", 1)
     assert (found, words in err, err.count("\n") <= 3) == (code, True, True), err
+
+
+BROKEN = """
+from dragoman.cli import main
+from dragoman.serving.server import Server
+
+def detect(self, text, target=None):
+    raise ValueError(text)
+
+Server.detect = detect
+main()
+"""
+"""A server with a fault: who asks for a text of an unknown language gets no answer, and the error holds the text."""
+
+
+def test_neither_keys_nor_texts_are_logged_or_counted(model, tmp_path):
+    (tmp_path / "keys").write_text("sesame\n", encoding="utf-8")
+    given = [f"{model}:en,fr", "--port", "0", "--workers", "1"]
+    given += ["--keys", tmp_path / "keys", "--memory", tmp_path / "memory"]
+    command = [sys.executable, "-c", BROKEN, "serve", *given]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            lines = iter(process.stderr.readline, "")
+            port = next(int(found[1]) for line in lines if (found := re.search(r"http://.*:(\d+);", line)))
+            statuses = ask_in_every_way(port)
+            with closing(sqlite3.connect(tmp_path / "memory")) as memory, memory:
+                memory.execute("DROP TABLE words")
+            fields = PAIR | {"q": "a zebra", "s": "un zebra"}
+            statuses.append(send(port, "POST", "/suggest", fields))
+            assert {*statuses} == {200, 400, 403, 404, 413, 500, 503}
+            counted = metrics(f"http://127.0.0.1:{port}", "sesame")
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert "ValueError" in err
+    assert "no such table: words" in err
+    for told in (out, err, counted):
+        assert not re.search("zebra|sesame|mistaken", told, re.IGNORECASE)
+
+
+PAIR = {"source": "en", "target": "fr"}
+
+
+def ask_in_every_way(port) -> list[int]:
+    """The statuses of requests, good and bad, whose texts and files are about a zebra."""
+    good = PAIR | {"q": "A zebra."}
+    asked = [
+        ("/translate", good | more)
+        for more in (
+            {"format": "html", "q": "<p>A <b>zebra</b>.</p>"},
+            {"q": ["A zebra."] * 3, "stream": True, "glossary": {"zebra": "zebra"}, "alternatives": 1, "similar": 1},
+            {"source": "auto"},
+            {"target": "zebra"},
+            {"q": "zebra " * 5_000},
+            {"q": "zebra " * 500_000},
+            {"beam_size": "zebra"},
+        )
+    ]
+    asked += [
+        (path, good | {"s": "Un zebra.", "who": "zebra"}) for path in ("/suggest", "/explore", "/words", "/detect")
+    ]
+    asked += [("/inspect", good), ("/zebra", good), ("/v2/translate?auth_key=sesame", {"text": ["zebra"]})]
+    asked += [("/language/translate/v2?key=mistaken&q=zebra", {}), ("/translate", b'{"q": "zebra')]
+    asked += [("/v2/document/zebra", {"document_key": "zebra"})]
+    for path, ending in (("/translate_file", "md"), *[("/v2/document", "json")] * 40):  # more than are kept
+        names = {name: f"{each}" for key, each in PAIR.items() for name in (key, f"{key}_lang")}
+        asked.append((path, multipart(names, f"zebra.{ending}", b"# A zebra")))
+    statuses = [send(port, "POST", *each) for each in asked]
+    statuses.append(send(port, "POST", "/translate", good, key="mistaken"))
+    statuses += [send(port, "GET", f"/{each}?q=zebra") for each in ("memory.tsv", "download_file/zebra", "zebra")]
+    for content in (b"zebra sesame\r\n\r\n", b"POST /translate HTTP/1.1\r\nContent-Length: 99\r\n\r\n{'q': 'zebra"):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(content)
+    return statuses
+
+
+def send(port, method, path, content=b"", key="sesame") -> int:
+    """The status of a request with a key; the content is JSON, the kind and bytes of a form, or bytes."""
+    kind = "application/json"
+    if isinstance(content, tuple):
+        kind, content = content
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request(method, path, body, {"Content-Type": kind, "Authorization": f"Bearer {key}"})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status

@@ -13,6 +13,8 @@ import odf.text
 import polib
 import pytest
 import yaml
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
 from markdown_it import MarkdownIt
 from translate.storage.tmx import tmxfile
 from translate.storage.xliff import xlifffile
@@ -216,6 +218,66 @@ def test_documents_of_word(word_document):
     ]  # fmt: skip
     assert found.tables[0].cell(0, 1).text == "two & Cell"
     assert found.sections[0].header.paragraphs[0].text == "header The"
+
+
+BEGIN, SEPARATE, END = (("fldChar", kind) for kind in ("begin", "separate", "end"))
+REFERENCE, PAGE, INDEX = (("instrText", codes) for codes in (" REF house \\h ", " PAGE ", " XE house "))
+SEE, RED, HOUSE, AS = (("t", text) for text in ("See ", "the red ", "house", ", as a book says."))
+FIELDS = {
+    "runs": [[SEE], [BEGIN], [REFERENCE], [SEPARATE], [RED], [HOUSE], [END], [AS]],
+    "one run": [[SEE], [BEGIN, REFERENCE, SEPARATE, ("t", "the red house"), END], [AS]],
+    "a field among codes": [
+        [SEE], [BEGIN], [REFERENCE], [BEGIN], [PAGE], [SEPARATE], [("t", "3")], [END], [PAGE], [SEPARATE], [RED],
+        [HOUSE], [END], [AS],
+    ],
+    "a field in a result": [
+        [BEGIN], [REFERENCE], [SEPARATE], [RED], [BEGIN], [PAGE], [SEPARATE], [HOUSE], [END], [END], [AS],
+    ],
+    "no result": [[SEE], [HOUSE], [BEGIN, INDEX, END], [BEGIN], [INDEX], [END], [AS]],
+    "more paragraphs": [[BEGIN], [REFERENCE], [SEPARATE], [SEE], [HOUSE], [AS]],
+}  # fmt: skip
+"""Paragraphs of Word: what stands in each run."""
+
+
+@pytest.mark.parametrize("runs", FIELDS.values(), ids=FIELDS)
+def test_fields_of_word_stay_whole_around_their_words(runs):
+    document = docx.Document()
+    paragraph = document.add_paragraph()
+    for parts in runs:
+        run = paragraph.add_run()
+        run.bold = any("house" in value for kind, value in parts if kind == "t") or None
+        for kind, value in parts:
+            element = OxmlElement(f"w:{kind}")
+            if kind == "fldChar":
+                element.set(qn("w:fldCharType"), value)
+            elif kind == "instrText":
+                element.text = value
+            else:
+                run.add_text(value)
+                continue
+            run._r.append(element)
+    document.save(output := io.BytesIO())
+    content, languages = output.getvalue(), ("en", "fr")
+    assert members(translate_document(content, "a.docx", languages, SAME)) == members(content)
+    shouted = members(translate_document(content, "a.docx", languages, SHOUTING))["word/document.xml"]
+    assert re.sub(rb"(<w:t\b.*?>).*?<", rb"\1<", shouted) == re.sub(
+        rb"(<w:t\b.*?>).*?<", rb"\1<", members(content)["word/document.xml"]
+    )
+    changed = docx.Document(io.BytesIO(translate_document(content, "a.docx", languages, BACKWARDS)))
+    assert fields_of(changed) == fields_of(document)
+    assert changed.paragraphs[0].text.startswith("says. book a as ")
+
+
+def fields_of(document) -> tuple[list[str], set[str]]:
+    """The codes of all fields of a document of Word, and the words inside of fields."""
+    codes, words, depth = [], set(), 0
+    for each in document.element.body.iter(qn("w:fldChar"), qn("w:instrText"), qn("w:t")):
+        if each.tag == qn("w:t"):
+            words |= set(re.findall(r"\w+", each.text)) if depth else set()
+            continue
+        codes.append(each.get(qn("w:fldCharType")) or each.text)
+        depth += {"begin": 1, "end": -1}.get(codes[-1], 0)
+    return codes, words
 
 
 def members(content: bytes) -> dict[str, bytes]:

@@ -96,8 +96,17 @@ def archive(content: bytes, packing: int = zipfile.ZIP_DEFLATED) -> bytes:
 )
 def test_archives_are_counted_while_they_are_unpacked(content, words, monkeypatch):
     monkeypatch.setattr(office, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(office, "MOST_RATIO", 2**20)
     with pytest.raises(DataError, match=words):
         translate_document(content, "a.docx", ("en", "fr"), SAME)
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.odt"])
+def test_archives_that_are_packed_too_well_are_refused_before_they_are_unpacked(name, monkeypatch):
+    content = archive(bytes(2**23))
+    monkeypatch.delattr(zipfile.ZipFile, "open")
+    with pytest.raises(DataError, match=f"^{name} has files of more than 100 times its size"):
+        translate_document(content, name, ("en", "fr"), SAME)
 
 
 @pytest.mark.parametrize(

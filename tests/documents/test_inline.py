@@ -30,6 +30,7 @@ def put(content, target, alignment):
         ([B, "The red house is old.", B_END], "<b>La maison rouge est vieille.</b>"),
         (["The red house is ", B, "old", B_END, "."], "La maison rouge est <b>vieille</b>."),
         (["The red house is ", B, "old.", B_END], "La maison rouge est <b>vieille.</b>"),
+        (["The red house ", B, "is ", EM, "old", EM_END, B_END, "."], "La maison rouge <b>est <i>vieille</i></b>."),
         (["The red house", NOTE, " is old", NOTE, "."], "La maison[1] rouge est vieille[1]."),
         (["The red house is", BREAK, "old."], "La maison rouge est<br>vieille."),
         (["The red house ", NOTE, " is old."], "La maison rouge [1] est vieille."),

@@ -1,6 +1,7 @@
 """A run that goes on from a model: what it keeps, what it changes, and what it tells."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.data.bitext import Bitext
+from dragoman.data.readers.memory import Memory
 from dragoman.errors import Interrupted, UsageError
 from dragoman.interop.pretrained import import_pretrained
 from dragoman.runs.plan import plan_resume, plan_run
@@ -68,6 +70,22 @@ def test_it_begins_with_the_weights_of_the_model(base, tmp_path):
     finetune(base, tmp_path / "run", "training.learning_rate=1e-12", "training.optimizer=sgd")
     for name, weight in weights(base).items():
         torch.testing.assert_close(weights(tmp_path / "run")[name], weight, rtol=0, atol=1e-6)
+
+
+def test_a_memory_adapts_a_model_by_one_command(base, dragoman, tmp_path):
+    with closing(Memory(tmp_path / "memory.sqlite")) as memory:
+        for source, target in OWN:
+            memory.add(("en", "fr"), source, target)
+    output, settings = tmp_path / "run", [*KEPT, "training.max_steps=2"]
+    given = [tmp_path / "memory.sqlite", "--finetune", base, "--output", output, *settings, "--json"]
+    code, out, err = dragoman("train", *given)
+    assert code == 0, err
+    assert json.loads(out)["finetuning"].keys() == {"own before", "own after"}
+    before, after = weights(base), weights(output)
+    assert before.keys() == after.keys()
+    assert not all(torch.equal(weight, after[name]) for name, weight in before.items())
+    code, out, err = dragoman("translate", output, OWN[0][0])
+    assert (code, out.count("\n")) == (0, 1), err
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adam"])

@@ -70,6 +70,13 @@ class Running:
         return answer.status, json.loads(content) if is_json else content, told
 
 
+def multipart(fields, name, content):
+    """The kind and the body of a form with a file."""
+    parts = [f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
+    parts.append(f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n')
+    return "multipart/form-data; boundary=x", "".join(parts).encode() + content + b"\r\n--x--\r\n"
+
+
 @pytest.fixture(scope="session")
 def serve() -> Iterator[Callable[..., Running]]:
     """A function that starts a server with models."""

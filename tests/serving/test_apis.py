@@ -10,7 +10,7 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from dragoman.config.decoding import DecodingConfig
-from tests.serving.conftest import Words
+from tests.serving.conftest import Words, multipart
 
 
 def form(**fields: str) -> tuple[bytes, dict[str, str]]:
@@ -132,13 +132,6 @@ RIGHT = {"q": "x", "source": "en", "target": "fr"}
 )
 def test_what_is_wrong_is_said_as_libretranslate_says_it(running, fields, message):
     assert running.ask("POST", "/translate", RIGHT | fields)[:2] == (400, {"error": message})
-
-
-def multipart(fields, name, content):
-    """The kind and the body of a form with a file."""
-    parts = [f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
-    parts.append(f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n')
-    return "multipart/form-data; boundary=x", "".join(parts).encode() + content + b"\r\n--x--\r\n"
 
 
 def test_documents(running):

@@ -38,8 +38,14 @@ def test_the_sentences_of_a_text_and_their_words(open_server, path):
         assert [(each["text"], each["start"]) for each in sentence["words"]] == [each[:2] for each in words]
         found = [each["probability"] for each in sentence["words"]]
         assert found == pytest.approx([each.probability for each in words], rel=1e-4)
+    given = {"translation": whole["translatedText"]}
+    assert open_server.ask("POST", "/explore", {"q": TEXT, **given, **FIELDS})[1] == told
+    before = open_server.server.queue.translated
     _, told, _ = open_server.ask("POST", "/explore", {"q": SOURCE, "translation": "La maison.", **FIELDS})
+    assert open_server.server.queue.translated == before  # one sentence is not translated again
     assert [each["translation"] for each in told["sentences"]] == ["La maison."]
+    _, told, _ = open_server.ask("POST", "/explore", {"q": TEXT, "translation": "La maison.", **FIELDS})
+    assert [(each["source"], each["translation"]) for each in told["sentences"]] == [(TEXT, "La maison.")]
 
 
 def test_other_words_and_how_the_sentence_goes_on(open_server):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dragoman.data.bitext import Bitext
 from dragoman.data.readers.memory import Memory, difference
 from dragoman.errors import DataError
-from tests.serving.conftest import Words
+from tests.serving.conftest import Words, multipart
 
 PAIR = {"source": "en", "target": "fr"}
 
@@ -37,6 +37,25 @@ def test_a_correction_is_the_answer_from_then_on(remembering):
     remembering.ask("POST", "/suggest", again)
     assert remembering.ask("POST", "/translate", asked)[1]["translatedText"][0] == "La rouge maison."
     assert remembering.ask("GET", "/frontend/settings")[1]["suggestions"] is True
+
+
+def test_the_texts_of_html_and_of_documents_are_answered_from_it_too(remembering):
+    for source, target in (("The red house.", "La maison rouge."), ("A cat.", "<i>Un</i> chat.")):
+        remembering.ask("POST", "/suggest", {"q": source, "s": target} | PAIR)
+    pages = ["<p>The <a href=x>red</a> house.</p><p>A dog.</p>", "<h1> <b>The red\nhouse.</b></h1>", "A cat.", "<br>"]
+    _, told, _ = remembering.ask("POST", "/translate", {"q": pages, "format": "html"} | PAIR)
+    assert told["translatedText"] == [
+        "<p>La <a href=x>maison</a> rouge.</p><p>A DOG.</p>",
+        "<h1> <b>La maison rouge.</b></h1>",
+        "&lt;i&gt;Un&lt;/i&gt; chat.",
+        "<br>",
+    ]
+    assert told["fromMemory"] == [False, True, True, False]
+    kind, form = multipart(PAIR, "a.md", b"# The *red* house.\n\nA dog.\n\n- A cat.\n")
+    _, told, _ = remembering.ask("POST", "/translate_file", form, Content_Type=kind)
+    _, content, _ = remembering.ask("GET", "/" + told["translatedFileUrl"].split("/", 3)[3])
+    assert content.decode() == "# La *maison* rouge.\n\nA DOG.\n\n- \\<i>Un\\</i> chat.\n"
+    assert remembering.models[0].batches == [["A dog."], ["A dog."]]
 
 
 def test_near_entries_are_shown_with_their_similarity(remembering):
@@ -94,6 +113,13 @@ def test_a_file_that_fails_is_said_and_the_server_lives(remembering, path):
     status, told, _ = remembering.ask("POST", "/suggest", {"q": "A dog.", "s": "Un chien."} | PAIR)
     assert (status, told["error"]) == (503, "The translation memory fails: no such table: words.")
     assert remembering.ask("POST", "/translate", {"q": "A dog."} | PAIR)[0] == 200
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE pairs")
+    for format_ in ("text", "html"):
+        status, told, _ = remembering.ask("POST", "/translate", {"q": "A dog.", "format": format_} | PAIR)
+        assert (status, "no such table: pairs" in told["error"]) == (503, True)
+    _, lines, _ = remembering.ask("POST", "/translate", {"q": ["A dog."], "stream": True} | PAIR)
+    assert b"no such table: pairs" in lines
 
 
 def test_nothing_is_kept_unless_asked_for(serve):

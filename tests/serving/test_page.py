@@ -1,6 +1,7 @@
 """The page in a real browser: it translates, escapes, asks no other host, and works by keyboard."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -111,6 +112,37 @@ def test_what_is_typed_is_text_and_never_markup(page):
 
 
 @pytest.mark.slow
+def test_corrections_entries_of_the_memory_and_names_of_files_are_text(page, running):
+    near = f"{STRANGE} Nobody reads this."
+    page.select_option("#source", "en")
+    page.fill("#text", STRANGE)
+    expect(page.locator("#alternatives button").first).to_have_text(f"{STRANGE.upper()}1")
+    page.locator("#improve").click()
+    page.locator("#result").fill(STRANGE)
+    page.locator("#improve").click()
+    expect(page.locator("#status")).to_contain_text("Kept.")
+    page.fill("#text", f"{STRANGE} ")
+    expect(page.locator("#status")).to_contain_text("corrected this text before")
+    expect(page.locator("#result")).to_have_text(STRANGE)
+    running.ask("POST", "/suggest", {"q": near, "s": near, "source": "en", "target": "fr", "who": STRANGE})
+    page.fill("#text", f"{STRANGE} Nobody ever reads this.")
+    expect(page.locator("#similar dd").first).to_have_text(near)
+    expect(page.locator("#similar ins").first).to_have_text("ever ")
+    name = re.sub('["/]', "", STRANGE)
+    page.set_input_files("#file", {"name": f"{name}.json", "mimeType": "", "buffer": b"{"})
+    expect(page.locator("#status")).to_contain_text(f"{name}.json is no JSON")
+    page.faults.clear()  # the browser tells of the answer 400
+    with page.expect_download():
+        page.set_input_files("#file", {"name": f"{name}.txt", "mimeType": "", "buffer": STRANGE.encode()})
+    expect(page.locator("#status")).to_contain_text("is in your downloads")
+    status, told, head = running.ask(
+        "POST", "/translate", {"q": "a", "source": "en", "target": STRANGE, "glossary": {STRANGE: 1}}
+    )
+    assert (status, STRANGE in told["error"], head["content-type"]) == (400, True, "application/json")
+    assert page.locator("main img, main script").count() == 0
+
+
+@pytest.mark.slow
 def test_inside_too_it_is_text(model_page):
     page = model_page
     page.fill("#text", STRANGE)
@@ -134,6 +166,25 @@ def test_documents_are_translated(page, tmp_path):
     page.set_input_files("#file", {"name": "a.exe", "mimeType": "", "buffer": b"x"})
     expect(page.locator("#status")).to_contain_text("file format not supported")
     page.faults.clear()  # the browser tells of the answer 400
+
+
+@pytest.mark.slow
+def test_a_document_is_dropped(page):
+    page.select_option("#source", "en")
+    dropped = page.evaluate_handle(
+        """() => {
+          const data = new DataTransfer();
+          data.items.add(new File(["# The *red* house\\n"], "a.md"));
+          return data;
+        }"""
+    )
+    page.dispatch_event("#text", "dragover", {"dataTransfer": dropped})
+    expect(page.locator("body")).to_have_class("dropping")
+    with page.expect_download() as download:
+        page.dispatch_event("#text", "drop", {"dataTransfer": dropped})
+    assert download.value.suggested_filename == "a.fr.md"
+    assert download.value.path().read_text(encoding="utf-8") == "# THE *RED* HOUSE\n"
+    expect(page.locator("body")).not_to_have_class("dropping")
 
 
 @pytest.mark.slow

@@ -5,10 +5,14 @@ import time
 from concurrent.futures import CancelledError
 
 import pytest
+import torch
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.data.tokenizers.tokenizer import EOS_ID
+from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.serving.queue import BATCH, FEW, DeadlinePassed, QueueFull, TranslationQueue
+from tests.report.models import small_model
 from tests.serving.conftest import Words
 
 PLAIN = DecodingConfig()
@@ -72,6 +76,35 @@ def test_what_nobody_waits_for_is_not_translated(queue):
         gone.result()
     assert words.batches == [["first"], ["kept"]]
     assert queue.tokens == 0
+
+
+def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
+    translator, steps = Translator(small_model()), []
+    with torch.no_grad():
+        translator.model.projection.bias[EOS_ID] = -1_000.0  # so each translation has all steps that it may have
+    text, sure = "The old house. " * 9, {"split": False, "max_copies": 0, "beam_size": 1}
+    config = DecodingConfig(**sure)
+    all_steps = len(translator.search([text], config)[0][0].tokens)
+    translator.model.decoder.register_forward_pre_hook(lambda *_: steps.append(time.sleep(0.005)))
+    queue.watch(translator)
+
+    def begun(number):
+        queue.submit(Words(seconds=0.1), ["first"], PLAIN, seconds=9)
+        time.sleep(0.05)  # it is being translated now; the others make one batch
+        steps.clear()
+        futures = [queue.submit(translator, [text], config, seconds=9) for _ in range(number)]
+        while len(steps) < 3:
+            time.sleep(0.001)
+        return futures
+
+    for future in begun(2):
+        future.cancel()
+    assert texts_of(queue.submit(Words(), ["next"], PLAIN, seconds=9)) == ["NEXT"]
+    assert len(steps) < all_steps / 4
+    assert queue.tokens == 0
+    gone, kept = begun(2)
+    gone.cancel()
+    assert len(kept.result(timeout=20)[0].tokens) == all_steps == len(steps)
 
 
 def test_more_work_than_can_be_done_is_refused_at_once(queue):

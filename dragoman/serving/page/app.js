@@ -82,7 +82,7 @@ async function translate() {
     const name = found && (languages.find(({ code }) => code === found.language)?.name ?? found.language);
     const detected = found ? `From ${name}, ${Math.round(found.confidence)} % sure` : "";
     say(told.fromMemory ? "Somebody corrected this text before." : detected);
-    if (!told.fromMemory) sure(signal);
+    if (!told.fromMemory) sure(signal, best.text);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);
   } finally {

@@ -1,0 +1,44 @@
+"""What every API asks of a server, and is answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.data.readers.memory import Similar
+from dragoman.decoding.translation import Translation
+from dragoman.serving.detection import Detected
+
+AUTO = "auto"
+"""In the place of a source language: the one that the text is in."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Texts to translate, and how; whatever API asks."""
+
+    texts: Sequence[str]
+    source: str
+    target: str
+    html: bool = False
+    alternatives: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    """Fields of `DecodingConfig`."""
+    similar: int = 0
+    """Entries of the memory that are shown with each text, at most."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The translation of a text."""
+
+    text: str
+    alternatives: list[Translation]
+    score: float | None = None
+    """Log-probability divided by the length, if a model translated it."""
+    alignment: list[tuple[int, int]] | None = None
+    """Source and target words, from 0, that belong together, if they were asked for."""
+    detected: Detected | None = None
+    """The language of the source, if it was to be found."""
+    from_memory: bool = False
+    """Whether the memory had it; of HTML, all of its texts."""
+    similar: Sequence[Similar] = ()
