@@ -1,12 +1,14 @@
 """How much memory each process of a run will need, computed without training."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 
 from dragoman.config.run import RunConfig
 from dragoman.model import Transformer
 from dragoman.model.transformer import linear_maps
+from dragoman.storage.validate import check_files
 from dragoman.training.loss import SLICE_ELEMENTS
 
 RANKS = (1, 8, 64)
@@ -40,9 +42,12 @@ class Memory:
 
 def estimate(config: RunConfig) -> list[Memory]:
     """The memory of a process for 1, 8 and 64 of them, on GPUs with products in half precision."""
-    size = config.tokenizer.vocab_size
+    sizes = config.tokenizer.vocab_size or 0, config.tokenizer.vocab_size or 0
+    if config.finetune.model:
+        base = check_files(Path(config.finetune.model))[1]
+        sizes = base.source_vocab_size, base.target_vocab_size
     with torch.device("meta"):
-        model = Transformer(config.transformer(size, size))
+        model = Transformer(config.transformer(*sizes))
     numbers = sum(weight.numel() for weight in model.parameters())
     matrices = sum(each.weight.numel() for each in linear_maps(model)) if config.training.optimizer == "muon" else 0
     states = STATES[config.training.optimizer] * numbers - matrices
@@ -51,8 +56,8 @@ def estimate(config: RunConfig) -> list[Memory]:
         activations = activation_bytes(model, max(1, config.training.max_tokens // ranks), config)
         for parallel, parts in (("ddp", 1), ("fsdp", ranks)):
             if ranks > 1 or parallel == "ddp":
-                sizes = (-(-FLOAT * each // parts) for each in (numbers, numbers, states))
-                found.append(Memory(ranks, parallel, *sizes, activations))
+                weights, gradient, optimizer = (-(-FLOAT * each // parts) for each in (numbers, numbers, states))
+                found.append(Memory(ranks, parallel, weights, gradient, optimizer, activations))
     return found
 
 

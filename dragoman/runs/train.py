@@ -91,7 +91,8 @@ def resume_run(
 
 def follow_run(ranks: Ranks) -> None:
     """Compute for a run that rank 0 leads, in a folder that all machines see; nothing is said or written here."""
-    path, settings, started = ranks.once(lambda: ("", {}, 0.0))
+    unknown: tuple[str, dict[str, Any], float] = "", {}, 0.0
+    path, settings, started = ranks.once(lambda: unknown)
     directory, config = RunDirectory(Path(path)), RunConfig.validate(settings)
     if not directory.data.is_dir():
         raise DataError(f"{path} is not on a disk that this machine shares; choose an --output that all machines see.")

@@ -100,7 +100,8 @@ class ShardedExecutor(Executor):
         mesh = init_device_mesh("cuda" if self.device.type == "cuda" else "cpu", (ranks.size,))
         for layer in (*model.encoder.layers, *model.decoder.layers):
             fully_shard(layer, mesh=mesh)
-        self.step_loss = fully_shard(BatchLoss(model, options), mesh=mesh, reshard_after_forward=False)
+        self.step_loss = BatchLoss(model, options)
+        fully_shard(self.step_loss, mesh=mesh, reshard_after_forward=False)
 
     def whole(self) -> Executor:
         """An executor on a copy of the whole model, which this rank can use alone; every rank has to ask for it."""

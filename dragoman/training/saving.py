@@ -1,7 +1,7 @@
 """What a run writes while it trains, as far as the disk has room: the best model, checkpoints and snapshots."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from typing import Any
 
@@ -60,12 +60,12 @@ class Saver:
             return True
 
     def _write(
-        self, to: Checkpoints, keep: int, tensors: Tensors, state: dict[str, Any], others: set[int] = frozenset()
+        self, to: Checkpoints, keep: int, tensors: Tensors, state: dict[str, Any], others: Set[int] = frozenset()
     ) -> None:
         present = self.progress.step
         to.save(present, tensors, state)
         # Later ones are damaged, or it would not have come to this step again.
-        to.prune(others.union([step for step in to.steps() if step <= present][-keep:]))
+        to.prune({*others, *[step for step in to.steps() if step <= present][-keep:]})
 
     def _make_room(self) -> bool:
         """Delete what a run can best do without, the snapshots or else all checkpoints but one; whether it did."""
