@@ -24,7 +24,7 @@ FLOORS = (
     {"evaluation"},
     {"report"},
     {"runs"},
-    {"interop", "documents", "serving"},
+    {"interop", "documents", "serving", "bulk"},
     {"cli", "__init__", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
