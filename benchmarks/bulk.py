@@ -135,7 +135,14 @@ def kills(given: argparse.Namespace) -> int:
     finally:
         shutil.rmtree(folder)
     speeds = {name: round(given.lines / seconds, 1) for name, seconds in (("plain", plain), ("whole", whole))}
-    found = {"lines": given.lines, "files": given.files, "kills": count, **wrong, "as_plain": same / given.lines}
+    found = {
+        "engine": "ray" if given.ray else "translate",
+        "lines": given.lines,
+        "files": given.files,
+        "kills": count,
+        **wrong,
+        "as_plain": same / given.lines,
+    }
     found |= {"seconds": {"plain": round(plain, 1), "whole": round(whole, 1), "killed": round(killed, 1)}}
     print(json.dumps(found | {"sentences_per_second": speeds, "of_plain": round(plain / whole, 3)}))
     return int(any(wrong.values()))
