@@ -204,7 +204,7 @@ MISTAKES = [
     ("demo -o folder", USAGE, "not empty"),
     ("average model -o model", USAGE, "not empty"),
     ("translate model Hello. -o no/such/folder.txt", USAGE, "there is no folder no/such; choose another --output"),
-    ("translate model Hello. -o folder", USAGE, "it is a folder"),
+    ("translate model Hello. -o folder", USAGE, "leave out other texts, or name a file for them"),
     ("translate model -i train.en -o train.en", USAGE, "cannot be written at the same time"),
     ("evaluate model pairs.tsv -o no/such/folder.txt", USAGE, "there is no folder no/such"),
     ("inspect model Hello. -o no/such/page.html", USAGE, "there is no folder no/such"),

@@ -116,6 +116,14 @@ def test_attacks_leave_a_server_as_it_was(model: Path, corpus: Path):
     assert "exit code 0" in printed
 
 
+def test_bulk_kills_what_translates_files_and_compares(model: Path, corpus: Path):
+    options = ["--lines", "300", "--files", "4", "--kills", "2", "--start-up", "2"]
+    found = json.loads(run("bulk", "kills", model, corpus / "a.en", *options).splitlines()[0])
+    assert (found["lines"], found["files"], found["missing"], found["different"]) == (300, 4, 0, 0)
+    assert found["as_plain"] > 0.9
+    assert set(found["sentences_per_second"]) == {"plain", "whole"}
+
+
 def test_resources_measures_the_memory_of_a_command():
     printed = run("resources", "memory", sys.executable, "-c", "import time; kept = b'1' * 10**8; time.sleep(0.5)")
     assert 95 < int(printed.split("peak memory ")[1].split()[0]) < 300

@@ -27,17 +27,26 @@ Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of std
     settings=decoding,
     epilog='dragoman translate runs/en-fr "The red house is old."\n'
     "dragoman translate runs/en-fr --input test.en --output test.out.fr\n"
+    "dragoman translate runs/en-fr --input 'in/*.txt' --output out/ --shard 1/8 --resume\n"
     "cat test.en | dragoman translate runs/en-fr --beam-size 1 > test.greedy.fr",
 )
 def translate(
     context: Context,
     model: Model,
     text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
-    input_file: Annotated[Path | None, File("--input", "-i", help="Text, line by line.")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        File("--input", "-i", help="Text, line by line; repeated, or a pattern in quotes, for many files."),
+    ] = None,
     document: Annotated[
         Path | None, File(help="A document to translate instead; --output gets it with its form kept.")
     ] = None,
-    output: Output = None,
+    output: Annotated[
+        str | None,
+        File(*OUTPUT, help="File to write instead of stdout, or a folder, such as out/, for many files."),
+    ] = None,
+    shard: Annotated[str | None, Option(metavar="K/N", help="Of many files every N-th one, from the K-th on.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Leave out files whose translations are there.")] = False,
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
     source: options.From = None,
@@ -51,16 +60,25 @@ def translate(
     With --n-best, a line is the number of the input line, the score and the translation, separated by tabs. With
     --alignments, a last column holds pairs of source and target words, counted from 0.
 
+    Of many files, each becomes one of the same name, packed alike. Lines that cannot be translated are empty there and
+    listed in NAME.rejected.tsv.
+
     Documents are texts, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML, DOCX and ODT, by the end of their names.
     """
     check_model(model, text or (), ensemble=ensemble)
+    from dragoman.cli.bulk import is_bulk, plan_bulk, translate_bulk
     from dragoman.cli.files import check_document, check_input, notice_documents, read_glossary, read_terms
 
-    if document:
-        check_document(document, output, [text, input_file])
+    many = is_bulk(inputs, output, shard, resume)
+    input_file = Path(inputs[0]) if inputs and not many else None
+    output_file = Path(output) if output is not None and not many else None
+    if many:
+        jobs = plan_bulk(inputs, output, shard, [text, document])
+    elif document:
+        check_document(document, output_file, [text, input_file])
     else:
         check_input(text, input_file)
-    check_output(output, read=(input_file, document, glossary, forbid))
+    check_output(output_file, read=(input_file, document, glossary, forbid))
     readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
     terms = {name: read(path) for name, (read, path) in readers.items() if path}
     config = check_decoding(model, context.settings | terms)
@@ -68,20 +86,23 @@ def translate(
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
 
+    loading = _loading(precision, 1 if text else workers, ensemble, (source, target))
+    if many:
+        translate_bulk(context, jobs, partial(Translator.load, model, **loading), config, resume=resume)
+        return
     if document:
-        loading = _loading(precision, workers, ensemble, (source, target))
-        _translate_document(context, model, (document, output), config, loading)
+        _translate_document(context, model, (document, output_file), config, loading)
         return
     # Translations that scroll by show the progress themselves.
-    display = context.display(hidden=output is None and sys.stdout.isatty())
+    display = context.display(hidden=output_file is None and sys.stdout.isatty())
     for each in filter(os.path.isfile, text or ()):
         by_line = command_line("translate", model, "--input", each)
         display.warn(f"{each} is translated as a text; to translate the lines of the file: {by_line}")
     with (
         # The input is opened first: an output is never emptied for an input that is not there.
         nullcontext() if text else open_input(input_file) as stream,
-        Translator.load(model, **_loading(precision, 1 if text else workers, ensemble, (source, target))) as translator,
-        open_output(output) as out,
+        Translator.load(model, **loading) as translator,
+        open_output(output_file) as out,
         display.progress("Translating") as advance,
     ):
         name = str(input_file or "stdin")

@@ -136,8 +136,11 @@ class Translator:
 
     def _splitter(self, config: DecodingConfig) -> Splitter:
         most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
-        encode, tag, prepare = self.source_tokenizer.encode, self.source_tokenizer.tag, self._preprocessor
-        return Splitter(self.languages[0], most, count=lambda text: len(encode(prepare(text).text)), tag=tag)
+        return Splitter(self.languages[0], most, count=self.count, tag=self.source_tokenizer.tag)
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a text as the model is given it, without the end of sentence."""
+        return len(self.source_tokenizer.encode(self._preprocessor(text).text))
 
     def _translate_units(
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from dragoman.errors import ResourceError
 from dragoman.system.resources import is_running
@@ -25,6 +26,22 @@ def new_folder(path: Path) -> Iterator[Path]:
         os.rename(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write bit by bit, which replaces `path` when the block ends: whole or not at all."""
+    temporary = _temporary(path)
+    try:
+        with naming(path), open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -83,6 +83,18 @@ class Display:
     @contextmanager
     def progress(self, text: str) -> Iterator[Callable[[int], None]]:
         """A progress bar as a function of the number of things done since it was last called."""
-        with Progress(console=self.console, disable=self.quiet or not self.console.is_terminal, transient=True) as bar:
+        with self._bar() as bar:
             task = bar.add_task(text, total=None)
             yield lambda done: bar.advance(task, done)
+
+    @contextmanager
+    def file_progress(self, text: str, total: int) -> Iterator[Callable[[int, int], None]]:
+        """A progress bar over files, as a function of the files and lines done since it was last called."""
+        counts = TextColumn("{task.completed:,} of {task.total:,} files, {task.fields[lines]:,} lines")
+        with self._bar(TextColumn("{task.description}"), BarColumn(), counts, TimeRemainingColumn()) as bar:
+            task = bar.add_task(text, total=total, lines=0)
+            yield lambda files, lines: bar.update(task, advance=files, lines=bar.tasks[task].fields["lines"] + lines)
+
+    def _bar(self, *columns: ProgressColumn) -> Progress:
+        hidden = self.quiet or not self.console.is_terminal
+        return Progress(*columns, console=self.console, disable=hidden, transient=True)

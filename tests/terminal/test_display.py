@@ -31,12 +31,25 @@ def test_quiet_leaves_warnings_only():
     with (
         shown.status("working"),
         shown.progress("working") as advance,
+        shown.file_progress("working", 3) as advance_files,
         shown.training(TrainingConfig(), memory=dict) as view,
     ):
         advance(1)
+        advance_files(1, 5)
         view.report("step", STEP)
     shown.warn("careful [b]x[/b]")
     assert shown.console.file.getvalue() == "Warning: careful [b]x[/b]\n"
+
+
+def test_progress_over_files_counts_files_and_lines():
+    shown = display(tty=True)
+    with shown.file_progress("Translating", 3) as advance:
+        advance(0, 1000)
+        advance(1, 234)
+        shown.warn("careful")
+    drawn = shown.console.file.getvalue()
+    assert "1 of 3 files, 1,234 lines" in drawn
+    assert drawn.index("Warning: careful") < drawn.rindex("1 of 3 files")
 
 
 def test_warnings_are_json_with_json():

@@ -26,15 +26,21 @@ def open_input(path: Path | None) -> BufferedIOBase:
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
         return sys.stdin.buffer
     try:
-        packing = path.suffix.lower()
-        if path.is_file():  # a pipe could not be opened twice
-            with open(path, "rb") as file:
-                packing = next(filter(lambda each: file.peek(8).startswith(PACKED[each]), PACKED), packing)
+        packing = packing_of(path)
         if packing == ".zst":
-            return _zstd().open(path)
+            return zstd().open(path)
         return {".gz": gzip.open, ".xz": lzma.open}.get(packing, open)(path, "rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
+
+
+def packing_of(path: Path) -> str:
+    """The key of `PACKED` that fits the first bytes of a file, or else the end of its name."""
+    packing = path.suffix.lower()
+    if path.is_file():  # a pipe could not be opened twice
+        with open(path, "rb") as file:
+            packing = next(filter(lambda each: file.peek(8).startswith(PACKED[each]), PACKED), packing)
+    return packing
 
 
 def read_head(path: Path) -> bytes:
@@ -58,23 +64,34 @@ def read_lines(
 
     With `replace`, bytes that are not UTF-8 become U+FFFD; without, the sentence that refuses them ends with `remedy`.
     """
-    number, errors = 0, "replace" if replace else "strict"
+    errors = "replace" if replace else "strict"
+    for number, content, is_whole in raw_lines(stream, name):
+        if not is_whole:
+            raise DataError(
+                f"{name}, line {number} is longer than {MAX_LINE >> 20} MiB; give text with one sentence or pair "
+                "on each line."
+            )
+        try:
+            yield content.decode(encoding, errors)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number} is not valid {encoding} (byte 0x{error.object[error.start]:02X} at "
+                f"position {error.start + 1}); save or convert the file as UTF-8{remedy}."
+            ) from None
+
+
+def raw_lines(stream: BufferedIOBase, name: str) -> Iterator[tuple[int, bytes, bool]]:
+    """Number and bytes of each line, without BOM and line end, and whether that is all: at most `MAX_LINE` bytes."""
+    number = 0
     try:
         _refuse_other_text(stream.peek(1024), name)
         while raw := stream.readline(MAX_LINE):
             number += 1
-            if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
-                raise DataError(
-                    f"{name}, line {number} is longer than {MAX_LINE >> 20} MiB; give text with one sentence or pair "
-                    "on each line."
-                )
+            is_whole = len(raw) < MAX_LINE or raw.endswith(b"\n")
             content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield content.removesuffix(b"\n").removesuffix(b"\r").decode(encoding, errors)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}, line {number} is not valid {encoding} (byte 0x{error.object[error.start]:02X} at "
-            f"position {error.start + 1}); save or convert the file as UTF-8{remedy}."
-        ) from None
+            yield number, content.removesuffix(b"\n").removesuffix(b"\r"), is_whole
+            while len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+                raw = stream.readline(MAX_LINE)
     except unpacking_errors() as error:
         raise DataError(
             f"{name} cannot be read after line {number}: {error}; check that the file is whole, that it is packed as "
@@ -94,11 +111,12 @@ def read_file(path: Path, *, replace: bool = False, encoding: str = "UTF-8") -> 
 
 def unpacking_errors() -> tuple[type[Exception], ...]:
     """What reading a file may raise that is damaged or cut short."""
-    zstd = [_zstd().ZstdError] if {"backports.zstd", "compression.zstd"} & sys.modules.keys() else []
-    return OSError, EOFError, zlib.error, lzma.LZMAError, *zstd
+    of_zstd = [zstd().ZstdError] if {"backports.zstd", "compression.zstd"} & sys.modules.keys() else []
+    return OSError, EOFError, zlib.error, lzma.LZMAError, *of_zstd
 
 
-def _zstd() -> ModuleType:
+def zstd() -> ModuleType:
+    """The module that packs and unpacks .zst."""
     # Two names of the same code. The package `zstandard` takes a file that breaks off for a whole one.
     module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     return load(module, extra="formats", purpose="Reading .zst files")

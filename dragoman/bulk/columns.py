@@ -1,0 +1,44 @@
+"""Translations of a column of a table, batch by batch: for Ray Data, `datasets.map(batched=True)` and the like."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from dragoman.data.text import one_line
+from dragoman.decoding.translator import Translator
+
+
+class ColumnTranslator:
+    """Adds a column of translations to the batches of a table.
+
+    It can be sent to other processes: what is sent are the path of the model and the options, and each process loads
+    the model with its first batch.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        column: str = "text",
+        *,
+        into: str = "translation",
+        loading: dict[str, Any] | None = None,
+        **options: Any,
+    ):
+        """`loading` are keywords of `Translator.load`, and `options` those of `Translator.translate`."""
+        self.model, self.column, self.into = str(model), column, into
+        self.loading, self.options = loading or {}, options
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "translator"}
+
+    @cached_property
+    def translator(self) -> Translator:
+        """The model in this process."""
+        return Translator.load(self.model, **self.loading)
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a batch and the translations, one line each; a text that is None has None."""
+        texts = list(batch[self.column])
+        found = iter(self.translator.translate([text for text in texts if text is not None], **self.options))
+        translations = [None if text is None else one_line(next(found).text) for text in texts]
+        return {**batch, self.into: translations}

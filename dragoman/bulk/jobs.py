@@ -1,0 +1,93 @@
+"""Files to translate into a folder: which ones, which part of them, and whether they are done."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+
+from dragoman.data.readers.text_io import open_input, unpacking_errors
+from dragoman.errors import DataError, UsageError
+
+CHUNK = 1 << 20
+"""Bytes that are read at once where only lines are counted."""
+PATTERN = re.compile(r"[*?[]")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file, and the file of its translations."""
+
+    source: Path
+    output: Path
+
+    @property
+    def rejected(self) -> Path:
+        """Where the lines are listed that cannot be translated; only written if there are some."""
+        return self.output.with_name(f"{self.output.name}.rejected.tsv")
+
+    def is_done(self) -> bool:
+        """Whether the output is there and has as many lines as the source."""
+        try:
+            return self.output.is_file() and count_lines(self.output) == count_lines(self.source)
+        except (DataError, *unpacking_errors()):
+            return False  # translating it anew tells what is wrong
+
+
+def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
+    """A job for each file that is named or matches a pattern, sorted by path.
+
+    Raises `DataError` if one cannot be read, and `UsageError` if an output would replace an input or another output.
+    """
+    paths = sorted({path for each in inputs for path in _matching(each)}, key=str)
+    jobs = [Job(path, folder / path.name) for path in paths]
+    taken: dict[str, Path] = {}
+    for parent in {path.parent for path in paths}:
+        if parent.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"Files in {parent} are read, which lies in {folder}; choose another folder as --output.")
+    for job in jobs:
+        for output in (job.output, job.rejected):
+            if (other := taken.setdefault(output.name, job.source)) != job.source:
+                raise UsageError(
+                    f"{other} and {job.source} would both write {output}; translate them into different folders."
+                )
+    for each in inputs:
+        # What is written there now would be read the next time.
+        if "**" in each and folder.resolve().is_relative_to(Path(each.partition("**")[0]).resolve()):
+            raise UsageError(f"{folder} lies where '{each}' looks for files; choose another folder as --output.")
+    return jobs
+
+
+def shard_of(jobs: list[Job], shard: str | None) -> list[Job]:
+    """Of all jobs those of shard K of N, given as K/N: every N-th one, from the K-th on."""
+    if shard is None:
+        return jobs
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)
+    number, count = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= count:
+        raise UsageError(f"--shard is {shard}; write K/N, such as 1/8 for the first of eight shards, up to 8/8.")
+    return jobs[number - 1 :: count]
+
+
+def count_lines(path: Path) -> int:
+    """Lines of a file, unpacked; the last one may lack its end."""
+    count, last = 0, b"\n"
+    with open_input(path) as stream:
+        while chunk := stream.read(CHUNK):
+            count, last = count + chunk.count(b"\n"), chunk
+    return count + (not last.endswith(b"\n"))
+
+
+def _matching(pattern: str) -> Iterator[Path]:
+    """The file of this name, or else the files that match it as a pattern."""
+    path = Path(pattern)
+    if path.exists() or not PATTERN.search(pattern):
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no file; name files, or give a pattern such as '{path}/*'.")
+        open_input(path).close()
+        yield path
+        return
+    found = [path for path in map(Path, glob(pattern, recursive=True)) if path.is_file()]
+    if not found:
+        raise DataError(f"No file matches '{pattern}'; check the pattern.")
+    yield from found

@@ -1,0 +1,110 @@
+"""Lines of any number translated in windows, so that memory stays the same, and lines that cannot be set aside."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from io import BufferedIOBase
+from typing import NamedTuple
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.data.readers.text_io import MAX_LINE, raw_lines
+from dragoman.data.text import one_line
+from dragoman.decoding.translation import Translation
+from dragoman.decoding.translator import Translator
+
+WINDOW = 50_000
+"""Lines that are sorted by length together."""
+WINDOW_CHARACTERS = 1 << 24
+"""At which a window ends earlier."""
+LONGEST = 1 << 20
+"""Characters of a line that is translated; a longer one is no text, and would take hours."""
+AT_ONCE = 4096
+"""Texts that the translator is given together."""
+SHOWN = 200
+"""Characters of a rejected line that are kept with the reason."""
+
+
+class Rejected(NamedTuple):
+    """A line that cannot be translated."""
+
+    number: int
+    reason: str
+    begin: str
+    """Its first characters; bytes that are not UTF-8 as \\xNN."""
+
+    def to_row(self) -> str:
+        """The line of a file of rejected lines: number, reason, beginning, with tabs between them."""
+        return "\t".join([str(self.number), *(" ".join(text.split()) for text in (self.reason, self.begin))])
+
+
+@dataclass
+class BulkTranslator:
+    """Translates windows of lines with one search."""
+
+    translator: Translator
+    config: DecodingConfig
+    row: Callable[[Translation], str] = lambda translation: one_line(translation.text)
+    """The line that is written for a translation."""
+
+    def windows(
+        self, lines: Iterable[str], advance: Callable[[int], None] = lambda lines: None
+    ) -> Iterator[list[tuple[str, str | None]]]:
+        """For each line, in order, its translation and a warning or None; `advance` is told of lines that are done.
+
+        A window begins at a fixed line, and its texts are translated once each, longest first. So the batches, and with
+        them the last bits of scores, follow from the lines alone.
+        """
+        for window in _windows(lines):
+            order = sorted(set(window), key=lambda text: (-len(text), text))
+            found = {}
+            for text, translation in zip(order, self._stream(order), strict=True):
+                found[text] = self.row(translation), translation.warning
+                advance(1)
+            advance(len(window) - len(order))
+            yield [found[text] for text in window]
+
+    def _stream(self, texts: list[str]) -> Iterator[Translation]:
+        return self.translator.stream(texts, self.config, window=AT_ONCE)
+
+    def read(self, stream: BufferedIOBase, name: str, reject: Callable[[Rejected], None]) -> Iterator[str]:
+        """The lines of a stream; one that cannot be translated is told to `reject`, and is empty."""
+        for number, content, is_whole in raw_lines(stream, name):
+            text, reason = _decoded(content, is_whole)
+            if reason := reason or self.refused(text):
+                begin = content[: 4 * SHOWN].decode(errors="backslashreplace")[:SHOWN]
+                reject(Rejected(number, reason, begin))
+                text = ""
+            yield text
+
+    def refused(self, text: str) -> str | None:
+        """Why a text cannot be translated, or None."""
+        if len(text) > LONGEST:
+            return f"longer than {LONGEST:,} characters"
+        most = self.translator.model.config.max_length
+        # A character has four tokens at most; what is split is cut where it is too long.
+        if self.config.split or most is None or 4 * len(text) < most:
+            return None
+        count = self.translator.count(text)
+        return f"{count:,} tokens and an end, but the model has {most:,} positions" if count >= most else None
+
+
+def _decoded(content: bytes, is_whole: bool) -> tuple[str, str | None]:
+    """The text of a line, and why it has none, or None."""
+    if not is_whole:
+        return "", f"longer than {MAX_LINE >> 20} MiB"
+    try:
+        return content.decode(), None
+    except UnicodeDecodeError as error:
+        return "", f"not UTF-8 (byte 0x{content[error.start]:02X} at position {error.start + 1})"
+
+
+def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
+    window: list[str] = []
+    size = 0
+    for line in lines:
+        window.append(line)
+        size += len(line)
+        if len(window) == WINDOW or size >= WINDOW_CHARACTERS:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
