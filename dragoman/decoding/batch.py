@@ -52,6 +52,8 @@ class BatchWork:
     def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
         self.models, self.config = models, models[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        # Tokens that every target begins with, such as that of its language: nothing predicts them.
+        self.given = len(target_tokenizer.encode(""))
         self.device = next(models[0].parameters()).device
         limits = [model.config.max_length for model in models]
         self.max_length = min((each for each in limits if each is not None), default=sys.maxsize)
@@ -152,11 +154,12 @@ class BatchWork:
 
     @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
-        """The log-probability of each target token and of the end of sentence."""
+        """The log-probability of each target token and of the end of sentence; that of a token which is given is 0."""
         self._check(max(len(ids) for pair in pairs for ids in pair))
         source_ids, target_ids = self._tensors(pairs)
         found = predictions(self.models, source_ids, target_ids[:, :-1], target_ids[:, 1:]).log_probs
-        return [row.tolist() for row in found.split([len(target) + 1 for _, target in pairs])]
+        rows = found.split([len(target) + 1 for _, target in pairs])
+        return [[0.0] * self.given + row[self.given :].tolist() for row in rows]
 
     @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:
@@ -195,8 +198,8 @@ class BatchWork:
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
         if not (any(prefixes) or bans or guard):
             return stepper
-        given = len(self.target_tokenizer.encode(""))
-        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=self.config.eos_id, given=given)
+        end = self.config.eos_id
+        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end, given=self.given)
 
     def _guard(self, sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
         """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.

@@ -14,6 +14,9 @@ INDEX = ".index.json"
 PRETRAINED = ("model.safetensors", "pytorch_model.bin")
 """How transformers calls the weights, the safest first; those of large models are in several files and an index."""
 
+STYLE_FILE = "source_style.json"
+"""How sources are written, beside the files that transformers reads: Dragoman writes it when it exports a model."""
+
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object in a JSON file; `missing`, if given, for a file that is not there. Raises `DataError` else."""

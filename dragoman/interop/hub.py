@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.files import INDEX, PRETRAINED
+from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE
 from dragoman.system.optional import load
 
 PREFIX = "hf:"
 TEXTS = (
     "config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json",
-    "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model",
+    "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model", STYLE_FILE,
 )  # fmt: skip
 """Files beside the weights that an import reads."""
 _CHUNK = 2**20

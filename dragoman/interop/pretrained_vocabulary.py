@@ -9,8 +9,10 @@ from typing import Any
 
 import tokenizers
 
-from dragoman.data.tokenizers.algorithms import SpecialIds
+from dragoman.data.tokenizers import algorithms, verify
+from dragoman.data.tokenizers.algorithms import EOS_ID, OURS, SpecialIds
 from dragoman.data.tokenizers.pretrained import PretrainedVocabulary
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.interop.files import read_json
 from dragoman.interop.styles import read_table
@@ -47,6 +49,26 @@ def marian_vocabularies(
         model = _sentencepiece(folder / f"{side}.spm")
         sides.append(PretrainedVocabulary("sentencepiece", model, pieces, special, tags, tags=bool(tags)))
     return sides[0], sides[1]
+
+
+def trained_tokenizer(folder: Path, config: TransformerConfig) -> Tokenizer | None:
+    """A tokenizer that Dragoman trained, as `dragoman.interop.transformers` writes it; None if the folder has another.
+
+    Raises `DataError` for one that does not fit the model.
+    """
+    path, ids = folder / "tokenizer.json", (config.pad_id, OURS.unk, config.bos_id, config.eos_id)
+    if ids != OURS or (folder / "vocab.json").is_file() or not path.is_file():
+        return None
+    content = read_json(path)
+    ended = tokenizers.Tokenizer.from_str(json.dumps(content))
+    if algorithms.identify(ended) is None:
+        return None
+    backend = tokenizers.Tokenizer.from_str(json.dumps(content | {"post_processor": None}))
+    if (problem := verify.fault(backend)) or ended.encode("").ids != [EOS_ID]:
+        raise DataError(f"{path} {problem or 'does not put the end of sentence alone after a text'}; export it again.")
+    if not backend.get_vocab_size() == config.source_vocab_size == config.target_vocab_size:
+        raise DataError(f"{path} has {backend.get_vocab_size()} tokens, but the model other tables; export it again.")
+    return Tokenizer(backend)
 
 
 def multilingual_vocabulary(

@@ -13,8 +13,10 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import processors
 
+from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, SPECIAL_TOKENS, Tokenizer
+from dragoman.interop.files import STYLE_FILE
 from dragoman.interop.huggingface import ACTIVATIONS, SHARED, SIZES, STYLE
 from dragoman.interop.proof import Found, limit
 from dragoman.model import TransformerConfig
@@ -78,7 +80,6 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     if kind(config) == "marian":
         for stack in ("encoder", "decoder"):
             positions = getattr(model, stack).embedding.positions
-            weights.pop(f"model.{stack}.embedding.positions.table", None)
             weights[f"model.{stack}.embed_positions.weight"] = positions(0, length).clone().contiguous()
         weights.setdefault("final_logits_bias", torch.zeros(1, config.target_vocab_size))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
@@ -92,6 +93,8 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     ids = {key: _config(config, length)[key] for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
     _write_json(folder / "generation_config.json", generation | ids)
     _write_tokenizer(directory, folder)
+    if directory.style != SourceStyle():
+        (folder / STYLE_FILE).write_text(directory.style.model_dump_json(), encoding="utf-8")
 
 
 def _config(config: TransformerConfig, length: int) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def _write_tokenizer(directory: ModelDirectory, folder: Path) -> None:
     source, target = directory.tokenizers
     languages = dict(zip(("source_lang", "target_lang"), directory.languages, strict=True))
     if not isinstance(source, PretrainedTokenizer) or not isinstance(target, PretrainedTokenizer):
-        _write_own(source, folder)
+        _write_own(source, folder, languages)
     elif source.content.kind == "tokenizers":
         (folder / "tokenizer.json").write_text(source.content.model, encoding="utf-8")
         sides = {"src_lang": source.content.begin, "tgt_lang": target.content.begin}
@@ -142,18 +145,15 @@ def _write_tokenizer(directory: ModelDirectory, folder: Path) -> None:
         _write_json(folder / "tokenizer_config.json", settings | languages)
 
 
-def _write_own(tokenizer: Tokenizer, folder: Path) -> None:
-    """A tokenizer that Dragoman trained, with the end of sentence after each text."""
+def _write_own(tokenizer: Tokenizer, folder: Path, languages: dict[str, str | None]) -> None:
+    """A tokenizer that Dragoman trained, with the end of sentence after each text; read by `trained_tokenizer`."""
     backend = tokenizer.backend_copy()
-    special = [tokenizer.spelled(id_) for id_ in tokenizer.special_ids]
-    pad, unknown, begin, end = special
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A {end}", special_tokens=[(end, tokenizer.special_ids.eos)]
-    )
+    pad, unknown, begin, end = SPECIAL_TOKENS
+    backend.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, EOS_ID)])
     backend.save(str(folder / "tokenizer.json"))
     names = {"pad_token": pad, "unk_token": unknown, "bos_token": begin, "eos_token": end}
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    _write_json(folder / "tokenizer_config.json", settings | names)
+    _write_json(folder / "tokenizer_config.json", settings | names | languages)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
+from dragoman import Translator
 from dragoman.data.bitext import Bitext
+from dragoman.data.preprocessing import SourceStyle
+from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exporting import TARGETS, ExportOptions, export
@@ -135,6 +140,53 @@ def test_import_and_export_are_inverse(models, name, tmp_path):
     own, other = (load_file(path / "model.safetensors") for path in (models[name], tmp_path / "again"))
     assert own.keys() == other.keys()
     assert all(torch.equal(own[key], other[key]) for key in own)
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, *IMPORTED])
+def test_what_was_written_for_transformers_translates_the_same_when_it_comes_back(models, name, tmp_path):
+    told = row(name)[-1]
+    if TARGETS["transformers"].refusal(ModelDirectory.load(models[name])):
+        assert told == "no"
+        return
+    assert told == "yes"
+    export(models[name], tmp_path / "theirs", "transformers", ExportOptions(sentences=SENTENCES))
+    import_pretrained(tmp_path / "theirs", tmp_path / "again", languages=LANGUAGES.get(name, (None, None)))
+    first, again = Translator.load(models[name]), Translator.load(tmp_path / "again")
+    assert again.languages == first.languages
+    assert again.decoding == first.decoding
+    for found, wanted in zip(again.translate(SENTENCES), first.translate(SENTENCES), strict=True):
+        assert (found.text, found.tokens) == (wanted.text, wanted.tokens)
+        assert found.score == pytest.approx(wanted.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])
+def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, tmp_path):
+    texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
+    own = Tokenizer.train(texts, vocab_size=340, kind=kind, symbols=[*SLOTS, "<x>"])
+    sizes = {"source_vocab_size": own.vocab_size, "target_vocab_size": own.vocab_size, "share_embeddings": True}
+    model = Transformer(TransformerConfig(**(SMALL | sizes | {"norm_order": "post"}))).eval()
+    pretrained_models.randomise(model, end=3, seed=1)
+    style = SourceStyle.learn([(text, text) for text in texts])
+    style = style.model_copy(update={"translated": ["TV"]})
+    ModelDirectory(model, own, own, "en", "fr", style=style).save(tmp_path / "model")
+    texts = ["The TV of 12 MEN <x> is at https://a.org.", "THE RED HOUSE IS OLD 99 TIMES", "  the\tcat\n 雪 "]
+    export(tmp_path / "model", tmp_path / "theirs", "transformers", ExportOptions(sentences=texts))
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    assert [theirs(text).input_ids for text in texts] == [[*ids, 3] for ids in own.encode_batch(texts)]
+    import_pretrained(tmp_path / "theirs", tmp_path / "again")
+    first, again = (ModelDirectory.load(tmp_path / name) for name in ("model", "again"))
+    assert again.source_tokenizer.to_json() == first.source_tokenizer.to_json()
+    assert again.style == first.style
+    assert Translator(again).translate(texts) == Translator(first).translate(texts)
+    for name, content, words in (
+        ("source_style.json", '{"case": 1}', "does not say how sources are written"),
+        ("tokenizer.json", Tokenizer.train(texts, vocab_size=300).to_json(), "does not put the end of sentence alone"),
+        ("tokenizer.json", (tmp_path / "theirs/tokenizer.json").read_text().replace('"<pad>"', '"<p>"'), "special"),
+    ):
+        shutil.copytree(tmp_path / "theirs", tmp_path / "damaged", dirs_exist_ok=True)
+        (tmp_path / "damaged" / name).write_text(content, encoding="utf-8")
+        with pytest.raises(DataError, match=words):
+            import_pretrained(tmp_path / "damaged", tmp_path / "none")
 
 
 @pytest.mark.parametrize(("target", "beam_size"), [("ctranslate2", 5), ("onnx", 1)])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pickle
 import shutil
 from collections.abc import Callable
@@ -18,7 +19,10 @@ from dragoman.data.preparation import PreparedData
 from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
 from dragoman.errors import DataError, UsageError
+from dragoman.evaluation.evaluate import evaluate_pairs
 from dragoman.interop.pretrained import import_pretrained
+from dragoman.report.inspection import inspect_translation
+from dragoman.report.words import word_probabilities
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
@@ -107,6 +111,8 @@ def test_search_finds_the_same(ours, reference, beam_size):
         # At the limit transformers prefers a better-scored translation to one that has come to its end.
         if ours.model.config.eos_id in wanted[1:] or not found.finished:
             assert [*found.tokens, ours.model.config.eos_id][:LIMIT] == wanted[: len(found.tokens) + 1]
+        if found.finished:
+            assert sum(translator._work.score([(ids, found.tokens)])[0]) == pytest.approx(found.log_prob, abs=1e-3)
 
 
 def test_tags_and_codes_of_any_style_choose_the_language(tmp_path):
@@ -140,6 +146,29 @@ def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
     reopened = ModelDirectory.load(tmp_path / "ours").speaking("en-US", codes[1])
     reopened.save(tmp_path / "german")
     assert Translator.load(tmp_path / "german").translate(["A cat."]) == [found]
+
+
+def test_the_forced_language_is_no_prediction_in_scores_and_pictures(tmp_path):
+    import_pretrained(models.m2m(tmp_path / "theirs"), tmp_path / "ours", languages=("en", "de"))
+    ours = ModelDirectory.load(tmp_path / "ours")
+    ((source, target),) = pairs = [("A cat.", "Le chat")]
+    (scored,) = Translator(ours).score(pairs)
+    assert scored.tokens[0] == "__de__"
+    assert scored.token_log_probs[0] == 0
+    statistics = evaluate_pairs([ours], pairs, search=ours.decoding, precision="float32", workers=1).tokens
+    assert statistics.num_tokens == len(scored.tokens)  # without the language, with the end
+    assert statistics.perplexity == pytest.approx(math.exp(-scored.log_prob / statistics.num_tokens), rel=1e-4)
+    seen = inspect_translation(ours, source, target=target)
+    assert seen.log_probs == pytest.approx(scored.token_log_probs, abs=1e-4)
+    assert seen.alternatives[0] == [("__de__", 1.0)]
+    assert len(seen.alternatives[1]) == 5
+    assert {node.token for node in seen.search.nodes if node.parent == 0} == set(ours.target_tokenizer.encode(""))
+    own = inspect_translation(ours, source, beam_size=1)
+    (found,) = Translator(ours).translate([source], beam_size=1)
+    assert (own.target_text, own.score) == (found.text, pytest.approx(found.score, abs=1e-4))
+    words = word_probabilities(ours, source, target)
+    assert [word.text for word in words] == ["Le", "chat"]
+    assert math.prod(word.probability for word in words) == pytest.approx(math.exp(sum(scored.token_log_probs[:-1])))
 
 
 def test_half_precision_shards_and_pickles_are_read(tmp_path):
