@@ -183,7 +183,7 @@ class BatchWork:
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = self._padded([*s.source, self.config.eos_id] for s in sentences).repeat_interleave(times, dim=0)
+        sources = self._sources(s.source for s in sentences).repeat_interleave(times, dim=0)
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         prefixes = repeated([s.prefix for s in sentences], times)
@@ -216,9 +216,12 @@ class BatchWork:
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
         bos, eos = self.config.bos_id, self.config.eos_id
-        sources = self._padded([*source, eos] for source, _ in pairs)
         targets = self._padded([bos, *target, eos] for _, target in pairs)
-        return sources, targets
+        return self._sources(source for source, _ in pairs), targets
+
+    def _sources(self, sources: Iterable[list[int]]) -> Tensor:
+        end = self.source_tokenizer.closing.eos
+        return self._padded([*source, end] for source in sources)
 
     def _padded(self, rows: Iterable[list[int]]) -> Tensor:
         tensors = list(map(torch.tensor, rows))

@@ -76,7 +76,8 @@ def reference_batches(
     for rows in batches_by_length(
         [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens
     ):
-        yield Batch.of([sources[i] for i in rows], [targets[i] for i in rows], target_tokenizer.special_ids)
+        special = target_tokenizer.special_ids, source_tokenizer.closing
+        yield Batch.of([sources[i] for i in rows], [targets[i] for i in rows], *special)
 
 
 @contextmanager

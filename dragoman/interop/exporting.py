@@ -163,7 +163,7 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
         raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {numbers}.")
     directory = ModelDirectory.load(model).speaking(*options.languages)
     directory.require_languages(for_good=True)
-    if reason := engine.refusal(directory):
+    if reason := refusal(directory, target):
         raise UsageError(f"{target} cannot express this model: {reason}.")
     pairs = [(text, None) for text in options.sentences] if options.sentences else _test_pairs(model)
     with new_folder(output) as folder:
@@ -175,6 +175,14 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
             raise DataError(f"The exported model is not the same: {proof.fault}. Nothing was written to {output}.")
         write_file(folder / "README.md", _readme(directory, target, proof, output.absolute().name).encode())
     return proof
+
+
+def refusal(directory: ModelDirectory, target: str) -> str | None:
+    """Why a format cannot express a model; None if it can."""
+    source = directory.source_tokenizer
+    if source.closing != source.special_ids and target != "transformers":
+        return "its sources end with the token of their language (legacy_behaviour), which only transformers writes"
+    return TARGETS[target].refusal(directory)
 
 
 def prove(

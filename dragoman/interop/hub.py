@@ -13,6 +13,7 @@ PREFIX = "hf:"
 TEXTS = (
     "config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json",
     "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model", STYLE_FILE,
+    "special_tokens_map.json",
 )  # fmt: skip
 """Files beside the weights that an import reads."""
 _CHUNK = 2**20

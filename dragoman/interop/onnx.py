@@ -79,7 +79,7 @@ def search(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     sessions = [runtime.InferenceSession(folder / name, options, ["CPUExecutionProvider"]) for name in FILES]
-    special, found = directory.target_tokenizer.special_ids, []
+    special, found = directory.source_tokenizer.closing, []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
         stepper = OnnxStepper(*sessions, padded(batch, special))

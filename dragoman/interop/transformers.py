@@ -18,6 +18,7 @@ from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.data.tokenizers.tokenizer import EOS_ID, SPECIAL_TOKENS, Tokenizer
 from dragoman.interop.files import STYLE_FILE
 from dragoman.interop.huggingface import ACTIVATIONS, SHARED, SIZES, STYLE
+from dragoman.interop.pretrained_vocabulary import NLLB_MASK, NLLB_SPECIAL, PIECES
 from dragoman.interop.proof import Found, limit
 from dragoman.model import TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
@@ -124,10 +125,15 @@ def _write_tokenizer(directory: ModelDirectory, folder: Path) -> None:
         _write_own(source, folder, languages)
     elif source.content.kind == "tokenizers":
         (folder / "tokenizer.json").write_text(source.content.model, encoding="utf-8")
-        sides = {"src_lang": source.content.begin, "tgt_lang": target.content.begin}
-        _write_json(folder / "tokenizer_config.json", {"tokenizer_class": "NllbTokenizer"} | sides)
+        _write_json(folder / "tokenizer_config.json", _nllb(source, target))
+    elif source.languages and source.languages.keys() == {*source.languages.values()}:  # NLLB with SentencePiece
+        (folder / PIECES).write_bytes(base64.b64decode(source.content.model))
+        named = {*NLLB_SPECIAL, NLLB_MASK, *source.languages}
+        known = {id_: piece for id_, piece in enumerate(source.content.pieces) if piece in named}
+        added = {id_: {"content": piece, "special": True, "normalized": False} for id_, piece in known.items()}
+        _write_json(folder / "tokenizer_config.json", _nllb(source, target) | {"added_tokens_decoder": added})
     elif kind(directory.model.config) == "m2m_100":
-        (folder / "sentencepiece.bpe.model").write_bytes(base64.b64decode(source.content.model))
+        (folder / PIECES).write_bytes(base64.b64decode(source.content.model))
         known = min(map(source.content.pieces.index, source.languages.values()))
         _write_json(folder / "vocab.json", {piece: id_ for id_, piece in enumerate(source.content.pieces[:known])})
         codes = "m2m100" if len(source.languages) > 8 else "wmt21"
@@ -143,6 +149,12 @@ def _write_tokenizer(directory: ModelDirectory, folder: Path) -> None:
             _write_json(folder / name, {piece: id_ for id_, piece in enumerate(tokenizer.content.pieces)})
         settings = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
         _write_json(folder / "tokenizer_config.json", settings | languages)
+
+
+def _nllb(source: PretrainedTokenizer, target: PretrainedTokenizer) -> dict[str, Any]:
+    """The tokenizer_config.json of NLLB-200."""
+    settings = {"tokenizer_class": "NllbTokenizer", "src_lang": source.content.begin, "tgt_lang": target.content.begin}
+    return settings | {"legacy_behaviour": source.content.legacy}
 
 
 def _write_own(tokenizer: Tokenizer, folder: Path, languages: dict[str, str | None]) -> None:
@@ -171,7 +183,7 @@ def search(
     forced, found = directory.target_tokenizer.encode(""), []
     for source in sources:
         output = model.generate(
-            torch.tensor([[*source, config.eos_id]]),
+            torch.tensor([[*source, directory.source_tokenizer.closing.eos]]),
             num_beams=beam_size,
             do_sample=False,
             length_penalty=length_penalty,

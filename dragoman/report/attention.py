@@ -68,9 +68,9 @@ class Axis:
 
 
 def encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
-    """The tokens of a text and the end of sentence. Raises `DataError` for one that is too long to be shown."""
+    """The tokens of a text and its end. Raises `DataError` for one that is too long to be shown."""
     config = model.model.config
-    ids = [*tokenizer.encode(text), config.eos_id]
+    ids = [*tokenizer.encode(text), tokenizer.closing.eos]
     most = min(MOST_TOKENS, config.max_length or MOST_TOKENS)
     if len(ids) > most:
         raise DataError(f"A text has {len(ids)} tokens, and at most {most} can be shown; give one sentence at a time.")
@@ -136,7 +136,7 @@ def word_attention(model: ModelDirectory, source_text: str, target_text: str) ->
     # Tokenized again, a translation that was truncated may have more tokens than there are positions.
     room = config.max_length and config.max_length - 1
     source, target = (
-        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], config.eos_id])
+        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], tokenizer.closing.eos])
         for tokenizer, text in zip(model.tokenizers, texts, strict=True)
     )
     _, heads = forced_decoding(model.model, source.ids, target.ids)

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Encoding
 
 from dragoman.data.text import well_formed
 from dragoman.data.tokenizers import algorithms, verify
-from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
+from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID, SpecialIds
 from dragoman.data.tokenizers.byte_level import byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.errors import DataError, UsageError
@@ -41,6 +41,11 @@ class Tokenizer:
     """The one of them that does."""
     tagged = False
     """Whether these tokens stand in the source, and say the language of the target."""
+
+    @property
+    def closing(self) -> SpecialIds:
+        """The special ids for sources, which a pretrained model may end otherwise than with the end of sentence."""
+        return self.special_ids
 
     def speaking(self, language: str) -> "Tokenizer":
         """The same for texts of another of the `languages`."""
