@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -20,6 +21,7 @@ from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exporting import TARGETS, ExportOptions, export, refusal
+from dragoman.interop.onnx import write_graphs
 from dragoman.interop.pretrained import import_pretrained
 from dragoman.interop.web import RUNTIME
 from dragoman.model import Transformer, TransformerConfig
@@ -209,6 +211,47 @@ def test_the_script_beside_the_model_translates_text(models, tmp_path, target, b
         found = TARGETS[target].search(out, directory, sources, beam_size=beam_size, length_penalty=1.0)
         texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in found]
         assert done.stdout.split("\n")[:-1] == texts
+
+
+@pytest.mark.parametrize("numbers", ["float32", "int8"])
+def test_onnx_stores_a_table_once_that_the_projection_shares(tokenizer, tmp_path, numbers):
+    size, width, found = 5_003, SMALL["d_model"], {}
+    for tied in (True, False):
+        sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
+        model = Transformer(TransformerConfig(**(SMALL | sizes | {"tie_projection": tied, "projection_bias": True})))
+        (tmp_path / str(tied)).mkdir()
+        write_graphs(ModelDirectory(model.eval(), tokenizer, tokenizer), tmp_path / str(tied), numbers)
+        files = [tmp_path / str(tied) / f"{part}.onnx" for part in ("encoder", "decoder")]
+        found[tied] = [sum(size in each.dims and width in each.dims for each in tensors(file)) for file in files]
+    assert found == {True: [1, 1], False: [1, 2]}
+
+
+def tensors(file: Path) -> list:
+    return [*onnx.load(file).graph.initializer]
+
+
+def test_the_readme_tells_how_many_raw_texts_the_script_translates_as_dragoman_does(tmp_path):
+    texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
+    own = Tokenizer.train(texts, vocab_size=340, symbols=SLOTS)
+    sizes = {"source_vocab_size": own.vocab_size, "target_vocab_size": own.vocab_size, "share_embeddings": True}
+    model = Transformer(TransformerConfig(**(SMALL | sizes | {"projection_bias": True}))).eval()
+    pretrained_models.randomise(model, end=3, seed=1)
+    model.projection.bias.data[3] = 2.0  # short translations, which do not repeat themselves
+    style = SourceStyle.learn([(text, text) for text in texts])
+    ModelDirectory(model, own, own, "en", "fr", style=style).save(tmp_path / "model")
+    plain, special = SENTENCES[2:], ["THE RED HOUSE IS OLD.", "The cat sees 1,234 dogs.", "A dog sleeps. The cat sleeps."]
+    proof = export(tmp_path / "model", tmp_path / "out", "ctranslate2", ExportOptions(sentences=[*plain, *special]))
+    done = subprocess.run(
+        [sys.executable, tmp_path / "out/translate.py"],
+        input="\n".join(["\ufeff" + plain[0], *plain[1:], *special]), capture_output=True, text=True, timeout=60,
+        encoding="utf-8", check=True,
+    )  # fmt: skip
+    ours = [each.text for each in Translator.load(tmp_path / "model").translate([*plain, *special], beam_size=5)]
+    same = [own == other for own, other in zip(done.stdout.split("\n")[:-1], ours, strict=True)]
+    assert not all(same[3:])  # unusual case, a number, and two sentences
+    assert any(ours) and proof.same_as_translate == sum(same) > 0
+    card = " ".join((tmp_path / "out/README.md").read_text().split())
+    assert f"with beam 5, {sum(same)} of the 6 texts above are the same when nothing prepares them" in card
 
 
 def test_a_model_that_is_not_the_same_is_not_written(models, tmp_path, monkeypatch):

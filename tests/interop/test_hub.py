@@ -28,7 +28,7 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.folder, self.commit = folder, "0123456789abcdef0123456789abcdef01234567"
         self.asked, self.ranges = [], []
-        self.damaged, self.broken = "", ""
+        self.damaged, self.broken, self.stays_down = "", "", False
 
     def files(self) -> list[dict]:
         found = []
@@ -68,9 +68,10 @@ class Answer(BaseHTTPRequestHandler):
         if file.name == self.server.damaged:
             content = content[:-1] + b"?"
         if file.name == self.server.broken:
-            if self.server.asked.count(file.name) > 1:
+            if self.server.asked.count(file.name) == 1:
+                return self.send(200, content, headers, body, sent=len(content) // 2)
+            if self.server.stays_down:
                 return self.send(503, b"{}", {}, body)
-            return self.send(200, content, headers, body, sent=len(content) // 2)
         if begin := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")):
             self.server.ranges.append((file.name, first := int(begin[1])))
             headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
@@ -165,25 +166,32 @@ def test_a_damaged_download_is_refused_and_a_whole_one_is_fetched_once(hub, run,
     assert code == 0, errors
 
 
-def test_a_download_that_broke_off_goes_on(hub, run, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub, "folder", pretrained_models.marian(tmp_path / "other", seed=7))
-    monkeypatch.setattr(hub, "commit", "f" * 40)
-    monkeypatch.setattr(hub, "broken", "model.safetensors")
+@pytest.mark.parametrize("stays_down", [False, True])
+def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
+    hub, run, tmp_path, monkeypatch, stays_down
+):
+    monkeypatch.setattr(hub, "folder", pretrained_models.marian(tmp_path / "other", seed=7 + stays_down))
+    monkeypatch.setattr(hub, "commit", "ef"[stays_down] * 40)
+    monkeypatch.setattr(hub, "stays_down", stays_down)
+    name = hub.broken = "model.safetensors"
     hub.asked.clear()
+    hub.ranges.clear()
     code, errors = run("import", NAME, tmp_path / "model")
-    assert (code, (tmp_path / "model").exists()) == (3, False)
-    assert "hf:Somebody/opus-mt-en-fr cannot be downloaded: " in errors
-    assert errors.endswith("; check the name or the network, and try again.\n")
-    hub.broken = ""
-    hub.asked.clear()
-    code, errors = run("import", NAME, tmp_path / "model")
+    if stays_down:
+        assert (code, (tmp_path / "model").exists()) == (3, False)
+        assert "hf:Somebody/opus-mt-en-fr cannot be downloaded: " in errors
+        assert errors.endswith("; check the name or the network, and try again.\n")
+        hub.broken = ""
+        hub.asked.clear()
+        code, errors = run("import", NAME, tmp_path / "model")
+        assert hub.asked == [name]  # what was whole is not fetched again
+    else:
+        ((file, first),) = hub.ranges
+        assert file == name
+        assert 2**14 <= first <= (hub.folder / name).stat().st_size // 2
     assert code == 0, errors
-    assert hub.asked == ["model.safetensors"]
-    ((name, first),) = hub.ranges
-    assert name == "model.safetensors"
-    assert 2**14 <= first <= (hub.folder / name).stat().st_size // 2
     import_pretrained(hub.folder, tmp_path / "whole")
-    found, wanted = (load_file(tmp_path / f"{name}/model.safetensors") for name in ("model", "whole"))
+    found, wanted = (load_file(tmp_path / f"{folder}/{name}") for folder in ("model", "whole"))
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[key], wanted[key]) for key in wanted)
 
