@@ -16,6 +16,7 @@ from torch import Tensor
 from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
 
 Rows = Sequence[Sequence[int] | np.ndarray]
+Specials = tuple[SpecialIds, ...]
 """The token ids of some sentences."""
 
 
@@ -122,9 +123,7 @@ class TokenBatches:
     epoch alone, so a `Position` is all there is to save.
     """
 
-    def __init__(
-        self, source: Store, target: Store, *, max_tokens: int, seed: int, special: tuple[SpecialIds, ...] = (OURS,)
-    ):
+    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
         """`special` are the special ids of targets and, if others, of sources."""
         assert len(source) == len(target) > 0
         self._stores = source, target

@@ -55,8 +55,7 @@ class BatchWork:
         # Tokens that every target begins with, such as that of its language: nothing predicts them.
         self.given = len(target_tokenizer.encode(""))
         self.device = next(models[0].parameters()).device
-        limits = [model.config.max_length for model in models]
-        self.max_length = min((each for each in limits if each is not None), default=sys.maxsize)
+        self.max_length = min((m.config.max_length for m in models if m.config.max_length), default=sys.maxsize)
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
         # Kept for the next batch, with the banned tokens that were found so far.
         self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
@@ -86,9 +85,8 @@ class BatchWork:
 
     def _copied(self, sentence: Sentence) -> list[Term]:
         """The slots of a sentence, which its translation must contain."""
-        return [
-            self._placer().slot(sentence.source, own, new) for own, new in self._slots.items() if own in sentence.source
-        ]
+        slots, placed = self._slots.items(), self._placer().slot
+        return [placed(sentence.source, own, new) for own, new in slots if own in sentence.source]
 
     def _repaired(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
@@ -186,7 +184,7 @@ class BatchWork:
         sources = self._sources(s.source for s in sentences).repeat_interleave(times, dim=0)
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
-        prefixes = repeated([s.prefix for s in sentences], times)
+        begun = repeated([s.prefix for s in sentences], times)
         bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
         if self.config.starts_with_padding:
             bans.append(Never(self.config.pad_id))
@@ -196,10 +194,9 @@ class BatchWork:
         if any(map(any, limits)):
             bans.append(SlotLimits(list(self._slots.values()), repeated(limits, times)))
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
-        if not (any(prefixes) or bans or guard):
+        if not (any(begun) or bans or guard):
             return stepper
-        end = self.config.eos_id
-        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end, given=self.given)
+        return RuledStepper(stepper, prefixes=begun, bans=bans, guard=guard, end=self.config.eos_id, given=self.given)
 
     def _guard(self, sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
         """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.
@@ -215,13 +212,11 @@ class BatchWork:
         return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        bos, eos = self.config.bos_id, self.config.eos_id
-        targets = self._padded([bos, *target, eos] for _, target in pairs)
+        targets = self._padded([self.config.bos_id, *target, self.config.eos_id] for _, target in pairs)
         return self._sources(source for source, _ in pairs), targets
 
     def _sources(self, sources: Iterable[list[int]]) -> Tensor:
-        end = self.source_tokenizer.closing.eos
-        return self._padded([*source, end] for source in sources)
+        return self._padded([*source, self.source_tokenizer.closing.eos] for source in sources)
 
     def _padded(self, rows: Iterable[list[int]]) -> Tensor:
         tensors = list(map(torch.tensor, rows))

@@ -242,7 +242,6 @@ def _same_as_translate(
     return sum(their.strip() == our.text for their, our in zip(theirs, ours, strict=True))
 
 
-
 def _test_pairs(model: Path) -> list[tuple[str, str | None]]:
     """The first pairs that the model was tested on, if it was trained here; else sentences of the built-in grammar."""
     file = RunDirectory(model).data / "test.json"

@@ -30,8 +30,9 @@ def parse(name: str) -> tuple[str, str]:
 def download(name: str, *, progress: bool = True) -> Path:
     """The folder of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION` in the cache of huggingface_hub.
 
-    Files that are there already are not fetched again. One that breaks off goes on where it was, or is begun anew by the
-    next command if the network stays away. Every file is compared with the checksum that the Hub has for it. Raises `DataError` for what cannot be fetched, and `UsageError` for other names.
+    Files that are there already are not fetched again. One that breaks off goes on where it was, or is begun anew by
+    the next command if the network stays away. Every file is compared with the checksum that the Hub has for it.
+    Raises `DataError` for what cannot be fetched, and `UsageError` for other names.
     """
     hub = load("huggingface_hub", extra="pretrained", purpose=f"Downloading {name}")
     repository, revision = parse(name)

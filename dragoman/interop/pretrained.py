@@ -4,7 +4,7 @@ A directory of transformers is told by its config.json, one of Marian itself by 
 they are, so weights are copied row by row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,8 @@ def _text(folder: Path, config: TransformerConfig, settings: dict[str, Any], kin
         return "Marian", (source, target), languages, MOSES
     languages = settings.get("src_lang") or "en", settings.get("tgt_lang")
     program, vocabulary = multilingual_vocabulary(folder, config, settings)
-    return program, (PretrainedTokenizer(vocabulary), PretrainedTokenizer(vocabulary)), languages, SourceStyle()
+    target = replace(vocabulary, legacy=False)  # a translation begins with its language all the same
+    return program, (PretrainedTokenizer(vocabulary), PretrainedTokenizer(target)), languages, SourceStyle()
 
 
 def _style(folder: Path, usual: SourceStyle) -> SourceStyle:

@@ -209,7 +209,8 @@ def as_npz(folder: Path, output: Path, *, exchanged: bool = False) -> None:
     }  # fmt: skip
     arrays["special:model.yml"] = np.frombuffer(yaml.safe_dump(options).encode() + b"\0", np.int8)
     np.savez(output / "model.npz", **arrays)
-    for name, tokens in zip(["opus.vocab.yml"] if len(files) == 1 else ["vocab.src.yml", "vocab.trg.yml"], vocabularies, strict=True):
+    names = ["opus.vocab.yml"] if len(files) == 1 else ["vocab.src.yml", "vocab.trg.yml"]
+    for name, tokens in zip(names, vocabularies, strict=True):
         lines = (f"{json.dumps(token)}: {id_}\n" for id_, token in enumerate(tokens))
         (output / name).write_text("".join(lines), encoding="utf-8")
     for side in ("source", "target"):

@@ -54,8 +54,9 @@ class Answer(BaseHTTPRequestHandler):
     def answer(self, *, body: bool) -> None:
         path = self.path.partition("?")[0]
         if re.fullmatch(r"/api/models/Somebody/opus-mt-en-fr(/revision/\w+)?", path):
-            about = {"_id": "1", "id": "Somebody/opus-mt-en-fr", "sha": self.server.commit, "siblings": self.server.files()}
-            return self.send(200, json.dumps(about | {"private": False, "tags": [], "downloads": 0}).encode(), {}, body)
+            about = {"_id": "1", "id": "Somebody/opus-mt-en-fr", "private": False, "tags": [], "downloads": 0}
+            about |= {"sha": self.server.commit, "siblings": self.server.files()}
+            return self.send(200, json.dumps(about).encode(), {}, body)
         match = re.fullmatch(rf"/Somebody/opus-mt-en-fr/resolve/{self.server.commit}/([\w.]+)", path)
         if not match or not (file := self.server.folder / match[1]).is_file():
             return self.send(404, b"{}", {"X-Error-Code": "RepoNotFound"}, body)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -59,19 +60,27 @@ def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
     assert Translator.load(tmp_path / "german").translate(["A cat."]) == [found]
 
 
-def test_the_forced_language_is_no_prediction_in_scores_and_pictures(tmp_path):
-    import_pretrained(models.m2m(tmp_path / "theirs"), tmp_path / "ours", languages=("en", "de"))
+def legacy_nllb(folder: Path) -> Path:
+    return models.nllb(folder, legacy=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "token"), [(models.m2m, "__de__"), (models.nllb, "deu_Latn"), (legacy_nllb, "deu_Latn")]
+)
+def test_the_forced_language_is_no_prediction_in_scores_and_pictures(make, token, tmp_path):
+    import_pretrained(make(tmp_path / "theirs"), tmp_path / "ours", languages=("en", "de"))
     ours = ModelDirectory.load(tmp_path / "ours")
     ((source, target),) = pairs = [("A cat.", "Le chat")]
     (scored,) = Translator(ours).score(pairs)
-    assert scored.tokens[0] == "__de__"
+    assert scored.tokens[0] == token
     assert scored.token_log_probs[0] == 0
     statistics = evaluate_pairs([ours], pairs, search=ours.decoding, precision="float32", workers=1).tokens
     assert statistics.num_tokens == len(scored.tokens)  # without the language, with the end
     assert statistics.perplexity == pytest.approx(math.exp(-scored.log_prob / statistics.num_tokens), rel=1e-4)
     seen = inspect_translation(ours, source, target=target)
     assert seen.log_probs == pytest.approx(scored.token_log_probs, abs=1e-4)
-    assert seen.alternatives[0] == [("__de__", 1.0)]
+    assert seen.alternatives[0] == [(token, 1.0)]
+    assert [each.word for each in seen.removals] == ["A", "cat."]
     assert len(seen.alternatives[1]) == 5
     assert {node.token for node in seen.search.nodes if node.parent == 0} == set(ours.target_tokenizer.encode(""))
     own = inspect_translation(ours, source, beam_size=1)

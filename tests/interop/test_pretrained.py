@@ -91,9 +91,10 @@ def test_log_probabilities_are_the_same(ours, reference):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_search_finds_the_same(ours, reference, beam_size):
-    _, model = reference
+    tokenizer, model = reference
     translator = Translator(ours)
-    forced = ours.target_tokenizer.encode("")
+    forced, languages = ours.target_tokenizer.encode(""), [*ours.target_tokenizer.languages.values()]
+    assert [tokenizer.convert_ids_to_tokens(id_) in languages for id_ in forced] == [True] * bool(languages)
     for text in SENTENCES:
         ids = ours.source_tokenizer.encode(text)
         stepper = translator._work._stepper([Sentence(ids, forced)], DecodingConfig(max_copies=0))
@@ -131,7 +132,8 @@ def test_half_precision_shards_and_pickles_are_read(tmp_path):
     index = {"weight_map": {name: file for file, own in parts.items() for name in own}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     import_pretrained(folder, tmp_path / "shards")
-    whole, *others = (load_file(tmp_path / f"{name}/model.safetensors") for name in ("whole", "pickle", "old", "shards"))
+    names = ("whole", "pickle", "old", "shards")
+    whole, *others = (load_file(tmp_path / f"{name}/model.safetensors") for name in names)
     for other in others:
         assert whole.keys() == other.keys()
         assert all(torch.equal(other[name], weight.half().float()) for name, weight in whole.items())

@@ -130,7 +130,7 @@ def test_the_tokenizer_of_the_page_is_that_of_dragoman_for_any_text(kind, tmp_pa
     if (node := shutil.which("node")) is None:
         pytest.skip("node is not installed")
     odd = [chr(code) for code in range(0x20000) if chr(code).isspace() or unicodedata.category(chr(code)) == "Cf"]
-    odd += ["\x00", "\x1a", "e\u0301", "\u1e9b\u0323", "\U0001f1eb\U0001f1f7", "\ufdd0", "\uffff", "\u0915\u093f", "'s", "\u2019"]
+    odd += ["\x00", "\x1a", "e\u0301", "\u1e9b\u0323", "\U0001f1eb\U0001f1f7", "\ufdd0", "\uffff", "\u0915\u093f"]
     texts = [form.format(each) for each in odd for form in ("{0}", "{0}The red{0}cat. {0}", " {0}{0}a{0} {0}b{0}1")]
     texts += SPACES
     corpus = [text for pair in Bitext.open("builtin:grammar:200") for text in pair]

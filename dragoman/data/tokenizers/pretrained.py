@@ -126,6 +126,8 @@ class PretrainedTokenizer(Tokenizer):
         self.language = codes.get(vocabulary.begin or "")
         self._pieces: Pieces = KINDS[vocabulary.kind](vocabulary.model)
         self._ids = {piece: id_ for id_, piece in enumerate(vocabulary.pieces)}
+        end = self._ids[vocabulary.begin] if vocabulary.legacy and vocabulary.begin else self.special_ids.eos
+        self.closing = self.special_ids._replace(eos=end)
         self._symbols = {}
         self._tags = frozenset(vocabulary.languages.values())
         silent = [*vocabulary.special, *(self._ids[token] for token in vocabulary.languages.values())]
@@ -133,11 +135,6 @@ class PretrainedTokenizer(Tokenizer):
 
     def __reduce__(self) -> tuple:
         return PretrainedTokenizer, (self.content,)
-
-    @property
-    def closing(self) -> SpecialIds:
-        begin = self.content.begin
-        return self.special_ids._replace(eos=self._ids[begin]) if self.content.legacy and begin else self.special_ids
 
     def speaking(self, language: str) -> "PretrainedTokenizer":
         return PretrainedTokenizer(replace(self.content, begin=self.content.languages[language]))

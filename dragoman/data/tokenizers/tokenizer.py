@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Encoding
 
 from dragoman.data.text import well_formed
 from dragoman.data.tokenizers import algorithms, verify
-from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID, SpecialIds
+from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.data.tokenizers.byte_level import byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.errors import DataError, UsageError
@@ -34,18 +34,14 @@ class Tokenizer:
     did there.
     """
 
-    special_ids = OURS
+    special_ids = closing = OURS
+    """`closing` is for sources, which a pretrained model may end otherwise than with the end of sentence."""
     languages: Mapping[str, str] = {}
     """The tokens that can stand before texts to say their language, by its code: pretrained models have some."""
     language: str | None = None
     """The one of them that does."""
     tagged = False
     """Whether these tokens stand in the source, and say the language of the target."""
-
-    @property
-    def closing(self) -> SpecialIds:
-        """The special ids for sources, which a pretrained model may end otherwise than with the end of sentence."""
-        return self.special_ids
 
     def speaking(self, language: str) -> "Tokenizer":
         """The same for texts of another of the `languages`."""
