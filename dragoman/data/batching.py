@@ -16,6 +16,7 @@ from torch import Tensor
 from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
 
 Rows = Sequence[Sequence[int] | np.ndarray]
+Specials = tuple[SpecialIds, ...]
 """The token ids of some sentences."""
 
 
@@ -95,12 +96,12 @@ class Batch:
     """What the decoder must predict: tokens, then the end of sentence."""
 
     @classmethod
-    def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS) -> Self:
-        """Pairs of sentences, given as tokens without begin and end of sentence."""
+    def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS, closing: SpecialIds | None = None) -> Self:
+        """Pairs of sentences, given as tokens without begin and end of sentence; `closing` has the end of sources."""
         labels = padded(targets, special)
         # The inputs of short rows have their end of sentence too; its label is padding, which nobody predicts.
         target_ids = torch.cat([labels.new_full((len(labels), 1), special.bos), labels[:, :-1]], dim=1)
-        return cls(padded(sources, special), target_ids, labels)
+        return cls(padded(sources, closing or special), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
         return Batch(*(t.to(device, non_blocking=True) for t in (self.source_ids, self.target_ids, self.labels)))
@@ -122,7 +123,8 @@ class TokenBatches:
     epoch alone, so a `Position` is all there is to save.
     """
 
-    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: SpecialIds = OURS):
+    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
+        """`special` are the special ids of targets and, if others, of sources."""
         assert len(source) == len(target) > 0
         self._stores = source, target
         # The sentences of the epoch that is open; before the first, the stores themselves.
@@ -163,7 +165,7 @@ class TokenBatches:
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
         source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
-        return Batch.of(source, target, self.special)
+        return Batch.of(source, target, *self.special)
 
     def _open(self, epoch: int) -> None:
         self.source, self.target = (store.epoch(epoch) for store in self._stores)

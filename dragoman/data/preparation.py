@@ -66,7 +66,7 @@ class PreparedData:
         """Read what `prepare` wrote."""
         source = load_tokenizer(folder / "source_tokenizer.json")
         target = source if config.tokenizer.shared else load_tokenizer(folder / "target_tokenizer.json")
-        sizes = {"max_tokens": config.training.max_tokens, "special": target.special_ids}
+        sizes = {"max_tokens": config.training.max_tokens, "special": (target.special_ids, source.closing)}
         batches = partial(TokenBatches, seed=config.seed, **sizes)
         files = [folder / f"{name}.json" for name in ("valid", "test", "general")]
         # Older runs have no general pairs.

@@ -52,9 +52,10 @@ class BatchWork:
     def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
         self.models, self.config = models, models[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        # Tokens that every target begins with, such as that of its language: nothing predicts them.
+        self.given = len(target_tokenizer.encode(""))
         self.device = next(models[0].parameters()).device
-        limits = [model.config.max_length for model in models]
-        self.max_length = min((each for each in limits if each is not None), default=sys.maxsize)
+        self.max_length = min((m.config.max_length for m in models if m.config.max_length), default=sys.maxsize)
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
         # Kept for the next batch, with the banned tokens that were found so far.
         self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
@@ -84,9 +85,8 @@ class BatchWork:
 
     def _copied(self, sentence: Sentence) -> list[Term]:
         """The slots of a sentence, which its translation must contain."""
-        return [
-            self._placer().slot(sentence.source, own, new) for own, new in self._slots.items() if own in sentence.source
-        ]
+        slots, placed = self._slots.items(), self._placer().slot
+        return [placed(sentence.source, own, new) for own, new in slots if own in sentence.source]
 
     def _repaired(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
@@ -152,11 +152,12 @@ class BatchWork:
 
     @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
-        """The log-probability of each target token and of the end of sentence."""
+        """The log-probability of each target token and of the end of sentence; that of a token which is given is 0."""
         self._check(max(len(ids) for pair in pairs for ids in pair))
         source_ids, target_ids = self._tensors(pairs)
         found = predictions(self.models, source_ids, target_ids[:, :-1], target_ids[:, 1:]).log_probs
-        return [row.tolist() for row in found.split([len(target) + 1 for _, target in pairs])]
+        rows = found.split([len(target) + 1 for _, target in pairs])
+        return [[0.0] * self.given + row[self.given :].tolist() for row in rows]
 
     @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:
@@ -180,10 +181,10 @@ class BatchWork:
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = self._padded([*s.source, self.config.eos_id] for s in sentences).repeat_interleave(times, dim=0)
+        sources = self._sources(s.source for s in sentences).repeat_interleave(times, dim=0)
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
-        prefixes = repeated([s.prefix for s in sentences], times)
+        begun = repeated([s.prefix for s in sentences], times)
         bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
         if self.config.starts_with_padding:
             bans.append(Never(self.config.pad_id))
@@ -193,10 +194,9 @@ class BatchWork:
         if any(map(any, limits)):
             bans.append(SlotLimits(list(self._slots.values()), repeated(limits, times)))
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
-        if not (any(prefixes) or bans or guard):
+        if not (any(begun) or bans or guard):
             return stepper
-        given = len(self.target_tokenizer.encode(""))
-        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=self.config.eos_id, given=given)
+        return RuledStepper(stepper, prefixes=begun, bans=bans, guard=guard, end=self.config.eos_id, given=self.given)
 
     def _guard(self, sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
         """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.
@@ -212,10 +212,11 @@ class BatchWork:
         return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
 
     def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        bos, eos = self.config.bos_id, self.config.eos_id
-        sources = self._padded([*source, eos] for source, _ in pairs)
-        targets = self._padded([bos, *target, eos] for _, target in pairs)
-        return sources, targets
+        targets = self._padded([self.config.bos_id, *target, self.config.eos_id] for _, target in pairs)
+        return self._sources(source for source, _ in pairs), targets
+
+    def _sources(self, sources: Iterable[list[int]]) -> Tensor:
+        return self._padded([*source, self.source_tokenizer.closing.eos] for source in sources)
 
     def _padded(self, rows: Iterable[list[int]]) -> Tensor:
         tensors = list(map(torch.tensor, rows))

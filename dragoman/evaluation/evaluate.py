@@ -68,7 +68,8 @@ def evaluate_pairs(
         translations = [translation.text for translation in translator.translate(sources, search, split=False)]
         seconds = time.perf_counter() - started
         scores = score(translations, references, sources=sources, target_language=first.target_language)
-        statistics = token_statistics(models, reference_batches(pairs, first.preprocessor, *first.tokenizers))
+        batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
+        statistics = token_statistics(models, batches, given=len(first.target_tokenizer.encode("")))
         return Evaluation(scores, statistics, translations, seconds)
 
 

@@ -29,9 +29,10 @@ class TokenStatistics:
 
 
 @torch.inference_mode()
-def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) -> TokenStatistics:
+def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch], *, given: int = 0) -> TokenStatistics:
     """Perplexity and accuracy of the next token, by the mean of the models' probabilities, on their device.
 
+    The first `given` tokens of each reference, such as that of its language, are no predictions and do not count.
     References that are longer than the positions that a model has learned are truncated. Raises `DataError` if there
     is no token to predict.
     """
@@ -45,10 +46,12 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch]) ->
             stack.enter_context(evaluating(model))
         for batch in batches:
             batch = batch.to(device)
-            given = predictions(models, batch.source_ids, batch.target_ids[:, :longest], batch.labels[:, :longest])
-            num_tokens += len(given.log_probs)
-            total += given.log_probs.double().sum()
-            correct += given.likeliest.sum()
+            labels = batch.labels[:, :longest].clone()
+            labels[:, :given] = models[0].config.pad_id
+            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], labels)
+            num_tokens += len(found.log_probs)
+            total += found.log_probs.double().sum()
+            correct += found.likeliest.sum()
     if not num_tokens:
         raise DataError("There is no token to predict; give at least one sentence pair.")
     perplexity = (-total / num_tokens).exp()  # a tensor, since math.exp of a large mean would raise OverflowError
@@ -73,7 +76,8 @@ def reference_batches(
     for rows in batches_by_length(
         [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens
     ):
-        yield Batch.of([sources[i] for i in rows], [targets[i] for i in rows], target_tokenizer.special_ids)
+        special = target_tokenizer.special_ids, source_tokenizer.closing
+        yield Batch.of([sources[i] for i in rows], [targets[i] for i in rows], *special)
 
 
 @contextmanager

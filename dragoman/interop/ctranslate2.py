@@ -146,6 +146,7 @@ def translations(
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,
+            min_decoding_length=0,
             max_decoding_length=limit(directory, source),
             max_input_length=0,
             return_scores=True,

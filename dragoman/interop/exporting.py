@@ -17,6 +17,7 @@ from dragoman import __version__
 from dragoman.data.bitext import Bitext
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
+from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
 from dragoman.interop import argos, ctranslate2, onnx, transformers, web
@@ -118,6 +119,8 @@ class Proof:
     """BLEU of the engine's less that of ours, if there are references."""
     bleu_with_ours: float
     """BLEU of the engine's with ours as references."""
+    same_as_translate: int
+    """Translations of the raw texts by the engine that are those of `dragoman translate`, which prepares texts."""
 
     @property
     def fault(self) -> str | None:
@@ -134,7 +137,8 @@ class Proof:
     def to_dict(self) -> dict:
         agreements = {name: vars(each) for name, each in self.agreements.items()}
         extra = {"same_with_our_rule": self.same_rule, "bleu_difference": self.bleu_difference}
-        return {"numbers": self.numbers, "agreements": agreements, "bleu_with_ours": self.bleu_with_ours} | extra
+        extra |= {"bleu_with_ours": self.bleu_with_ours, "same_as_translate": self.same_as_translate}
+        return {"numbers": self.numbers, "agreements": agreements} | extra
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +167,7 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
         raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {numbers}.")
     directory = ModelDirectory.load(model).speaking(*options.languages)
     directory.require_languages(for_good=True)
-    if reason := engine.refusal(directory):
+    if reason := refusal(directory, target):
         raise UsageError(f"{target} cannot express this model: {reason}.")
     pairs = [(text, None) for text in options.sentences] if options.sentences else _test_pairs(model)
     with new_folder(output) as folder:
@@ -175,6 +179,14 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
             raise DataError(f"The exported model is not the same: {proof.fault}. Nothing was written to {output}.")
         write_file(folder / "README.md", _readme(directory, target, proof, output.absolute().name).encode())
     return proof
+
+
+def refusal(directory: ModelDirectory, target: str) -> str | None:
+    """Why a format cannot express a model; None if it can."""
+    source = directory.source_tokenizer
+    if source.closing != source.special_ids and target != "transformers":
+        return "its sources end with the token of their language (legacy_behaviour), which only transformers writes"
+    return TARGETS[target].refusal(directory)
 
 
 def prove(
@@ -190,7 +202,7 @@ def prove(
     if too_long := next((number for number, ids in enumerate(sources, start=1) if len(ids) >= most), None):
         raise UsageError(f"Sentence {too_long} has more than the {most:,} tokens that the format has positions for.")
     penalty = directory.decoding.length_penalty
-    directory = engine.expressed(directory)
+    original, directory = directory, engine.expressed(directory)
     agreements, found = {}, []
     for name, size in (("greedy", 1), (f"beam {BEAM_SIZE}", BEAM_SIZE)):
         ours = search(directory, sources, beam_size=size, length_penalty=penalty, beams=engine.beams)
@@ -207,7 +219,27 @@ def prove(
 
     complete = len(references) == len(pairs)
     difference = bleu(theirs, references) - bleu(ours, references) if complete else None
-    return Proof(quantization, agreements, same, difference, bleu(theirs, ours))
+    known = dict(zip(map(tuple, sources), found[1], strict=True))
+    raw = _same_as_translate(original, folder, engine, [text for text, _ in pairs], known)
+    return Proof(quantization, agreements, same, difference, bleu(theirs, ours), raw)
+
+
+def _same_as_translate(
+    directory: ModelDirectory,
+    folder: Path,
+    engine: Target,
+    texts: list[str],
+    known: dict[tuple[int, ...], tuple[list[int], float]],
+) -> int:
+    """How many of the raw `texts` the engine translates as `dragoman translate` does; it has translated the `known`."""
+    penalty, most = directory.decoding.length_penalty, longest(directory)
+    raw = directory.source_tokenizer.encode_batch(map(normalised, texts))
+    new = [ids for ids in raw if tuple(ids) not in known and len(ids) < most]
+    found = engine.search(folder, engine.expressed(directory), new, beam_size=BEAM_SIZE, length_penalty=penalty)
+    known = known | dict(zip(map(tuple, new), found, strict=True))
+    theirs = directory.target_tokenizer.decode_batch([known.get(tuple(ids), ([], 0.0))[0] for ids in raw])
+    ours = Translator(directory).translate(texts, beam_size=BEAM_SIZE, length_penalty=penalty)
+    return sum(their.strip() == our.text for their, our in zip(theirs, ours, strict=True))
 
 
 def _test_pairs(model: Path) -> list[tuple[str, str | None]]:

@@ -14,15 +14,27 @@ INDEX = ".index.json"
 PRETRAINED = ("model.safetensors", "pytorch_model.bin")
 """How transformers calls the weights, the safest first; those of large models are in several files and an index."""
 
+STYLE_FILE = "source_style.json"
+"""How sources are written, beside the files that transformers reads: Dragoman writes it when it exports a model."""
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a file. Raises `ValueError` for one that is larger than `most` bytes, or for a pipe or device."""
+    if path.exists() and not path.is_file():
+        raise ValueError("no file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"larger than {most >> 20} MB")
+    return content
+
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object in a JSON file; `missing`, if given, for a file that is not there. Raises `DataError` else."""
     if missing is not None and not path.exists():
         return missing
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"larger than {LARGEST >> 20} MB")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_bytes(path, LARGEST).decode())
     except (OSError, ValueError, RecursionError) as error:
         problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{path} cannot be read: {problem}; copy the whole model again.") from None

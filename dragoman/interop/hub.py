@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.files import INDEX, PRETRAINED
+from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE
 from dragoman.system.optional import load
 
 PREFIX = "hf:"
 TEXTS = (
     "config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json",
-    "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model",
+    "tokenizer.json", "source.spm", "target.spm", "sentencepiece.bpe.model", STYLE_FILE,
+    "special_tokens_map.json",
 )  # fmt: skip
 """Files beside the weights that an import reads."""
 _CHUNK = 2**20
@@ -29,8 +30,9 @@ def parse(name: str) -> tuple[str, str]:
 def download(name: str, *, progress: bool = True) -> Path:
     """The folder of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION` in the cache of huggingface_hub.
 
-    What is there already is not fetched again, and a download that broke off goes on. Every file is compared with the
-    checksum that the Hub has for it. Raises `DataError` for what cannot be fetched, and `UsageError` for other names.
+    Files that are there already are not fetched again. One that breaks off goes on where it was, or is begun anew by
+    the next command if the network stays away. Every file is compared with the checksum that the Hub has for it.
+    Raises `DataError` for what cannot be fetched, and `UsageError` for other names.
     """
     hub = load("huggingface_hub", extra="pretrained", purpose=f"Downloading {name}")
     repository, revision = parse(name)

@@ -4,7 +4,8 @@ What a config.json leaves out is what transformers takes then: the defaults of t
 `M2M100Config`. Checked against transformers 5.23.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.nn.functional import pad
 from dragoman.errors import DataError
 from dragoman.interop.styles import Style, read_table
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.model.layers import SinusoidalPositions
 
 STYLE = Style(**read_table("pretrained.toml")["styles"]["transformers"])
 SHARED = "model.shared.weight"
@@ -64,10 +66,12 @@ FORMULAS: dict[str, dict[str, Any]] = {
 """What each kind of model computes, as fields of `TransformerConfig`."""
 REFUSED = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 """Keys of Marian's config.json that transformers writes, but does not compute if they are true."""
+SAME = 2e-3
+"""Most by which a table of positions differs from its formula: half precision rounds by less."""
 
 
-def architecture(values: Mapping[str, Any], weights: Collection[str], origin: str) -> TransformerConfig:
-    """The architecture that a config.json describes; `weights` are the names of the weights beside it.
+def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origin: str) -> TransformerConfig:
+    """The architecture that a config.json describes, with `weights` beside it.
 
     Raises `DataError`, which begins with `origin`, for a model that Dragoman does not compute, and for sizes that no
     model has.
@@ -94,9 +98,25 @@ def architecture(values: Mapping[str, Any], weights: Collection[str], origin: st
     # Tables that are not tied to the projection are not tied to each other either, if the file has them.
     fields["share_embeddings"] = shared and (values["tie_word_embeddings"] or COPIES[1] not in weights)
     try:
-        return TransformerConfig(**fields, activation=ACTIVATIONS[activation], **FORMULAS[kind])
+        config = TransformerConfig(**fields, activation=ACTIVATIONS[activation], **FORMULAS[kind])
+        return _with_positions(config, weights) if kind == "marian" else config
     except (TypeError, ValueError) as error:
         raise DataError(f"{origin} does not describe a model: {error}") from None
+
+
+def _with_positions(config: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerConfig:
+    """Marian with the tables of positions that it is saved with: transformers reads them, whatever they hold."""
+    tables = [table for name, table in sorted(weights.items()) if name.endswith(COMPUTED[0])]
+    for kind in ("sinusoidal-concatenated", "sinusoidal"):
+        candidate = replace(config, positions=kind)
+        own = SinusoidalPositions(candidate)(0, max(map(len, tables), default=0))
+        if all(_same(table, own[: len(table)]) for table in tables):
+            return candidate
+    return replace(config, positions="learned", max_positions=len(tables[0]))
+
+
+def _same(table: Tensor, formula: Tensor) -> bool:
+    return table.shape == formula.shape and torch.allclose(table, formula, rtol=0, atol=SAME)
 
 
 def from_huggingface(

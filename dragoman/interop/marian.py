@@ -20,6 +20,8 @@ OPTIONS = "special:model.yml"
 """Name of the array with the options of the training."""
 SINGLE_TABLE = "Wemb"
 """The table that both sides and the projection share."""
+NEVER = -1e9
+"""Logit of a token that the smaller of two vocabularies does not have."""
 MOST_RATIO = 20
 """Most that weights are compressed by; a file that promises more is made to fill the memory."""
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "gelu"}
@@ -113,7 +115,7 @@ def _architecture(options: dict[str, Any], rows: int, shared: bool, tied: bool, 
 
 
 def _weight(array: np.ndarray, parameter: Tensor, name: str) -> Tensor:
-    """An array in Dragoman's layout; tables get the rows that they lack, with a bias of 0."""
+    """An array in Dragoman's layout; tables get the rows that they lack, of tokens that are never said."""
     weight = torch.from_numpy(np.ascontiguousarray(array, np.float32))
     if parameter.dim() == 1:
         weight = weight.flatten()
@@ -122,7 +124,10 @@ def _weight(array: np.ndarray, parameter: Tensor, name: str) -> Tensor:
     missing = [size - own for size, own in zip(parameter.shape, weight.shape, strict=False)]
     is_table = name.startswith(("encoder.embedding", "decoder.embedding", "projection"))
     if is_table and missing[0] > 0 and not any(missing[1:]):
-        return pad(weight, [0, 0] * (weight.dim() - 1) + [0, missing[0]])
+        filled = pad(weight, [0, 0] * (weight.dim() - 1) + [0, missing[0]])
+        if name == "projection.bias":
+            filled[len(weight) : -1] = NEVER  # the last row is that of padding, which no search says
+        return filled
     return weight
 
 

@@ -1,6 +1,6 @@
 """Models as ONNX: the encoder, one cached step of the decoder, and our search over onnxruntime."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
 
 FILES = ("encoder.onnx", "decoder.onnx")
+FLOAT = 1
+"""What ONNX calls float32."""
 
 
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
@@ -37,9 +39,38 @@ def write_graphs(directory: ModelDirectory, folder: Path, numbers: str) -> None:
 
 
 def _round(path: Path) -> None:
-    """The weights of matrix products in eight bits."""
+    """The weights of matrix products and the tables in eight bits."""
+    onnx = load("onnx", extra="onnx", purpose="Writing ONNX")
     quantization = load("onnxruntime.quantization", extra="onnx", purpose="Writing eight bits")
-    quantization.quantize_dynamic(path, path, weight_type=quantization.QuantType.QInt8, per_channel=True)
+    # Columns are only gathered from a table that the projection has rounded, each token by a scale of its own.
+    tied = {node.name for node in onnx.load(path).graph.node if node.op_type == "Gather" and _axis(node) == 1}
+    kind = quantization.QuantType.QInt8
+    quantization.quantize_dynamic(path, path, weight_type=kind, per_channel=True, nodes_to_exclude=[*tied])
+    made = onnx.load(path)
+    for node in [each for each in made.graph.node if each.name in tied]:
+        _gather_rounded(made.graph, node, onnx.helper.make_node)
+    onnx.checker.check_model(made)
+    onnx.save(made, path)
+
+
+def _axis(node: Any) -> int:
+    return next((each.i for each in node.attribute if each.name == "axis"), 0)
+
+
+def _gather_rounded(graph: Any, node: Any, make: Callable[..., Any]) -> None:
+    """Let `node` gather the columns of the table in eight bits, and the scale of each, instead of those in float32."""
+    (table, ids), (output,) = node.input, node.output
+    steps = [
+        make("Gather", [f"{table}_quantized", ids], [f"{output}_rounded"], axis=1),
+        make("Cast", [f"{output}_rounded"], [f"{output}_whole"], to=FLOAT),
+        make("Gather", [f"{table}_scale", ids], [f"{output}_scale"]),
+        make("Mul", [f"{output}_whole", f"{output}_scale"], [output]),
+    ]
+    place = [*graph.node].index(node)
+    graph.node.remove(node)
+    for step in reversed(steps):
+        graph.node.insert(place, step)
+    graph.initializer.remove(next(each for each in graph.initializer if each.name == table))
 
 
 class OnnxStepper:
@@ -79,7 +110,7 @@ def search(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     sessions = [runtime.InferenceSession(folder / name, options, ["CPUExecutionProvider"]) for name in FILES]
-    special, found = directory.target_tokenizer.special_ids, []
+    special, found = directory.source_tokenizer.closing, []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
         stepper = OnnxStepper(*sessions, padded(batch, special))

@@ -40,7 +40,7 @@ class Graph:
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """The result of an operation."""
         name = f"{kind.lower()}_{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], name=name, **attributes))
         return name
 
     def weight(self, tensor: Tensor) -> str:
@@ -110,9 +110,17 @@ class Graph:
         erf = self.op("Erf", self.op("Div", x, self.constant(math.sqrt(2))))
         return self.op("Mul", self.op("Mul", x, self.constant(0.5)), self.op("Add", erf, self.constant(1.0)))
 
-    def embedding(self, ids: str, part: Embedding, first: str, length: str) -> str:
-        """The embeddings of ids (rows, length), of which the first column has the position `first`."""
-        x = self.op("Mul", self.op("Gather", self.weight(part.table.weight), ids), self.constant(part.scale))
+    def embedding(self, ids: str, part: Embedding, first: str, length: str, *, tied: bool = False) -> str:
+        """The embeddings of ids (rows, length), of which the first column has the position `first`.
+
+        A table that is `tied` to the projection is stored once, as the projection reads it: a column for each token.
+        """
+        if tied:
+            columns = self.op("Gather", self.weight(part.table.weight.T), ids, axis=1)
+            found = self.op("Transpose", columns, perm=[1, 2, 0])
+        else:
+            found = self.op("Gather", self.weight(part.table.weight), ids)
+        x = self.op("Mul", found, self.constant(part.scale))
         if part.positions is None:
             return x
         table = self.weight(part.positions(0, self.config.max_length or LONGEST).contiguous())
@@ -197,7 +205,7 @@ def decoder_graph(model: Transformer) -> Any:
     tokens, first = graph.input("tokens", ["rows", 1], whole=True), graph.input("position", [1], whole=True)
     mask = graph.input("mask", ["rows", 1, 1, "length"])
     one = graph.constant(1, whole=True)
-    x = graph.embedding(tokens, model.decoder.embedding, first, one)
+    x = graph.embedding(tokens, model.decoder.embedding, first, one, tied=config.tie_projection)
     looked: list[str] = []
     for index, layer in enumerate(model.decoder.layers):
         own, other = (

@@ -4,7 +4,7 @@ A directory of transformers is told by its config.json, one of Marian itself by 
 they are, so weights are copied row by row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ from torch import Tensor
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.language_codes import language_of
 from dragoman.data.preprocessing import SourceStyle
-from dragoman.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedVocabulary
+from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, DragomanError, UsageError
 from dragoman.interop import marian
-from dragoman.interop.files import INDEX, PRETRAINED, read_json
+from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE, read_json
 from dragoman.interop.huggingface import architecture, from_huggingface
-from dragoman.interop.pretrained_vocabulary import marian_vocabularies, multilingual_vocabulary
+from dragoman.interop.pretrained_vocabulary import marian_vocabularies, multilingual_vocabulary, trained_tokenizer
 from dragoman.interop.weights import read_weights
 from dragoman.model import TransformerConfig
 from dragoman.report.summary import sizes
@@ -26,6 +27,9 @@ from dragoman.report.templates import render
 from dragoman.storage.atomic import new_folder, write_file
 from dragoman.storage.model_directory import ModelDirectory, with_weights
 from dragoman.storage.run_directory import refuse_to_overwrite
+
+MOSES = SourceStyle(punctuation="moses")
+"""How the sources of Marian's models are written."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Pretrained:
     """Its kind, for people."""
     config: TransformerConfig
     weights: dict[str, Tensor]
-    vocabularies: tuple[PretrainedVocabulary, PretrainedVocabulary]
+    tokenizers: tuple[Tokenizer, Tokenizer]
     languages: tuple[str | None, str | None]
     style: SourceStyle
     decoding: DecodingConfig
@@ -55,7 +59,6 @@ def import_pretrained(
     refuse_to_overwrite(output)
     try:
         found = read_pretrained(folder)
-        source, target = map(PretrainedTokenizer, found.vocabularies)
     except (DragomanError, MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:  # damaged files raise many kinds of errors, and one library panics
@@ -63,7 +66,7 @@ def import_pretrained(
             f"{folder} cannot be imported: {error or type(error).__name__}; copy the model again."
         ) from None
     model = with_weights(found.config, found.weights, origin=folder)
-    directory = ModelDirectory(model, source, target, decoding=found.decoding, style=found.style)
+    directory = ModelDirectory(model, *found.tokenizers, decoding=found.decoding, style=found.style)
     known = [language if isinstance(language, str) and language_of(language) else None for language in found.languages]
     wanted = [own if own is not None else theirs for own, theirs in zip(languages, known, strict=True)]
     directory = directory.speaking(*wanted)
@@ -79,25 +82,41 @@ def read_pretrained(folder: Path) -> Pretrained:
         raise DataError(f"{folder} is no folder; give the one with the files of a pretrained model.")
     if not (folder / "config.json").is_file() and (files := sorted(folder.glob("*.npz"))):
         config, weights, (source, target) = marian.read_npz(files, folder)
-        vocabularies = marian_vocabularies(folder, config, source, target)
-        style = SourceStyle(punctuation="moses")
-        return Pretrained("Marian", config, weights, vocabularies, (None, None), style, DecodingConfig())
+        source, target = map(PretrainedTokenizer, marian_vocabularies(folder, config, source, target))
+        return Pretrained("Marian", config, weights, (source, target), (None, None), MOSES, DecodingConfig())
     values = read_json(folder / "config.json")
     tensors = read_weights(_weights_file(folder))
-    config = architecture(values, tensors.keys(), str(folder / "config.json"))
+    config = architecture(values, tensors, str(folder / "config.json"))
     weights = from_huggingface(tensors, config, str(folder), values)
     settings = read_json(folder / "tokenizer_config.json", missing={})
     search = _search(values | read_json(folder / "generation_config.json", missing={}))
-    if values["model_type"] == "marian":
-        vocabularies = marian_vocabularies(folder, config)
-        languages = settings.get("source_lang"), settings.get("target_lang")
-        if vocabularies[0].tags:
+    program, tokenizers, languages, style = _text(folder, config, settings, values["model_type"])
+    return Pretrained(program, config, weights, tokenizers, languages, _style(folder, style), search)
+
+
+def _text(folder: Path, config: TransformerConfig, settings: dict[str, Any], kind: str) -> tuple:
+    """The program, the tokenizers, the languages and the style of a folder of transformers."""
+    languages = settings.get("source_lang"), settings.get("target_lang")
+    if trained := trained_tokenizer(folder, config):
+        return "written by `dragoman export`", (trained, trained), languages, SourceStyle()
+    if kind == "marian":
+        source, target = map(PretrainedTokenizer, marian_vocabularies(folder, config))
+        if source.tagged:
             languages = languages[0], None  # "mul" or "roa": each text, or the user, says which
-        style = SourceStyle(punctuation="moses")
-        return Pretrained("Marian", config, weights, vocabularies, languages, style, search)
+        return "Marian", (source, target), languages, MOSES
     languages = settings.get("src_lang") or "en", settings.get("tgt_lang")
     program, vocabulary = multilingual_vocabulary(folder, config, settings)
-    return Pretrained(program, config, weights, (vocabulary, vocabulary), languages, SourceStyle(), search)
+    target = replace(vocabulary, legacy=False)  # a translation begins with its language all the same
+    return program, (PretrainedTokenizer(vocabulary), PretrainedTokenizer(target)), languages, SourceStyle()
+
+
+def _style(folder: Path, usual: SourceStyle) -> SourceStyle:
+    """How sources are written, by the file that Dragoman exports, or as is usual."""
+    path = folder / STYLE_FILE
+    try:
+        return SourceStyle.model_validate(read_json(path)) if path.is_file() else usual
+    except ValueError:
+        raise DataError(f"{path} does not say how sources are written; copy the whole model again.") from None
 
 
 def _search(values: dict[str, Any]) -> DecodingConfig:
@@ -119,13 +138,13 @@ def _weights_file(folder: Path) -> Path:
 
 def _card(directory: ModelDirectory, found: Pretrained, name: str, title: str) -> str:
     """The model card of an imported model."""
-    known = directory.source_tokenizer.languages
+    known, kind = directory.source_tokenizer.languages, directory.source_tokenizer.kind
     return render(
         "pretrained_card.md",
         title=title,
         program=found.program,
         origin=name,
-        facts=sizes(found.config, sum(weight.numel() for weight in directory.model.parameters()), kind="theirs"),
+        facts=sizes(found.config, sum(weight.numel() for weight in directory.model.parameters()), kind=kind),
         languages=list(known),
         direction=" to ".join(code or "?" for code in directory.languages),
         punctuation=found.style.punctuation,

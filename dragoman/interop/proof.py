@@ -42,7 +42,7 @@ def search(
     beams: type[Beams] = Beams,
 ) -> Found:
     """What the plain search of Dragoman finds, in float32."""
-    special, found = directory.target_tokenizer.special_ids, []
+    special, found = directory.source_tokenizer.closing, []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
         stepper = ModelStepper(directory.model, padded(batch, special))

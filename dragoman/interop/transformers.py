@@ -13,9 +13,12 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import processors
 
+from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.tokenizers.tokenizer import EOS_ID, SPECIAL_TOKENS, Tokenizer
+from dragoman.interop.files import STYLE_FILE
 from dragoman.interop.huggingface import ACTIVATIONS, SHARED, SIZES, STYLE
+from dragoman.interop.pretrained_vocabulary import NLLB_MASK, NLLB_SPECIAL, PIECES
 from dragoman.interop.proof import Found, limit
 from dragoman.model import TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
@@ -78,7 +81,6 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     if kind(config) == "marian":
         for stack in ("encoder", "decoder"):
             positions = getattr(model, stack).embedding.positions
-            weights.pop(f"model.{stack}.embedding.positions.table", None)
             weights[f"model.{stack}.embed_positions.weight"] = positions(0, length).clone().contiguous()
         weights.setdefault("final_logits_bias", torch.zeros(1, config.target_vocab_size))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
@@ -92,6 +94,8 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     ids = {key: _config(config, length)[key] for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
     _write_json(folder / "generation_config.json", generation | ids)
     _write_tokenizer(directory, folder)
+    if directory.style != SourceStyle():
+        (folder / STYLE_FILE).write_text(directory.style.model_dump_json(), encoding="utf-8")
 
 
 def _config(config: TransformerConfig, length: int) -> dict[str, Any]:
@@ -118,13 +122,18 @@ def _write_tokenizer(directory: ModelDirectory, folder: Path) -> None:
     source, target = directory.tokenizers
     languages = dict(zip(("source_lang", "target_lang"), directory.languages, strict=True))
     if not isinstance(source, PretrainedTokenizer) or not isinstance(target, PretrainedTokenizer):
-        _write_own(source, folder)
+        _write_own(source, folder, languages)
     elif source.content.kind == "tokenizers":
         (folder / "tokenizer.json").write_text(source.content.model, encoding="utf-8")
-        sides = {"src_lang": source.content.begin, "tgt_lang": target.content.begin}
-        _write_json(folder / "tokenizer_config.json", {"tokenizer_class": "NllbTokenizer"} | sides)
+        _write_json(folder / "tokenizer_config.json", _nllb(source, target))
+    elif source.languages and source.languages.keys() == {*source.languages.values()}:  # NLLB with SentencePiece
+        (folder / PIECES).write_bytes(base64.b64decode(source.content.model))
+        named = {*NLLB_SPECIAL, NLLB_MASK, *source.languages}
+        known = {id_: piece for id_, piece in enumerate(source.content.pieces) if piece in named}
+        added = {id_: {"content": piece, "special": True, "normalized": False} for id_, piece in known.items()}
+        _write_json(folder / "tokenizer_config.json", _nllb(source, target) | {"added_tokens_decoder": added})
     elif kind(directory.model.config) == "m2m_100":
-        (folder / "sentencepiece.bpe.model").write_bytes(base64.b64decode(source.content.model))
+        (folder / PIECES).write_bytes(base64.b64decode(source.content.model))
         known = min(map(source.content.pieces.index, source.languages.values()))
         _write_json(folder / "vocab.json", {piece: id_ for id_, piece in enumerate(source.content.pieces[:known])})
         codes = "m2m100" if len(source.languages) > 8 else "wmt21"
@@ -142,18 +151,21 @@ def _write_tokenizer(directory: ModelDirectory, folder: Path) -> None:
         _write_json(folder / "tokenizer_config.json", settings | languages)
 
 
-def _write_own(tokenizer: Tokenizer, folder: Path) -> None:
-    """A tokenizer that Dragoman trained, with the end of sentence after each text."""
+def _nllb(source: PretrainedTokenizer, target: PretrainedTokenizer) -> dict[str, Any]:
+    """The tokenizer_config.json of NLLB-200."""
+    settings = {"tokenizer_class": "NllbTokenizer", "src_lang": source.content.begin, "tgt_lang": target.content.begin}
+    return settings | {"legacy_behaviour": source.content.legacy}
+
+
+def _write_own(tokenizer: Tokenizer, folder: Path, languages: dict[str, str | None]) -> None:
+    """A tokenizer that Dragoman trained, with the end of sentence after each text; read by `trained_tokenizer`."""
     backend = tokenizer.backend_copy()
-    special = [tokenizer.spelled(id_) for id_ in tokenizer.special_ids]
-    pad, unknown, begin, end = special
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A {end}", special_tokens=[(end, tokenizer.special_ids.eos)]
-    )
+    pad, unknown, begin, end = SPECIAL_TOKENS
+    backend.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, EOS_ID)])
     backend.save(str(folder / "tokenizer.json"))
     names = {"pad_token": pad, "unk_token": unknown, "bos_token": begin, "eos_token": end}
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    _write_json(folder / "tokenizer_config.json", settings | names)
+    _write_json(folder / "tokenizer_config.json", settings | names | languages)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -171,7 +183,7 @@ def search(
     forced, found = directory.target_tokenizer.encode(""), []
     for source in sources:
         output = model.generate(
-            torch.tensor([[*source, config.eos_id]]),
+            torch.tensor([[*source, directory.source_tokenizer.closing.eos]]),
             num_beams=beam_size,
             do_sample=False,
             length_penalty=length_penalty,

@@ -68,9 +68,9 @@ class Axis:
 
 
 def encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
-    """The tokens of a text and the end of sentence. Raises `DataError` for one that is too long to be shown."""
+    """The tokens of a text and its end. Raises `DataError` for one that is too long to be shown."""
     config = model.model.config
-    ids = [*tokenizer.encode(text), config.eos_id]
+    ids = [*tokenizer.encode(text), tokenizer.closing.eos]
     most = min(MOST_TOKENS, config.max_length or MOST_TOKENS)
     if len(ids) > most:
         raise DataError(f"A text has {len(ids)} tokens, and at most {most} can be shown; give one sentence at a time.")
@@ -79,11 +79,12 @@ def encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]
 
 @torch.inference_mode()
 def forced_decoding(
-    model: Transformer, source_ids: list[int], target_ids: list[int]
+    model: Transformer, source_ids: list[int], target_ids: list[int], *, given: int = 0
 ) -> tuple[Float[Tensor, "target vocab"], dict[str, Heads]]:
     """Log-probabilities and attention of `model` when it is given `target_ids` to predict from `source_ids`.
 
     Both end with the end of sentence. Row i is of the position that predicts token i; its input is the token before.
+    The first `given` tokens, such as that of a language, are certain: no others could stand there.
     The attention is that of `encoder`, `decoder` and `cross`; a row of weights sums to 1.
     """
     config, device = model.config, next(model.parameters()).device
@@ -93,7 +94,10 @@ def forced_decoding(
         states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
         logits = model.project(states)
     heads = {kind: Heads(*map(_stacked, zip(*layers, strict=True))) for kind, layers in vars(recorded).items()}
-    return logits.float().log_softmax(-1).cpu(), heads
+    log_probs = logits.float().log_softmax(-1).cpu()
+    log_probs[:given] = -torch.inf
+    log_probs[range(given), target_ids[:given]] = 0.0
+    return log_probs, heads
 
 
 def _stacked(layers: Iterable[Tensor]) -> Maps:
@@ -132,7 +136,7 @@ def word_attention(model: ModelDirectory, source_text: str, target_text: str) ->
     # Tokenized again, a translation that was truncated may have more tokens than there are positions.
     room = config.max_length and config.max_length - 1
     source, target = (
-        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], config.eos_id])
+        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], tokenizer.closing.eos])
         for tokenizer, text in zip(model.tokenizers, texts, strict=True)
     )
     _, heads = forced_decoding(model.model, source.ids, target.ids)

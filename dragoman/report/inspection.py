@@ -152,7 +152,7 @@ def inspect_translation(
         # A translation that was truncated at the length limit has no end of sentence.
         target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
         target = preprocessor.restored(tokenizer.decode(target_ids), preprocessor(text))
-    log_probs, attention = forced_decoding(model.model, source_ids, target_ids)
+    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=len(tokenizer.encode("")))
     source = Axis.of(source_tokenizer, source_ids)
     return Inspection(
         model=model,
@@ -182,7 +182,7 @@ class _WatchedWork(BatchWork):
 
 def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
     work = _WatchedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
-    (hypotheses,) = work.search([Sentence(source_ids)], config)
+    (hypotheses,) = work.search([Sentence(source_ids, model.target_tokenizer.encode(""))], config)
     return work.recorder.tree(hypotheses)
 
 
@@ -204,8 +204,8 @@ def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[li
 
 def _alternatives(tokenizer: Tokenizer, log_probs: Float[Tensor, "target vocab"]) -> list[list[tuple[str, float]]]:
     best = log_probs.topk(min(SHOWN_ALTERNATIVES, log_probs.size(1)))
-    pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
-    return [list(zip(tokenizer.pieces(ids), values, strict=True)) for ids, values in pairs]
+    pairs = zip(best.indices.tolist(), best.values.exp().tolist(), best.values.isfinite().sum(1).tolist(), strict=True)
+    return [list(zip(tokenizer.pieces(ids), values, strict=True))[:possible] for ids, values, possible in pairs]
 
 
 def _rounded(value: float) -> float:

@@ -31,19 +31,20 @@ def removals(
 
     `target_ids` end with the end of sentence, if they have one.
     """
-    end = model.model.config.eos_id
-    words = [word for word in source.words if source.ids[word[0]] != end]
+    end, kept = model.model.config.eos_id, {*model.source_tokenizer.encode("")}  # such as the token of the language
+    words = [word for word in source.words if {source.ids[index] for index in word} - kept - {source.ids[-1]}]
     if not 1 < len(words) <= MOST_WORDS:
         return []
-    without = [[source.ids[index] for other in words if other is not word for index in other] for word in words]
+    ids = [*enumerate(source.ids[:-1])]
+    without = [[id_ for index, id_ in ids if index not in word or id_ in kept] for word in words]
     target = target_ids[:-1] if target_ids[-1] == end else target_ids
-    work = BatchWork([model.model], *model.tokenizers)
+    work, begin = BatchWork([model.model], *model.tokenizers), model.target_tokenizer.encode("")
     size = max(1, BATCH_ROWS // config.beam_size)
     found: list[str] = []
     log_probs: list[float] = []
     for start in range(0, len(without), size):
         part = without[start : start + size]
-        best = [group[0].tokens for group in work.search([Sentence(ids) for ids in part], config)]
+        best = [group[0].tokens for group in work.search([Sentence(ids, begin) for ids in part], config)]
         texts = model.target_tokenizer.decode_batch(best)
         found += [model.preprocessor.restored(text, prepared) for text in texts]
         log_probs += [sum(each[: len(target_ids)]) for each in work.score([(ids, target) for ids in part])]

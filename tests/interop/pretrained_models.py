@@ -11,6 +11,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from transformers import M2M100Config, M2M100ForConditionalGeneration, MarianConfig, MarianMTModel, NllbTokenizer
+from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES
 
 from dragoman.data.bitext import Bitext
 
@@ -113,8 +114,8 @@ def m2m(folder: Path, *, seed: int = 1, **config: Any) -> Path:
     return _multilingual(folder, len(ids) + 108, seed, config)
 
 
-def nllb(folder: Path, *, seed: int = 1, **config: Any) -> Path:
-    """An NLLB-200 model with its tokenizer.json."""
+def nllb(folder: Path, *, seed: int = 1, legacy: bool = False, **config: Any) -> Path:
+    """An NLLB-200 model with its tokenizer.json; `legacy` ones put the language behind the source."""
     folder.mkdir(parents=True)
     source, target = texts()
     model = sentencepiece.SentencePieceProcessor(
@@ -131,8 +132,24 @@ def nllb(folder: Path, *, seed: int = 1, **config: Any) -> Path:
         if piece[:cut] in ranks and piece[cut:] in ranks
     )
     tokenizer = NllbTokenizer(vocab=vocab, merges=[merge for _, merge in merges], src_lang="eng_Latn")
+    tokenizer.legacy_behaviour = tokenizer.init_kwargs["legacy_behaviour"] = legacy
     tokenizer.save_pretrained(folder)
     return _multilingual(folder, len(tokenizer) + 3, seed, config)
+
+
+def nllb_pieces(folder: Path, *, seed: int = 1, **config: Any) -> Path:
+    """An NLLB-200 model with the SentencePiece model alone, whose ids transformers reads from tokenizer_config.json."""
+    folder.mkdir(parents=True)
+    source, target = texts()
+    path = folder / "sentencepiece.bpe.model"
+    shutil.move(pieces(folder, "both", source + target, 300, model_type="bpe"), path)
+    first = len(spm_pieces(path)) + 1  # without <unk>, <s> and </s>, and after fairseq's four
+    tokens = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
+    tokens |= dict(enumerate([*FAIRSEQ_LANGUAGE_CODES, "<mask>"], start=first))
+    added = {id_: {"content": token, "special": True, "normalized": False} for id_, token in tokens.items()}
+    settings = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "added_tokens_decoder": added}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return _multilingual(folder, first + 205, seed, config)
 
 
 def _multilingual(folder: Path, rows: int, seed: int, config: dict[str, Any]) -> Path:
@@ -147,15 +164,26 @@ def _multilingual(folder: Path, rows: int, seed: int, config: dict[str, Any]) ->
     return folder
 
 
-def as_npz(folder: Path, output: Path) -> None:
-    """A Marian model of transformers, with one table, in the files that Marian itself writes."""
+def as_npz(folder: Path, output: Path, *, exchanged: bool = False) -> None:
+    """A Marian model of transformers in the files that Marian itself writes: one table, or two of different sizes.
+
+    `exchanged` ones have each other's table and vocabulary.
+    """
     weights = {name: each.numpy() for name, each in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())
     letters = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "out_proj": "o"}
-    arrays = {
-        "Wemb": weights["model.shared.weight"][:-1],  # without the row of padding
-        "decoder_ff_logit_out_b": weights["final_logits_bias"][:, :-1],
-    }
+    files = [folder / name for name in ("vocab.json", "target_vocab.json") if (folder / name).is_file()]
+    vocabularies = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    vocabularies = [[each for each in ids if each != "<pad>" and each[:6] != "<extra"] for ids in vocabularies]
+    sides = ("decoder", "encoder") if exchanged else ("encoder", "decoder")
+    names = ["model.shared"] if len(files) == 1 else [f"model.{side}.embed_tokens" for side in sides]
+    tables = [weights[f"{name}.weight"] for name in names]
+    if exchanged:
+        vocabularies = vocabularies[::-1]
+    # Without the rows of padding.
+    kept = [table[: len(tokens)] for table, tokens in zip(tables, vocabularies, strict=True)]
+    arrays = dict(zip(["Wemb"] if len(files) == 1 else ["encoder_Wemb", "decoder_Wemb"], kept, strict=True))
+    arrays["decoder_ff_logit_out_b"] = weights["final_logits_bias"][:, : len(vocabularies[-1])]
     for stack in ("encoder", "decoder"):
         for layer in range(config[f"{stack}_layers"]):
             theirs, ours = f"{stack}_l{layer + 1}_", f"model.{stack}.layers.{layer}."
@@ -177,12 +205,14 @@ def as_npz(folder: Path, output: Path) -> None:
         "dec-depth": config["decoder_layers"], "transformer-heads": config["encoder_attention_heads"],
         "transformer-dim-ffn": config["encoder_ffn_dim"], "transformer-ffn-activation": "swish",
         "transformer-preprocess": "", "transformer-postprocess": "dan", "transformer-postprocess-emb": "d",
-        "transformer-ffn-depth": 2, "tied-embeddings-all": True,
+        "transformer-ffn-depth": 2, "tied-embeddings-all": len(files) == 1,
     }  # fmt: skip
     arrays["special:model.yml"] = np.frombuffer(yaml.safe_dump(options).encode() + b"\0", np.int8)
     np.savez(output / "model.npz", **arrays)
-    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    lines = (f"{json.dumps(token)}: {id_}\n" for token, id_ in vocabulary.items() if token != "<pad>")
-    (output / "opus.vocab.yml").write_text("".join(lines), encoding="utf-8")
+    names = ["opus.vocab.yml"] if len(files) == 1 else ["vocab.src.yml", "vocab.trg.yml"]
+    for name, tokens in zip(names, vocabularies, strict=True):
+        lines = (f"{json.dumps(token)}: {id_}\n" for id_, token in enumerate(tokens))
+        (output / name).write_text("".join(lines), encoding="utf-8")
     for side in ("source", "target"):
-        shutil.copy(folder / f"{side}.spm", output)
+        other = {"source": "target", "target": "source"}[side] if exchanged else side
+        shutil.copy(folder / f"{other}.spm", output / f"{side}.spm")

@@ -17,7 +17,7 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 from dragoman.interop.pretrained import import_pretrained
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.train import start_run
@@ -41,6 +41,8 @@ VARIANTS = {
     "m2m, wide": lambda folder: models.m2m(folder, d_model=48, encoder_attention_heads=2, decoder_attention_heads=2,
                                            encoder_ffn_dim=100, activation_function="gelu", seed=3),
     "nllb": lambda folder: models.nllb(folder),
+    "nllb, legacy": lambda folder: models.nllb(folder, legacy=True),
+    "nllb, SentencePiece": lambda folder: models.nllb_pieces(folder),
 }  # fmt: skip
 TARGETS = {"m2m": ("en", "de"), "nllb": ("eng_Latn", "fra_Latn")}
 
@@ -69,7 +71,7 @@ def reference(theirs):
 def test_source_ids_are_the_same(ours, reference):
     tokenizer, _ = reference
     texts = [*SENTENCES, ">>fra<< The cat sleeps." if ours.source_tokenizer.tagged else "A dog."]
-    found = [[*ids, ours.model.config.eos_id] for ids in ours.source_tokenizer.encode_batch(texts)]
+    found = [[*ids, ours.source_tokenizer.closing.eos] for ids in ours.source_tokenizer.encode_batch(texts)]
     assert found == [tokenizer(text).input_ids for text in texts]
 
 
@@ -77,9 +79,9 @@ def test_log_probabilities_are_the_same(ours, reference):
     _, model = reference
     source = ours.source_tokenizer.encode_batch(SENTENCES)
     target = ours.target_tokenizer.encode_batch(["Le chat", "La maison est vieille.", "x", "", "雪 !"])
-    config = ours.model.config
+    config, end = ours.model.config, ours.source_tokenizer.closing.eos
     for ids, labels in zip(source, target, strict=True):
-        ids, labels = torch.tensor([[*ids, config.eos_id]]), torch.tensor([[*labels, config.eos_id]])
+        ids, labels = torch.tensor([[*ids, end]]), torch.tensor([[*labels, config.eos_id]])
         inputs = torch.cat([torch.tensor([[config.bos_id]]), labels[:, :-1]], 1)
         with torch.inference_mode():
             found = ours.model(ids, inputs).log_softmax(-1)
@@ -89,9 +91,10 @@ def test_log_probabilities_are_the_same(ours, reference):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_search_finds_the_same(ours, reference, beam_size):
-    _, model = reference
+    tokenizer, model = reference
     translator = Translator(ours)
-    forced = ours.target_tokenizer.encode("")
+    forced, languages = ours.target_tokenizer.encode(""), [*ours.target_tokenizer.languages.values()]
+    assert [tokenizer.convert_ids_to_tokens(id_) in languages for id_ in forced] == [True] * bool(languages)
     for text in SENTENCES:
         ids = ours.source_tokenizer.encode(text)
         stepper = translator._work._stepper([Sentence(ids, forced)], DecodingConfig(max_copies=0))
@@ -100,46 +103,15 @@ def test_search_finds_the_same(ours, reference, beam_size):
         pad = ours.model.config.pad_id
         settings = {"forced_bos_token_id": forced[0]} if forced else {"bad_words_ids": [[pad]]}
         wanted = model.generate(
-            torch.tensor([[*ids, ours.model.config.eos_id]]), num_beams=beam_size, max_new_tokens=LIMIT,
+            torch.tensor([[*ids, ours.source_tokenizer.closing.eos]]), num_beams=beam_size, max_new_tokens=LIMIT,
             do_sample=False, length_penalty=1.0, early_stopping=False, forced_eos_token_id=None, **settings,
         )[0, 1:].tolist()  # fmt: skip
         found = search[0][0]
         # At the limit transformers prefers a better-scored translation to one that has come to its end.
         if ours.model.config.eos_id in wanted[1:] or not found.finished:
             assert [*found.tokens, ours.model.config.eos_id][:LIMIT] == wanted[: len(found.tokens) + 1]
-
-
-def test_tags_and_codes_of_any_style_choose_the_language(tmp_path):
-    folder = models.marian(tmp_path / "theirs", tags=(">>fra<<", ">>deu<<"))
-    import_pretrained(folder, tmp_path / "ours")
-    ours = ModelDirectory.load(tmp_path / "ours")
-    plain, tagged = (ours.source_tokenizer.encode(text) for text in ("A cat.", ">>deu<< A cat."))
-    for code in ("de", "deu", "deu_Latn"):
-        assert ours.speaking(None, code).source_tokenizer.encode("A cat.") == tagged
-    assert ours.speaking(None, "fr").source_tokenizer.encode(">>deu<< A cat.") == tagged
-    assert plain == tagged[1:]
-    translator = Translator(ours)
-    texts = ["A cat sleeps. A dog runs. Two men sing.", ">>deu<< A cat sleeps. A dog runs. Two men sing."]
-    german = [each.log_prob for each in Translator(ours.speaking(None, "de")).translate(texts, beam_size=1)]
-    plain, tagged = (each.log_prob for each in translator.translate(texts, beam_size=1))
-    assert tagged == pytest.approx(german[0]) == german[1]
-    assert tagged != pytest.approx(plain)
-    with pytest.raises(UsageError, match="does not know the language 'ja', but fra, deu"):
-        ours.speaking(None, "ja")
-
-
-@pytest.mark.parametrize(("make", "codes"), [(models.m2m, ("eng_Latn", "deu")), (models.nllb, ("en", "de"))])
-def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
-    import_pretrained(make(tmp_path / "theirs"), tmp_path / "ours")
-    with pytest.raises(UsageError, match="say the target language"):
-        Translator.load(tmp_path / "ours")
-    translator = Translator.load(tmp_path / "ours", languages=codes)
-    (found,) = translator.translate(["A cat."])
-    assert found.tokens[0] in ("__de__", "deu_Latn")
-    assert found.tokens[0] not in found.text
-    reopened = ModelDirectory.load(tmp_path / "ours").speaking("en-US", codes[1])
-    reopened.save(tmp_path / "german")
-    assert Translator.load(tmp_path / "german").translate(["A cat."]) == [found]
+        if found.finished:
+            assert sum(translator._work.score([(ids, found.tokens)])[0]) == pytest.approx(found.log_prob, abs=1e-3)
 
 
 def test_half_precision_shards_and_pickles_are_read(tmp_path):
@@ -150,6 +122,8 @@ def test_half_precision_shards_and_pickles_are_read(tmp_path):
     torch.save(halves, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     import_pretrained(folder, tmp_path / "pickle")
+    torch.save(halves, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    import_pretrained(folder, tmp_path / "old")
     (folder / "pytorch_model.bin").unlink()
     names = sorted(halves)
     parts = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
@@ -158,11 +132,11 @@ def test_half_precision_shards_and_pickles_are_read(tmp_path):
     index = {"weight_map": {name: file for file, own in parts.items() for name in own}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     import_pretrained(folder, tmp_path / "shards")
-    whole, pickle, shards = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "pickle", "shards"))
-    assert whole.keys() == pickle.keys() == shards.keys()
-    for name, weight in whole.items():
-        assert torch.equal(pickle[name], weight.half().float())
-        assert torch.equal(shards[name], pickle[name])
+    names = ("whole", "pickle", "old", "shards")
+    whole, *others = (load_file(tmp_path / f"{name}/model.safetensors") for name in names)
+    for other in others:
+        assert whole.keys() == other.keys()
+        assert all(torch.equal(other[name], weight.half().float()) for name, weight in whole.items())
 
 
 def without(name: str) -> Change:
@@ -177,10 +151,11 @@ def changed(name: str, **values: object) -> Change:
     return change
 
 
-def bomb(folder: Path) -> None:
+def bomb(folder: Path, *, zipped: bool = True) -> None:
     """A pickle of a few bytes that asks for a terabyte."""
     (folder / "model.safetensors").unlink()
-    torch.save({"a": torch.zeros(1).expand(2**38)}, folder / "pytorch_model.bin")
+    content = {"a": torch.zeros(1).expand(2**38)}
+    torch.save(content, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
 
 
 def code(folder: Path) -> None:
@@ -207,6 +182,7 @@ def code(folder: Path) -> None:
         (changed("config.json", normalize_before=True), "`normalize_before` is true"),
         (changed("vocab.json", extra=-1), "numbers 'extra' as -1"),
         (bomb, "takes more memory than"),
+        (lambda folder: bomb(folder, zipped=False), "takes more memory than"),
         (code, "is refused"),
     ],
 )
@@ -245,6 +221,30 @@ def test_the_model_of_marian_itself_is_the_same(marian_folder, tmp_path):
     assert found.source_tokenizer.encode("A cat.") == wanted.source_tokenizer.encode("A cat.")
 
 
+def test_a_model_of_marian_itself_may_have_two_vocabularies_of_different_sizes(tmp_path):
+    theirs = models.marian(tmp_path / "theirs", separate=True, seed=4)
+    (tmp_path / "npz").mkdir()
+    models.as_npz(theirs, tmp_path / "npz")
+    import_pretrained(tmp_path / "npz", tmp_path / "ours")
+    ours, tokenizer = ModelDirectory.load(tmp_path / "ours"), AutoTokenizer.from_pretrained(theirs)
+    sizes = [len([token for token in each.content.pieces if token[0] != "<"]) for each in ours.tokenizers]
+    assert sizes[0] < sizes[1]
+    ids = ours.source_tokenizer.encode_batch(SENTENCES)
+    assert [[*each, 0] for each in ids] == [tokenizer(text).input_ids for text in SENTENCES]
+    model, known = AutoModelForSeq2SeqLM.from_pretrained(theirs).eval(), sizes[1] + 2  # with </s> and <unk>
+    begin = torch.tensor([[ours.model.config.bos_id]]), torch.tensor([[model.config.decoder_start_token_id]])
+    for each in ids:
+        source, target = torch.tensor([[*each, 0]]), torch.tensor([ours.target_tokenizer.encode("Le chat")])
+        inputs = [torch.cat([first, target], 1) for first in begin]
+        with torch.inference_mode():
+            found, wanted = ours.model(source, inputs[0]), model(input_ids=source, decoder_input_ids=inputs[1]).logits
+        torch.testing.assert_close(found[..., :known], wanted[..., :known], rtol=0, atol=1e-4)
+    models.as_npz(theirs, tmp_path / "npz", exchanged=True)  # the source now has the larger vocabulary
+    import_pretrained(tmp_path / "npz", tmp_path / "exchanged")
+    for found in Translator.load(tmp_path / "exchanged").translate(SENTENCES):
+        assert not any(token.startswith("<unused") for token in found.tokens)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -267,16 +267,6 @@ def test_damaged_files_end_in_a_sentence_or_are_left_out(marian_folder, tmp_path
     assert not (tmp_path / "ours").exists()
 
 
-def test_only_a_known_tag_is_no_text(tmp_path):
-    folder = models.marian(tmp_path / "theirs", tags=(">>fr_BE<<", ">>fr<<"))
-    ours = ModelDirectory.load(import_pretrained(folder, tmp_path / "ours") and tmp_path / "ours")
-    assert ours.speaking(None, "fr").source_tokenizer.encode("A cat.")[0] == ours.source_tokenizer.encode(">>fr<< x")[0]
-    unknown = ours.source_tokenizer.special_ids.unk
-    assert ours.source_tokenizer.encode(">> a << A cat.")[-3:] == ours.source_tokenizer.encode("A cat.")[-3:]
-    assert len(ours.source_tokenizer.encode(">> a << A cat.")) > len(ours.source_tokenizer.encode("A cat.")) + 1
-    assert unknown != ours.source_tokenizer.encode(">>fr<< x")[0]
-
-
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path):
     import_pretrained(marian_folder, tmp_path / "base")
@@ -288,11 +278,3 @@ def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path
     data = PreparedData.open(tmp_path / "run/run/data", plan_resume(tmp_path / "run", ["training.max_steps=3"]))
     expected = {tuple(base.tokenize(source)[1]) for source, _ in data.valid_pairs}
     assert {tuple(data.valid.source[i].tolist()) for i in range(3)} == expected
-
-
-def test_a_region_does_not_choose_between_scripts(tmp_path):
-    import_pretrained(models.nllb(tmp_path / "theirs"), tmp_path / "ours")
-    ours = ModelDirectory.load(tmp_path / "ours")
-    with pytest.raises(UsageError, match="does not know the language 'zh-TW', but zho_Hans, zho_Hant"):
-        ours.speaking("en-US", "zh-TW")
-    assert ours.speaking("en", "zho_Hant").target_tokenizer.language == "zho_Hant"

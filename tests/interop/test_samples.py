@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.batch import Sentence
+from dragoman.decoding.ensemble import predictions
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
 from dragoman.interop.pretrained import import_pretrained
 from dragoman.storage.model_directory import ModelDirectory
@@ -15,6 +17,7 @@ from dragoman.storage.model_directory import ModelDirectory
 SAMPLES = Path(__file__).parents[3] / "shared"
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("name", ["marian-sample", "m2m-sample"])
 def test_ids_log_probabilities_and_searches_are_those_of_transformers(name, tmp_path):
     if not (SAMPLES / name).is_dir():
@@ -28,8 +31,13 @@ def test_ids_log_probabilities_and_searches_are_those_of_transformers(name, tmp_
         source, target = spoken.source_tokenizer.encode(case["source"]), spoken.target_tokenizer.encode(case["target"])
         assert [*source, config.eos_id] == case["source_ids"]
         assert [*target, config.eos_id] == case["target_ids"]
+        ids, labels = torch.tensor([case["source_ids"]]), torch.tensor([case["target_ids"]])
+        inputs = torch.tensor([[config.bos_id, *target]])
+        log_probs = predictions([directory.model], ids, inputs, labels).log_probs
+        assert float(log_probs.sum()) == pytest.approx(case["target_log_probability"], abs=1e-3)
         (scored,) = translator.score([(case["source"], case["target"])])
-        assert scored.log_prob == pytest.approx(case["target_log_probability"], abs=1e-3)
+        given = len(spoken.target_tokenizer.encode(""))  # the language, which is no prediction
+        assert scored.token_log_probs == pytest.approx([0.0] * given + log_probs[given:].tolist(), abs=1e-4)
         # Theirs have 24 tokens with the first; in Marian's the last is forced to be the end.
         limit = 22 if config.starts_with_padding else 23
         options = SearchOptions([limit], config.bos_id, config.eos_id)

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import threading
+import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -13,10 +14,12 @@ import pytest
 
 from dragoman.data.bitext import Bitext
 from dragoman.data.text import normalised
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.interop import web
 from dragoman.interop.exporting import ExportOptions, export
 from dragoman.interop.proof import search
+from dragoman.report.templates import read_static
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
@@ -110,6 +113,37 @@ def served(model, runtime, tmp_path) -> Iterator[tuple[Pages, Path]]:
     yield server, tmp_path / "page"
     server.shutdown()
     server.server_close()
+
+
+TOKENIZING = """
+import { readFileSync } from "node:fs";
+import { Tokenizer } from "./tokenizer.mjs";
+const tokenizer = new Tokenizer(JSON.parse(readFileSync("tokenizer.json", "utf-8")));
+const texts = JSON.parse(readFileSync("texts.json", "utf-8"));
+const found = texts.map((text) => tokenizer.encode(text));
+console.log(JSON.stringify(found.map((ids) => [ids, tokenizer.decode(ids)])));
+"""
+
+
+@pytest.mark.parametrize("kind", web.KINDS)
+def test_the_tokenizer_of_the_page_is_that_of_dragoman_for_any_text(kind, tmp_path):
+    if (node := shutil.which("node")) is None:
+        pytest.skip("node is not installed")
+    odd = [chr(code) for code in range(0x20000) if chr(code).isspace() or unicodedata.category(chr(code)) == "Cf"]
+    odd += ["\x00", "\x1a", "e\u0301", "\u1e9b\u0323", "\U0001f1eb\U0001f1f7", "\ufdd0", "\uffff", "\u0915\u093f"]
+    texts = [form.format(each) for each in odd for form in ("{0}", "{0}The red{0}cat. {0}", " {0}{0}a{0} {0}b{0}1")]
+    texts += SPACES
+    corpus = [text for pair in Bitext.open("builtin:grammar:200") for text in pair]
+    tokenizer = Tokenizer.train([*corpus, *map(normalised, texts)], vocab_size=700, kind=kind)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    (tmp_path / "tokenizer.mjs").write_text(read_static("web/tokenizer.js"), encoding="utf-8")
+    (tmp_path / "test.mjs").write_text(TOKENIZING, encoding="utf-8")
+    done = subprocess.run([node, "test.mjs"], cwd=tmp_path, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    wanted = tokenizer.encode_batch(map(normalised, texts))
+    for text, found, ids in zip(texts, json.loads(done.stdout), wanted, strict=True):
+        assert (ascii(text), *found) == (ascii(text), ids, tokenizer.decode(ids))
 
 
 @pytest.mark.slow

@@ -68,7 +68,8 @@ def test_a_hostile_pickle_is_refused_without_running(tmp_path, monkeypatch):
     Path("model.pt").write_bytes(pickle.dumps({"a": Hostile()}))
     torch.save({"fc.weight": Hostile()}, "zipped.pt")
     torch.save({"model_state_dict": {"fc.weight": torch.ones(2)}, "epoch": Hostile()}, "beside.pt")
-    for file in ("model.pt", "zipped.pt", "beside.pt"):
+    torch.save({"fc.weight": Hostile()}, "old.pt", _use_new_zipfile_serialization=False)
+    for file in ("model.pt", "zipped.pt", "beside.pt", "old.pt"):
         with pytest.raises(DataError, match=f"{file} is refused"):
             from_notebook(file, style="postnorm", num_heads=2)
         assert not Path("ran-on-load").exists()

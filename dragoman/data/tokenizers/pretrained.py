@@ -47,12 +47,18 @@ class SentencePieces:
     """Pieces of a SentencePiece model."""
 
     def __init__(self, model: str):
-        """`model` is the file in base64."""
+        """`model` is the file in base64. Raises `RuntimeError` for one that is damaged."""
+        if not model:
+            raise RuntimeError("it is empty")  # which the library takes for a model that comes later
         library = load("sentencepiece", extra="pretrained", purpose="This model's tokenizer")
         self._processor = library.SentencePieceProcessor(model_proto=base64.b64decode(model, validate=True))
 
     def split(self, texts: list[str]) -> list[list[str]]:
         return self._processor.encode(texts, out_type=str)
+
+    def pieces(self) -> list[str]:
+        """All pieces by their ids."""
+        return [self._processor.id_to_piece(id_) for id_ in range(self._processor.vocab_size())]
 
     def join(self, pieces: list[str]) -> str:
         return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip()
@@ -101,6 +107,8 @@ class PretrainedVocabulary:
     """The token of a language that is put before each text."""
     tags: bool = False
     """Whether a text may begin with the token of a language, as `>>fra<<`, which then takes the place of `begin`."""
+    legacy: bool = False
+    """Whether `begin` stands behind each text and its end of sentence instead, as NLLB's first tokenizer put it."""
 
 
 class PretrainedTokenizer(Tokenizer):
@@ -118,6 +126,8 @@ class PretrainedTokenizer(Tokenizer):
         self.language = codes.get(vocabulary.begin or "")
         self._pieces: Pieces = KINDS[vocabulary.kind](vocabulary.model)
         self._ids = {piece: id_ for id_, piece in enumerate(vocabulary.pieces)}
+        end = self._ids[vocabulary.begin] if vocabulary.legacy and vocabulary.begin else self.special_ids.eos
+        self.closing = self.special_ids._replace(eos=end)
         self._symbols = {}
         self._tags = frozenset(vocabulary.languages.values())
         silent = [*vocabulary.special, *(self._ids[token] for token in vocabulary.languages.values())]
@@ -140,10 +150,10 @@ class PretrainedTokenizer(Tokenizer):
             begin, rest = self._begin(text)
             begins.append(begin)
             rests.append(rest)
-        unknown = self.special_ids.unk
+        unknown, ends = self.special_ids.unk, [self.special_ids.eos] if self.content.legacy else []
         found = self._pieces.split(rests) if rests else []
         ids = ([self._ids.get(piece, unknown) for piece in pieces] for pieces in found)
-        return [[*begin, *each] for begin, each in zip(begins, ids, strict=True)]
+        return [[*begin, *each, *ends] for begin, each in zip(begins, ids, strict=True)]
 
     def tag(self, text: str) -> str:
         begin = text[: text.find("<<") + 2]
@@ -153,7 +163,8 @@ class PretrainedTokenizer(Tokenizer):
         """The token before a text, perhaps its own tag, and the text without that."""
         if tag := self.tag(text):
             return [self._ids[tag]], text.removeprefix(tag)
-        return [self._ids[self.content.begin]] if self.content.begin else [], text
+        begin = self.content.begin
+        return [self._ids[begin]] if begin and not self.content.legacy else [], text
 
     def encodings(self, texts: Iterable[str]) -> list[tokenizers.Encoding]:
         raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
@@ -195,7 +206,7 @@ class PretrainedTokenizer(Tokenizer):
         engine = json.loads(content.model) if content.kind == "tokenizers" else content.model
         fields = {"kind": content.kind, "model": engine, "pieces": content.pieces}
         fields |= {"special": content.special._asdict(), "languages": content.languages}
-        fields |= {"begin": content.begin, "tags": content.tags}
+        fields |= {"begin": content.begin, "tags": content.tags} | ({"legacy": True} if content.legacy else {})
         return json.dumps({"type": TYPE} | fields, ensure_ascii=False)
 
     @classmethod

@@ -34,7 +34,8 @@ class Tokenizer:
     did there.
     """
 
-    special_ids = OURS
+    special_ids = closing = OURS
+    """`closing` is for sources, which a pretrained model may end otherwise than with the end of sentence."""
     languages: Mapping[str, str] = {}
     """The tokens that can stand before texts to say their language, by its code: pretrained models have some."""
     language: str | None = None

@@ -35,7 +35,9 @@ export class Tokenizer {
 
   encode(text) {
     const ids = [];
-    for (const [word] of ` ${text.replace(AROUND, "").normalize("NFC")}`.matchAll(WORDS)) {
+    const normal = text.replace(AROUND, "").normalize("NFC");
+    // With a space before it, the first word is the same token as later; a blank text has no token.
+    for (const [word] of (normal && ` ${normal}`).matchAll(WORDS)) {
       if (!this.words.has(word)) this.words.set(word, this.split(spelled(word)).map((token) => this.ids.get(token)));
       ids.push(...this.words.get(word));
     }
