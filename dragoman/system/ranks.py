@@ -24,6 +24,8 @@ from dragoman.errors import DragomanError, ResourceError
 T = TypeVar("T")
 BEAT, SILENCE = 2.0, 15.0
 """Seconds between two signs of life of a rank, and without one after which it is lost."""
+JOINING = 180.0
+"""Seconds in which all ranks have to join."""
 LONGEST_WAIT = timedelta(days=7)
 """For rank 0, which may prepare a large corpus; the signs of life are what finds a lost rank."""
 BUCKET = 2**25
@@ -68,15 +70,20 @@ class ProcessGroup(Ranks):
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        self._closed = threading.Event()
         self._joined = not dist.is_initialized()  # else Ray has made the group, and ends it
         if self._joined:
+            # Two connections that cross may make gloo wait for ever.
+            late = threading.Timer(JOINING, self._end, [f"Not all ranks have joined in {JOINING / 60:.0f} minutes."])
+            late.daemon = True
+            late.start()
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             dist.init_process_group(backend, timeout=LONGEST_WAIT)
+            late.cancel()
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         store = dist.TCPStore(address, port, is_master=False, timeout=timedelta(seconds=SILENCE))
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._store = dist.PrefixStore(f"dragoman-{attempt}", store)
-        self._closed = threading.Event()
         self._store.set(f"beat-{self.index}", "0")
         threading.Thread(target=self._watch, daemon=True).start()
 

@@ -173,6 +173,13 @@ def test_a_lost_rank_ends_all_others(lost_by: str, launcher: Launcher, runs: Run
     assert "the same command goes on from there" in said
 
 
+def test_a_rank_that_is_left_alone_does_not_wait_for_ever(launcher: Launcher, monkeypatch):
+    monkeypatch.setattr(module, "JOINING", 1.0)
+    child = launcher._fork(1, 2, lambda ranks: None)
+    assert launcher.code(child, 20) == 4
+    assert "Not all ranks have joined" in launcher.said()
+
+
 def test_an_error_of_rank_0_is_told_once(launcher: Launcher):
     def fail() -> None:
         raise DataError("no pairs")
