@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "to below {}", "min": "from {}", "max": "to {}"}
 """How limits of pydantic, and `min` and `max` of typer, are written."""
 NOUNS = {int: "whole number", float: "number", str: "text"}
+LONGEST = 2_000
+"""Characters of a message."""
 Spell = Callable[[str], str]
 """Writes the dotted key of a setting, such as training.warmup, as the user knows it."""
 
@@ -28,6 +30,11 @@ class DragomanError(Exception):
     """Name of the class of errors, for programs that read them."""
     told = False
     """Whether another process of the run has printed the message."""
+
+    def __str__(self) -> str:
+        """The message in one line: what it quotes of a file may be endless, or hold commands to the terminal."""
+        line = re.sub(r"[\0-\x1f\x7f-\x9f\u2028\u2029]", lambda match: repr(match[0])[1:-1], super().__str__())
+        return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 4 :]}"
 
 
 class UsageError(DragomanError):

@@ -18,8 +18,11 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[e
 
 
 def parse_yaml(text: str) -> Any:
-    """A YAML document, read safely."""
-    return yaml.load(text, _Loader)
+    """A YAML document, read safely. Raises `yaml.YAMLError`."""
+    try:
+        return yaml.load(text, _Loader)
+    except (ValueError, RecursionError) as error:  # of a number of 5,000 digits, a 13th month, 1,000 brackets
+        raise yaml.YAMLError(str(error)) from None
 
 
 def recipe_names() -> list[str]:

@@ -128,4 +128,6 @@ def trimmed(content: Content) -> list[str | Code]:
             found[index] = each.rstrip(" ")
             if each.strip():
                 break
+        elif each.kind in ("alone", "word"):
+            break
     return [each for each in found if each != ""]

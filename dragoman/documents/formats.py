@@ -51,6 +51,8 @@ MOST_BYTES = 2**26
 _DECLARED = re.compile(
     rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)|charset=([\w.:-]+)\\n"""
 )
+_NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
+"""What Python calls encodings, but no document is written in."""
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -101,6 +103,6 @@ def _encoding(content: bytes, ending: str) -> str:
     name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
     try:
         b"x".decode(name)
+        return "utf-8" if codecs.lookup(name).name in _NO_CHARSETS else name
     except (LookupError, UnicodeError):
         return "utf-8"
-    return name

@@ -41,7 +41,7 @@ def take_out(content: Content, *, copied: bool = False) -> tuple[str, Span, dict
     """
     root = Span(0, 0)
     stack = [root]
-    paired = _partners(content)
+    paired = partners(content)
     plain = "".join(each for each in content if isinstance(each, str))
     names = (name for name in (f"{{{number}}}" for number in count(1)) if name not in plain)
     words: dict[str, str] = {}
@@ -68,11 +68,14 @@ def take_out(content: Content, *, copied: bool = False) -> tuple[str, Span, dict
         else:
             stack[-1].end, stack[-1].close = len(text), each.markup
             stack.pop()
+    if single and single.start == len(text) and text.endswith(" "):
+        single.spaces, text = single.spaces or "around", text[:-1]
+        single.start = single.end = len(text)
     root.end = len(text)
     return text, root, words
 
 
-def _partners(content: Content) -> set[int]:
+def partners(content: Content) -> set[int]:
     """The indices of codes that belong together, and are nested."""
     waiting: list[tuple[int, str]] = []
     names = Counter[str]()

@@ -13,6 +13,7 @@ from markdown_it.token import Token
 
 from dragoman.documents.document import Code, Content, Document, Segment, has_words, trimmed
 from dragoman.documents.html import read_html
+from dragoman.documents.inline import partners
 from dragoman.documents.subtitles import in_lines
 
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n.*?^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -113,7 +114,16 @@ def codes(text: str, labels: Container[str] = ()) -> Content:
             content.append(_end_of_link(text[links.pop() : match.start()], match[0], labels) if links else match[0])
         else:
             content.append(_mark(text, match))
-    return [*content, text[last:]]
+    return _without_lone_marks([*content, text[last:]])
+
+
+def _without_lone_marks(content: Content) -> Content:
+    """Marks that nothing opens, or that nothing closes, become text, such as in 2*3 and in addresses."""
+    paired = partners(content)
+    alone = {i: each for i, each in enumerate(content) if isinstance(each, Code) and i not in paired}
+    kinds = {mark: {each.kind for each in alone.values() if each.name.startswith(mark)} for mark in "*_~"}
+    text = [i for i, each in alone.items() if len(kinds.get(each.name[:1], ())) == 1]
+    return [alone[i].markup if i in text else each for i, each in enumerate(content)]
 
 
 def _end_of_link(text: str, end: str, labels: Container[str]) -> str | Code:

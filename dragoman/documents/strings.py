@@ -88,7 +88,7 @@ def _plain(text: str) -> str:
     """Without quotation marks, if it means the same then, also in a list in brackets."""
     try:
         same = yaml.safe_load(f"[{text}]") == [text]
-    except yaml.YAMLError:
+    except (ValueError, yaml.YAMLError):
         same = False
     return text if same and "\n" not in text else _quoted(text)
 

@@ -82,7 +82,7 @@ def _options(array: np.ndarray | None, origin: str) -> dict[str, Any]:
     try:
         options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode())
         found = {key: options.get(key, known[0]) for key, known in EXPECTED.items()}
-    except (AttributeError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+    except (AttributeError, ValueError, yaml.YAMLError, RecursionError):
         raise DataError(f"{origin} holds no options under `{OPTIONS}`; is it a model of Marian?") from None
     for key, known in EXPECTED.items():
         if found[key] not in known:

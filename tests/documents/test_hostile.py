@@ -30,11 +30,18 @@ from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translat
             "<p>HI <!-- <b>old</b> --> YOU.</p><p>ALL IS WELL.</p>",
         ),
         ("<p>Hello <?php echo $name; ?>, welcome.</p>", "<p>HELLO <?php echo $name; ?>, WELCOME.</p>"),
+        ("<p>Now type <code>ls</code></p>", "<p>NOW TYPE <code>ls</code></p>"),
         ("<p>Hello <![CDATA[x y]]> there.</p>", "<p>HELLO <![CDATA[x y]]> THERE.</p>"),
     ],
 )
 def test_what_stands_inside_of_a_sentence_stays(page, expected):
     assert translated(page, "a.html", SHOUTING) == expected
+
+
+def test_marks_that_nothing_opens_or_closes_are_text():
+    text = "See https://a.example/b_(c) and 2*3 *now* [^1]\n\n[^1]: Note\n"
+    assert translated(text, "a.md", SAME) == text
+    assert translated("Take 2*3 red dogs\n", "a.md", BACKWARDS) == "dogs red 2*3 Take\n"
 
 
 LOSING = by_word(lambda word: re.sub(r"[<>&/].*", "", word))
@@ -62,7 +69,7 @@ def test_too_many_elements_are_refused(monkeypatch):
         translated("<tmx>" + "<a/>" * 30 + "</tmx>", "a.tmx", SHOUTING)
 
 
-@pytest.mark.parametrize("name", ["undefined", "punycode", "none"])
+@pytest.mark.parametrize("name", ["undefined", "punycode", "none", "idna", "unicode_escape"])
 def test_an_encoding_that_is_none_is_not_used(name):
     assert "A HOUSE" in translated(f'<meta charset="{name}"><p>A house</p>', "a.html", SHOUTING)
 
