@@ -52,6 +52,7 @@ def demo(
     epilog="dragoman train pairs.tsv --max-minutes 20\n"
     "dragoman train train.en train.fr --valid valid.en --valid valid.fr --output runs/en-fr\n"
     "dragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms\n"
+    "dragoman train prepared/en-fr --size small\n"
     "dragoman train our-pairs.tsv --finetune runs/en-fr --mix general.tsv:0.25 --max-minutes 10\n"
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
@@ -106,7 +107,7 @@ def train(
 
         if output:
             RunDirectory(output).refuse_if_used()
-        config, bitext = plan_run(paths, recipe=recipe or size, settings=settings)
+        config, bitext = plan_run(paths, recipe=recipe or size, settings=settings, near=output or Path())
         path = output or Path("runs", bitext.name)
         if not output:
             RunDirectory(path).refuse_if_used()

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from dragoman.config.run import RunConfig
-from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
-from dragoman.data.preparation import PreparedData, TextTools, prepare
+from dragoman.data.encoding import TextTools
+from dragoman.data.pair_file import PairFile
+from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.errors import Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
@@ -37,7 +39,7 @@ from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 
 
 def start_run(
-    bitext: CleanedBitext, config: RunConfig, path: Path, *, display: Display, started: float | None = None
+    pairs: PairFile | PreparedFolder, config: RunConfig, path: Path, *, display: Display, started: float | None = None
 ) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped.
 
@@ -53,8 +55,13 @@ def start_run(
             display.note(line)
         kept = _adopt(config, directory) if config.finetune.model else None
         with display.status("Splitting, training the tokenizer, writing token ids"):
-            prepare(bitext, config, directory.data, kept=kept)
-            seal(directory.data)
+            if isinstance(pairs, PreparedFolder):
+                check_seal(pairs.path, remedy="prepare the pairs again, into another folder")
+                pairs.place(directory.data)
+            else:
+                prepare(pairs, config, directory.data, kept=kept)
+                pairs.close()
+                seal(directory.data)
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
