@@ -59,6 +59,7 @@ SETTINGS = [
     "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
     f"training.validate_every={EVERY}", "training.validate_sentences=5", "decoding.beam_size=2",
     "training.max_steps=18", "training.warmup=3", "training.log_every=1", "data.held_out=5", "training.average=3",
+    'data.valid=["builtin:grammar:7:test"]', 'data.test=["builtin:grammar:7:test"]',
 ]  # fmt: skip
 COMPARED = ("event", "step", "loss", "gradient_norm", "valid_loss", "valid_bleu", "better")
 PATIENCE = 60.0
@@ -69,9 +70,7 @@ class Lab:
     """Runs of one small model in forked processes, in a folder of its own."""
 
     def __init__(self, folder: Path, *settings: str):
-        config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*SETTINGS, *settings])
-        config.data.valid = config.data.test = ["builtin:grammar:7:test"]
-        self.config, self.bitext, self.folder = config, bitext, folder
+        self.settings, self.folder = [*SETTINGS, *settings], folder
         self.run = RunDirectory(folder / "run")
         started = time.monotonic()
         code = self.wait(self.fork(self.train))
@@ -87,7 +86,8 @@ class Lab:
         if self.run.config.exists():
             resume_run(self.run.path, plan_resume(self.run.path, []), display=display)
         else:
-            start_run(self.bitext, self.config, self.run.path, display=display)
+            config, pairs = plan_run(["builtin:grammar:200"], recipe="tiny", settings=self.settings)
+            start_run(pairs, config, self.run.path, display=display)
 
     def fork(self, action: Callable[[], object]) -> int:
         """Number of a new process, which is the first of its session."""

@@ -120,7 +120,7 @@ def test_from_a_file_to_the_loss(trained):
     assert {
         "data/readers/tsv.py",
         "data/tokenizers/tokenizer.py",
-        "data/preparation.py",
+        "data/encoding.py",
         "training/trainer.py",
         "model/attention.py",
         "training/loss.py",

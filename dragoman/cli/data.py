@@ -1,5 +1,6 @@
-"""Commands on data alone: data check."""
+"""Commands on data alone: data check, data prepare."""
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,7 @@ import typer
 
 from dragoman.cli.app import App
 from dragoman.cli.checks import check_output, files_and_settings, open_output, refuse_others
-from dragoman.cli.options import OUTPUT, Columns, Context, File, Recipe, Test, Valid, app, pairs, print_json
+from dragoman.cli.options import OUTPUT, Columns, Context, File, Option, Recipe, Test, Valid, app, pairs, print_json
 from dragoman.errors import DataError, UsageError, command_line
 
 if TYPE_CHECKING:
@@ -70,6 +71,37 @@ def check(
             print(f"Next:  {command_line('train', *to_train)}")
     if not result.trainable:
         raise typer.Exit(DataError.exit_code)
+
+
+@data.command(
+    epilog="dragoman data prepare pairs.tsv --output prepared/en-fr\n"
+    "dragoman data prepare --recipe corpora.yaml --output prepared/en-fr tokenizer.vocab_size=32000\n"
+    "dragoman train prepared/en-fr --size small"
+)
+def prepare(
+    context: Context,
+    output: Annotated[Path, Option(*OUTPUT, metavar="DIR", help="Folder to write, which `train` takes as DATA.")],
+    arguments: Annotated[list[str] | None, pairs(setting="tokenizer.vocab_size=32000")] = None,
+    columns: Columns = None,
+    valid: Valid = None,
+    test: Test = None,
+    recipe: Recipe = None,
+) -> None:
+    """Clean pairs, hold some out, and write token ids, once for many runs. Goes on where it broke off."""
+    given = [*(arguments or ()), columns]
+    files, settings = files_and_settings("data prepare", given, required=False, valid=valid, test=test)
+    refuse_others("data prepare", settings, ("data.", "tokenizer.", "model.", "seed="))
+    from dragoman.runs.prepared import prepare_folder
+
+    display = context.display()
+    with display.status("Preparing"):
+        prepare_folder(files, output, recipe=recipe, settings=settings)
+    about = json.loads((output / "about.json").read_bytes())
+    if context.as_json:
+        return print_json({"folder": str(output), **about})
+    for reason, count in about["dropped"].items():
+        display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
+    display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
 
 
 def _write_clean(

@@ -17,7 +17,8 @@ from dragoman.errors import UsageError, command_line
 
 if TYPE_CHECKING:
     from dragoman.config.run import RunConfig
-    from dragoman.data.bitext import CleanedBitext
+    from dragoman.data.pair_file import PairFile
+    from dragoman.data.prepared_folder import PreparedFolder
     from dragoman.system.ranks import Ranks
 
 STARTED = time.monotonic()
@@ -58,6 +59,7 @@ def demo(
     epilog="dragoman train pairs.tsv --max-minutes 20\n"
     "dragoman train train.en train.fr --valid valid.en --valid valid.fr --output runs/en-fr\n"
     "dragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms\n"
+    "dragoman train prepared/en-fr --size small\n"
     "dragoman train our-pairs.tsv --finetune runs/en-fr --mix general.tsv:0.25 --max-minutes 10\n"
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
@@ -112,14 +114,14 @@ def train(
             from dragoman.runs.train import follow_run
 
             return follow_run(ranks)
-        path, config, bitext = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
+        path, config, pairs = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
         display = context.display()
         if dry_run:
             return _print_estimate(context, config)
         from dragoman.runs.train import resume_run, start_run
 
-        if bitext:
-            evaluation = start_run(bitext, config, path, display=display, started=STARTED, ranks=ranks)
+        if pairs is not None:
+            evaluation = start_run(pairs, config, path, display=display, started=STARTED, ranks=ranks)
         else:
             evaluation = resume_run(path, config, display=display, started=STARTED, ranks=ranks)
         options.print_scores(context, evaluation, "On the test pairs")
@@ -137,7 +139,7 @@ def _ranks() -> AbstractContextManager["Ranks | None"]:
 
 def _plan(
     paths: list[str], recipe: str | None, settings: list[str], *, output: Path | None, resume: Path | None, again: bool
-) -> tuple[Path, "RunConfig", "CleanedBitext | None"]:
+) -> tuple[Path, "RunConfig", "PairFile | PreparedFolder | None"]:
     """The folder and the config of a run, and the pairs of a new one.
 
     With `again`, the run in `output` is resumed if there is one: torchrun, Slurm and others repeat a command that was
@@ -152,11 +154,11 @@ def _plan(
         return resume, plan_resume(resume, settings), None
     if output:
         RunDirectory(output).refuse_if_used()
-    config, bitext = plan_run(paths, recipe=recipe, settings=settings)
-    path = output or Path("runs", bitext.name)
+    config, pairs = plan_run(paths, recipe=recipe, settings=settings, near=output or Path())
+    path = output or Path("runs", pairs.name)
     if not output:
         RunDirectory(path).refuse_if_used()
-    return path, config, bitext
+    return path, config, pairs
 
 
 def _print_estimate(context: Context, config: "RunConfig") -> None:

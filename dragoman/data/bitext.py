@@ -3,20 +3,26 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
+from itertools import groupby, starmap
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
 from dragoman.data.readers.registry import find
-from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
+from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import normalised, sentence_hash, share
 from dragoman.errors import DataError
+
+CHARACTERS_AT_ONCE = 2_000_000
+"""What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
+Piece = TypeVar("Piece", bound=Entry)
+Describe = Callable[[Pair, int], Any]
 
 
 class Bitext:
@@ -82,19 +88,19 @@ class OpenedBitext(Bitext):
     def __init__(self, name: str, reader: PairReader, files: tuple[str, ...]) -> None:
         super().__init__(self._pairs, name=name, languages=reader.languages)
         self.files, self.unit, self._reader = files, reader.unit, reader
-        self._states = {file: _state(file) for file in files}
+        self._states = {file: file_stamp(file) for file in files}
 
     def entries(self) -> Iterator[Numbered]:
         yield from self._reader.read()
         for file, state in self._states.items():
-            if _state(file) != state:
+            if file_stamp(file) != state:
                 raise DataError(f"{file} changed while it was read; type the command again when the file is complete.")
 
     def _pairs(self) -> Iterator[Pair]:
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
 
 
-def _state(file: str) -> tuple[int, int]:
+def file_stamp(file: str) -> tuple[int, int]:
     """Size and time of the last change of a file; zeros for what is no file."""
     with suppress(OSError):
         status = os.stat(file)
@@ -118,10 +124,9 @@ class CleanedBitext(Bitext):
         first = corpora[0].bitext
         name = "+".join(corpus.bitext.name for corpus in corpora)
         languages = first.source_language, first.target_language
-        super().__init__(lambda: (pair for pair, _ in self._counted()), name=name, languages=languages)
+        super().__init__(lambda: self.described(lambda pair, _: pair), name=name, languages=languages)
         self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
-        self._cache: Path | None = None
         self.report = CleaningReport(0, Counter(), 0)
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
@@ -130,52 +135,66 @@ class CleanedBitext(Bitext):
 
     def weighted(self) -> Iterator[Pair]:
         """The pairs of an epoch: each as often as the weight of its corpus says, copies side by side."""
-        return (pair for pair, count in self._counted() for _ in range(count))
+        return (pair for pair, count in self.described(lambda *counted: counted) for _ in range(count))
 
-    @contextmanager
-    def cached(self, path: Path) -> Iterator[None]:
-        """Writes the pairs to the file `path`; passes inside the `with` block read that."""
-        try:
-            with open(path, "w", encoding="ascii") as file:
-                file.writelines(json.dumps([*pair, count]) + "\n" for pair, count in self._clean())
-            self._cache = path
-            yield
-        finally:
-            self._cache = None
-            path.unlink(missing_ok=True)
+    def described(self, describe: Describe, map_jobs: Callable[..., Any] = starmap) -> Iterator[Any]:
+        """What `describe(pair, copies)` says of each pair that is kept, in order.
 
-    def _counted(self) -> Iterator[tuple[Pair, int]]:
-        """Each pair, and how often it occurs in an epoch."""
-        if self._cache is None:
-            yield from self._clean()
-            return
-        with open(self._cache, encoding="ascii") as file:
-            for line in file:
-                source, target, count = json.loads(line)
-                yield (source, target), count
-
-    def _clean(self) -> Iterator[tuple[Pair, int]]:
+        `map_jobs` may have other processes judge and describe them; what repeats others is found here.
+        """
         read, weighted_pairs, dropped = 0, 0, Counter[str]()
-        for bitext, weight in self.corpora:
-            seen = Seen() if self.rules and self.rules.drop_repeated else None
-            for _, entry in bitext.entries():
-                read += 1
-                if isinstance(entry, Skipped):
-                    dropped[entry.reason] += 1
-                    continue
-                pair = normalised(entry[0]), normalised(entry[1])
-                reason = reason_to_drop(*pair, self.rules)
-                if reason is None and self._held_out and sentence_hash(pair[0]) in self._held_out:
-                    reason = HELD_OUT
-                if reason is None and seen is not None and not seen.add(pair):
-                    reason = REPEATED
+        current, seen = -1, None
+        for number, judged in map_jobs(partial(_judged, describe, self.rules, self._held_out), self._jobs()):
+            if number != current:
+                current, seen = number, Seen() if self.rules and self.rules.drop_repeated else None
+            read += len(judged)
+            for each in judged:
+                reason = each if isinstance(each, str) else REPEATED if seen and not seen.add(each[0]) else None
                 if reason:
                     dropped[reason] += 1
-                    continue
-                count = copies(pair, weight)
-                weighted_pairs += count
-                yield pair, count
+                else:
+                    weighted_pairs += each[1]
+                    yield each[2]
         self.report = CleaningReport(read, dropped, weighted_pairs)
+
+    def _jobs(self) -> Iterator[tuple[int, float, list[Entry]]]:
+        """Blocks of entries, with the number and the weight of their corpus."""
+        for number, (bitext, weight) in enumerate(self.corpora):
+            yield from ((number, weight, block) for block in blocks(entry for _, entry in bitext.entries()))
+
+
+Judged = str | tuple[int, int, Any]
+"""Why an entry is dropped; or the hash of a pair, how often it occurs in an epoch, and what describes it."""
+
+
+def _judged(
+    describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any
+) -> tuple[int, list[Judged]]:
+    number, weight, block = job
+
+    def judged(entry: Entry) -> Judged:
+        if isinstance(entry, Skipped):
+            return entry.reason
+        pair = normalised(entry[0]), normalised(entry[1])
+        reason = reason_to_drop(*pair, rules)
+        if reason is None and held_out and sentence_hash(pair[0]) in held_out:
+            reason = HELD_OUT
+        count = copies(pair, weight)
+        return reason or (hash(pair), count, describe(pair, count))
+
+    return number, list(map(judged, block))
+
+
+def blocks(entries: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Consecutive entries or pairs, with about CHARACTERS_AT_ONCE characters."""
+    size = 0
+
+    def block_of(entry: Piece) -> int:
+        nonlocal size
+        size += 1 if isinstance(entry, Skipped) else len(entry[0]) + len(entry[1])
+        return size // CHARACTERS_AT_ONCE
+
+    return (list(block) for _, block in groupby(entries, block_of))
 
 
 def open_corpora(data: DataConfig) -> CleanedBitext:

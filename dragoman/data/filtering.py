@@ -7,7 +7,6 @@ from collections import Counter
 from typing import NamedTuple
 
 from dragoman.config.data import CleaningConfig
-from dragoman.data.readers.types import Pair
 
 # Line and paragraph ends inside a sentence are odd, but no damage; \t and \r come from tables and Windows.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -64,9 +63,8 @@ class Seen:
         # Reading an item of a memoryview is several times faster than of an array.
         self._sorted = memoryview(array("q"))
 
-    def add(self, text: Pair | str) -> bool:
-        """Remember a pair or sentence. Returns whether it is new."""
-        hashed = hash(text)
+    def add(self, hashed: int) -> bool:
+        """Remember a pair or sentence by its hash. Returns whether it is new."""
         index = bisect_left(self._sorted, hashed)
         if hashed in self._recent or hashed in self._sorted[index : index + 1]:
             return False

@@ -1,8 +1,8 @@
 """General pairs beside those that a model is adapted to, against forgetting."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, copies
@@ -15,8 +15,7 @@ MOST_TESTED = 1_000
 """General pairs that are split off to be scored."""
 
 
-@dataclass(frozen=True)
-class Mixture:
+class Mixture(NamedTuple):
     """What a run trains on, and general pairs to score before and after."""
 
     train: Bitext

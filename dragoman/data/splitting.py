@@ -1,21 +1,18 @@
 """Validation and test pairs, split off by the hashes of their sentences."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dragoman.config.data import DataConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
-from dragoman.data.filtering import Seen
+from dragoman.data.pair_file import Counts, PairFile, parsed
 from dragoman.data.readers.types import Pair
 from dragoman.data.text import split_key, text_hash
 from dragoman.errors import DataError
 
 MIN_PAIRS = 10
 MAX_HELD_OUT = 2_000
-FIRST_DENSE = "\u2e80"
-"""Behind it Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
-CHARACTERS, DENSE_CHARACTERS = 4.0, 1.7
-"""Characters in a token: 3.1 to 4.8 were measured in ten languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
+Item = TypeVar("Item")
 
 
 class Splits(NamedTuple):
@@ -33,20 +30,22 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
     instead, and a sentence with several translations may come to be in all parts, as if lines had been shuffled.
     Which ones are drawn depends on `seed` and on the sentences, not on their order: those with the smallest hashes are.
     Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
-    Raises `DataError` if nothing is.
+    A `PairFile` has its hashes already, which follow from seed and way of its config. Raises `DataError` if nothing is.
     """
     key = str(seed).encode()
 
-    def digest(pair: Pair) -> bytes:
-        return text_hash(split_key(pair, by), key)
+    def digest(pair: Pair) -> str:
+        return text_hash(split_key(pair, by), key).hex()
 
-    drawn = _smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
+    if isinstance(bitext, PairFile):
+        lines = _smallest(bitext.hashed(), valid + test + 1)
+        drawn = {each: [parsed(line)[0] for line in lines[each]] for each in lines}
+    else:
+        drawn = _smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
     if len(drawn) <= valid + test:
-        what = "source sentences" if by == "sentence" else "pairs"
-        raise DataError(
-            f"{bitext.name} has {len(drawn)} different {what}, too few to hold out "
-            f"{valid} + {test} and train on others; add pairs or hold out fewer."
-        )
+        what = f"{len(drawn)} different {'source sentences' if by == 'sentence' else 'pairs'}"
+        few = f"{bitext.name} has {what}, too few to hold out {valid} + {test} and train on others"
+        raise DataError(f"{few}; add pairs or hold out fewer.")
     hashes = sorted(drawn)
     held_out = frozenset(hashes[: valid + test])
 
@@ -58,46 +57,21 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
         return (pair for pair in pairs if digest(pair) not in held_out)
 
     return Splits(
-        train=part("train", train),
+        train=bitext.without(held_out) if isinstance(bitext, PairFile) else part("train", train),
         valid=part("valid", lambda: [pair for each in hashes[:valid] for pair in drawn[each]]),
         test=part("test", lambda: [pair for each in hashes[valid : valid + test] for pair in drawn[each]]),
     )
 
 
-class Survey(NamedTuple):
-    """What one pass over sentence pairs counts."""
-
-    pairs: int
-    tokens: float
-    """About how many both sides have."""
-    held_out: tuple[int, int]
-    """Source sentences, or lines, to hold out for validation and for test."""
-
-
-def survey(bitext: Bitext, data: DataConfig) -> Survey:
-    """Count pairs, and what to hold out of them.
-
-    One pass over the pairs; where the config gives shares, 8 bytes of memory a pair. Raises `DataError` for too few.
-    """
-    sizes, seen = data.held_out, Seen()
-    shares = sizes is not None and min(sizes) < 1
-    num_pairs, distinct, tokens = 0, 0, 0.0
-    for pair in bitext:
-        num_pairs += 1
-        tokens += expected_tokens(pair[0]) + expected_tokens(pair[1])
-        distinct += shares and seen.add(split_key(pair, data.split))
-    if not num_pairs:
-        raise DataError(f"{bitext.name} has no pairs to train on; `dragoman data check` says why each is left out.")
-    if sizes is None:
-        held_out = 0 if data.valid and data.test else default_held_out(num_pairs)
-        return Survey(num_pairs, tokens, (held_out, held_out))
-    valid, test = (max(1, round(size * distinct)) if size < 1 else size for size in sizes)
-    return Survey(num_pairs, tokens, (valid, test))
-
-
-def expected_tokens(text: str) -> float:
-    """About how many tokens a vocabulary of some thousands makes of a text."""
-    return len(text) / (DENSE_CHARACTERS if max(text, default="") >= FIRST_DENSE else CHARACTERS)
+def sizes_to_hold_out(counts: Counts, data: DataConfig, name: str) -> tuple[int, int]:
+    """How many source sentences, or lines, to hold out for validation and for test. Raises `DataError` for too few."""
+    if not counts.pairs:
+        raise DataError(f"{name} has no pairs to train on; `dragoman data check` says why each is left out.")
+    if data.held_out is None:
+        held_out = 0 if data.valid and data.test else default_held_out(counts.pairs)
+        return held_out, held_out
+    valid, test = (max(1, round(size * counts.distinct)) if size < 1 else size for size in data.held_out)
+    return valid, test
 
 
 def default_held_out(num_pairs: int) -> int:
@@ -110,13 +84,13 @@ def default_held_out(num_pairs: int) -> int:
     return min(MAX_HELD_OUT, max(1, num_pairs // 20))
 
 
-def _smallest(hashed: Iterable[tuple[bytes, Pair]], count: int) -> dict[bytes, list[Pair]]:
-    """The pairs with the `count` smallest different hashes."""
-    kept: dict[bytes, list[Pair]] = {}
-    bound = b"\xff" * 9  # above every hash, which has 8 bytes
-    for digest, pair in hashed:
+def _smallest(hashed: Iterable[tuple[str, Item]], count: int) -> dict[str, list[Item]]:
+    """The pairs, or their lines, with the `count` smallest different hashes."""
+    kept: dict[str, list[Item]] = {}
+    bound = "g"  # above every hash, which has hexadecimal digits
+    for digest, item in hashed:
         if digest <= bound:
-            kept.setdefault(digest, []).append(pair)
+            kept.setdefault(digest, []).append(item)
             if len(kept) == 2 * count:
                 kept = {digest: kept[digest] for digest in sorted(kept)[:count]}
                 bound = max(kept)

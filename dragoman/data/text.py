@@ -9,6 +9,10 @@ from dragoman.data.readers.types import Pair
 BOM = "\ufeff"
 WIDE = "[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
 """Chinese and Japanese characters and their punctuation, which have no spaces between them, as a pattern."""
+FIRST_DENSE = "\u2e80"
+"""Behind it Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
+CHARACTERS, DENSE_CHARACTERS = 4.0, 1.7
+"""Characters in a token: 3.1 to 4.8 were measured in ten languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
 _WIDE_BREAK = re.compile(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,3 +57,8 @@ def sentence_hash(source: str) -> bytes:
 
 def text_hash(text: str, key: bytes = b"") -> bytes:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).digest()
+
+
+def expected_tokens(text: str) -> float:
+    """About how many tokens a vocabulary of some thousands makes of a text."""
+    return len(text) / (DENSE_CHARACTERS if max(text, default="") >= FIRST_DENSE else CHARACTERS)

@@ -8,10 +8,13 @@ from typing import Any
 from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
-from dragoman.data.bitext import Bitext, CleanedBitext, open_corpora, open_held_out
+from dragoman.data.bitext import Bitext, open_corpora, open_held_out
+from dragoman.data.pair_file import PairFile, write_pairs
+from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
-from dragoman.data.splitting import survey
+from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
+from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt
 from dragoman.storage.manifest import MANIFEST
@@ -24,13 +27,30 @@ from dragoman.system.resources import cores
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
     """The section `data` of a run; one or two files in `paths` replace those that recipe and settings name."""
-    return _with_data(_read_config(paths, recipe, settings)).data
+    return read_config(paths, recipe, settings).data
 
 
-def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tuple[RunConfig, CleanedBitext]:
-    """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs."""
-    # A wrong key, or a library that is missing, is found before a large corpus is read.
-    config = _with_data(_read_config(paths, recipe, settings))
+def plan_run(
+    paths: list[str], *, recipe: str | None, settings: list[str], near: Path = Path()
+) -> tuple[RunConfig, PairFile | PreparedFolder]:
+    """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs.
+
+    They are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
+    """
+    folder = PreparedFolder(Path(paths[0])) if len(paths) == 1 else None
+    if not (folder and folder.origin):
+        # A wrong key, or a library that is missing, is found before a large corpus is read.
+        return plan_pairs(read_config(paths, recipe, settings), near=near)
+    if not (folder.path / MANIFEST).is_file():
+        raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
+    config = folder.settle(_read_config([], recipe, settings))
+    _choose(config, *folder.counts)
+    config.chosen += folder.changes()
+    return config, folder
+
+
+def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
+    """The same for pairs that a config names, which is filled in."""
     architecture = adopt(config) if config.finetune.model else None
     if architecture:
         config.data.languages = config.data.languages or languages(Path(config.finetune.model or ""))
@@ -38,15 +58,20 @@ def plan_run(paths: list[str], *, recipe: str | None, settings: list[str]) -> tu
     open_held_out(config.data, bitext.languages)
     for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
         Bitext.open(*files, languages=bitext.languages)
-    found = survey(bitext, config.data)
+    pairs = write_pairs(bitext, config, near=near)
+    held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
+    _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
+    if not (config.data.valid and config.data.test):
+        config.data.held_out = held_out
+    return config, pairs
+
+
+def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:
     import torch  # after all that a mistake can be found in: it takes seconds
 
     ranks, on_this_machine = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     gpus = ranks * torch.cuda.is_available()
-    choose(config, Resources(found.pairs, found.tokens, cores() * ranks // on_this_machine, gpus), architecture)
-    if not (config.data.valid and config.data.test):
-        config.data.held_out = found.held_out
-    return config, bitext
+    choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
 
 
 def plan_resume(path: Path, settings: list[str]) -> RunConfig:
@@ -95,8 +120,9 @@ def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> R
     return config
 
 
-def _with_data(config: RunConfig) -> RunConfig:
-    """The config, if it names sentence pairs."""
+def read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
+    """The config that a recipe and settings give, if it names sentence pairs."""
+    config = _read_config(paths, recipe, settings)
     if not config.data.source and not config.data.corpora:
         raise UsageError(
             "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."

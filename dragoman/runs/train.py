@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import torch
 
 from dragoman.config.run import RunConfig
-from dragoman.data.bitext import CleanedBitext
 from dragoman.data.check import training_warnings
-from dragoman.data.preparation import PreparedData, TextTools, prepare
+from dragoman.data.encoding import TextTools
+from dragoman.data.pair_file import PairFile
+from dragoman.data.preparation import PreparedData, prepare
+from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
@@ -47,7 +49,7 @@ class Surroundings(NamedTuple):
 
 
 def start_run(
-    bitext: CleanedBitext,
+    pairs: PairFile | PreparedFolder,
     config: RunConfig,
     path: Path,
     *,
@@ -69,8 +71,13 @@ def start_run(
             display.note(line)
         kept = _adopt(config, directory) if config.finetune.model else None
         with display.status("Splitting, training the tokenizer, writing token ids"):
-            prepare(bitext, config, directory.data, kept=kept)
-            seal(directory.data)
+            if isinstance(pairs, PreparedFolder):
+                check_seal(pairs.path, remedy="prepare the pairs again, into another folder")
+                pairs.place(directory.data)
+            else:
+                prepare(pairs, config, directory.data, kept=kept)
+                pairs.close()
+                seal(directory.data)
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.

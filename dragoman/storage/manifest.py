@@ -22,7 +22,7 @@ def seal(folder: Path) -> None:
     write_file(folder / MANIFEST, json.dumps(marks, separators=(",", ":")).encode())
 
 
-def check_seal(folder: Path) -> None:
+def check_seal(folder: Path, *, remedy: str = "start a new run with another --output") -> None:
     """Raise `DataError` that names the file, unless all files of a folder are as they were when it was sealed."""
     name = MANIFEST
     try:
@@ -31,9 +31,7 @@ def check_seal(folder: Path) -> None:
             if _mark(folder / name) != mark:
                 raise ValueError(name)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        raise DataError(
-            f"{folder} is damaged ({name} is not what was written); start a new run with another --output."
-        ) from None
+        raise DataError(f"{folder} is damaged ({name} is not what was written); {remedy}.") from None
 
 
 def _mark(file: Path) -> dict[str, Any]:

@@ -6,17 +6,22 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dragoman.errors import ResourceError
+from dragoman.system.resources import cores
 
+JOBS_UNDER_WAY = 2
+"""For each process: one that it does, and one that waits for it."""
+PARALLEL_TOKENIZERS = "TOKENIZERS_PARALLELISM"
+"""The variable by which the library `tokenizers` knows whether to use threads."""
 _work: Callable[..., Any] | None = None  # in a worker process: the function that it calls
 
 
@@ -57,10 +62,15 @@ class Workers:
             raise self._death() from None
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Results of `work(*job)`, in the order of the jobs."""
-        futures = [self.submit(*job) for job in jobs]
+        """Results of `work(*job)`, in the order of the jobs, of which a few for each process are under way."""
+        futures: deque[Future] = deque()
         try:
-            yield from map(self.result, futures)
+            for job in jobs:
+                futures.append(self.submit(*job))
+                if len(futures) > JOBS_UNDER_WAY * self.count:
+                    yield self.result(futures.popleft())
+            while futures:
+                yield self.result(futures.popleft())
         finally:
             for future in futures:
                 future.cancel()
@@ -84,6 +94,27 @@ class Workers:
         return WorkerError(f"A worker process was ended, most likely for want of memory; {self.remedy}.")
 
 
+def map_on_cores(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Results of `work(*job)`, in the order of the jobs; several are computed by a forked process on each core."""
+    jobs = iter(jobs)
+    first = list(islice(jobs, 2))
+    jobs = chain(first, jobs)
+    if len(first) < 2 or sys.platform != "linux" or cores() == 1:
+        yield from starmap(work, jobs)
+        return
+    workers = Workers(work, cores(), remedy="make some free and try again")
+    parallel = os.environ.get(PARALLEL_TOKENIZERS)
+    try:
+        # The threads of tokenizers do not outlive a fork, and each process has one core.
+        os.environ[PARALLEL_TOKENIZERS] = "false"
+        workers.start()
+        os.environ.pop(PARALLEL_TOKENIZERS)
+        os.environ.update({PARALLEL_TOKENIZERS: parallel} if parallel else {})
+        yield from workers.map(jobs)
+    finally:
+        workers.close()
+
+
 def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool:
     """Call `work(*arguments)` in a process that may take so many bytes more than this one; whether they sufficed.
 
@@ -104,7 +135,7 @@ def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool
 def _limit_memory(memory: int) -> None:
     import resource
 
-    torch.set_num_threads(1)
+    _use_one_thread()
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + memory
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -112,6 +143,8 @@ def _limit_memory(memory: int) -> None:
 
 def available_workers() -> int:
     """As many as PyTorch would use threads; 1 where forking is impossible (Windows) or unsafe (macOS)."""
+    import torch
+
     return torch.get_num_threads() if sys.platform == "linux" else 1
 
 
@@ -123,9 +156,14 @@ def _begin(work: Callable[..., Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    torch.set_num_threads(1)
+    _use_one_thread()
     # Objects from before the fork stay: to search them for garbage takes a tenth of the time, and copies their memory.
     gc.freeze()
+
+
+def _use_one_thread() -> None:
+    if torch := sys.modules.get("torch"):  # which takes seconds to load, and has no part in all work
+        torch.set_num_threads(1)
 
 
 def _end_with_the_parent() -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.config.data import DataConfig
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.language_codes import language_of
-from dragoman.data.splitting import default_held_out, split, survey
+from dragoman.data.pair_file import Counts, write_pairs
+from dragoman.data.splitting import default_held_out, sizes_to_hold_out, split
 from dragoman.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -107,7 +108,8 @@ def test_arbitrary_bytes_are_one_pair_a_line_or_a_data_error(tmp_path: Path, con
         assert len(pairs) == content.count(b"\n") + (not content.endswith(b"\n"))
 
 
-def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path) -> None:
+def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.data.bitext.CHARACTERS_AT_ONCE", 4_999)
     lines = (f"sentence number {number}\tphrase numéro {number}" for number in range(20_011))
     file = write(tmp_path / "a.tsv.gz", tsv(*lines))
     train = split(Bitext.open(file).cleaned(), valid=5, test=3, seed=1).train
@@ -387,13 +389,15 @@ def test_a_line_is_drawn_by_all_of_it_and_its_copies_stay_together() -> None:
         ((0.001, 0.5), "sentence", (1, 48)),
     ],
 )
-def test_shares_are_of_what_is_held_out(held_out: tuple, by: str, sizes: tuple[int, int]) -> None:
-    found = survey(bitext(REPEATED), DataConfig(held_out=held_out, split=by))
-    assert found == (len(REPEATED), sum(len(text) for pair in REPEATED for text in pair) / 4, sizes)
+def test_shares_are_of_what_is_held_out(tmp_path: Path, held_out: tuple, by: str, sizes: tuple[int, int]) -> None:
+    config = load_config({}, [f"data.held_out={list(held_out)}", f"data.split={by}"])
+    counts = write_pairs(bitext(REPEATED).cleaned(), config, near=tmp_path).counts
+    assert counts[:2] == (len(REPEATED), sum(len(text) for pair in REPEATED for text in pair) / 4)
+    assert sizes_to_hold_out(counts, config.data, "list") == sizes
 
 
 def test_without_a_size_five_percent_are_held_out() -> None:
-    assert survey(bitext(REPEATED), DataConfig()).held_out == (9, 9)
+    assert sizes_to_hold_out(Counts(len(REPEATED), 0.0, 0), load_config({}, []).data, "list") == (9, 9)
 
 
 def test_nothing_may_be_held_out() -> None:

@@ -9,14 +9,19 @@ import pytest
 
 from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig, load_config
-from dragoman.data import preparation
+from dragoman.data import bitext, pair_file, preparation
 from dragoman.data.bitext import Bitext, copies, open_corpora
+from dragoman.data.encoding import Encoder
+from dragoman.data.pair_file import write_pairs
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Pair
+from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.data.synthetic.grammar import generate
 from dragoman.data.text import folded, share
 from dragoman.errors import DataError
+from dragoman.system import processes
+from dragoman.system.processes import Workers
 from tests.data.readers.files import write
 
 PAIRS = list(generate(211))
@@ -157,9 +162,9 @@ def test_tokenizers_learn_from_a_sample_that_does_not_depend_on_the_order(tmp_pa
     assert len({share(pair, "tokenizer") for pair in PAIRS} | {share(pair, "copies") for pair in PAIRS}) == 2 * 211
 
 
-def test_long_sentences_are_encoded_few_at_a_time(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(preparation, "CHARACTERS_AT_ONCE", 997)
-    chunks = list(preparation._chunks(PAIRS))
+def test_long_sentences_are_read_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(bitext, "CHARACTERS_AT_ONCE", 997)
+    chunks = list(bitext.blocks(PAIRS))
     assert [pair for chunk in chunks for pair in chunk] == PAIRS
     longest = max(len(source) + len(target) for source, target in PAIRS)
     sizes = [sum(len(source) + len(target) for source, target in chunk) for chunk in chunks]
@@ -171,25 +176,57 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_a_preparation_that_broke_off_is_done_again_to_the_same_bytes(tmp_path: Path, monkeypatch):
+def test_a_preparation_that_broke_off_goes_on_after_the_last_piece_to_the_same_bytes(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(processes, "cores", lambda: 1)
+    monkeypatch.setattr(pair_file, "BLOCK", 2_003)
     run = config(f"data.source={tsv(tmp_path / 'a.tsv', PAIRS)}")
     prepared(tmp_path / "whole", run)
+    encoded: list[int] = []
+    encode = Encoder._encoded
 
-    def breaks_off(path: Path, pairs, *rest, **options):
-        if path.name == "train":
-            next(iter(pairs))
+    def breaks_off(encoder: Encoder, pairs: list[Pair]):
+        if len(encoded) == 3:
             raise KeyboardInterrupt
-        return write_stores(path, pairs, *rest, **options)
+        encoded.append(len(pairs))
+        return encode(encoder, pairs)
 
-    write_stores = preparation._write_stores
     (tmp_path / "again").mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "_write_stores", breaks_off)
+        patch.setattr(Encoder, "_encoded", breaks_off)
         with pytest.raises(KeyboardInterrupt):
             prepare(open_corpora(run.data), run, tmp_path / "again")
     assert not (tmp_path / "again" / "about.json").exists()
-    prepared(tmp_path / "again", run)
+    before = len(encoded)
+    monkeypatch.setattr(Encoder, "_encoded", lambda self, pairs: encoded.append(len(pairs)) or encode(self, pairs))
+    data = prepared(tmp_path / "again", run)
+    assert sum(encoded) == data.about.train_pairs + len(data.valid_pairs)
+    assert before == 3 < len(encoded) - 3
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("settings", [[], ["data.split=line", "data.held_out=0.1"], ["tokenizer.dropout=0.1"]])
+def test_processes_write_the_bytes_that_one_writes(tmp_path: Path, monkeypatch, settings: list[str]):
+    monkeypatch.setattr(bitext, "CHARACTERS_AT_ONCE", 997)
+    monkeypatch.setattr(pair_file, "BLOCK", 2_003)
+    forked: list[int] = []
+    monkeypatch.setattr(processes, "Workers", lambda *a, **o: forked.append(a[1]) or Workers(*a, **o))
+    dirty = [*PAIRS[60:90], ("", "x"), ("a\0", "b"), ("42 of NASA", "42 de la NASA"), *PAIRS[:30]]
+    corpora = [
+        {"source": tsv(tmp_path / "a.tsv", PAIRS + dirty), "weight": 1.5},
+        {"source": tsv(tmp_path / "b.tsv", dirty)},
+    ]
+    run = config(f"data.corpora={json.dumps(corpora)}", "tokenizer.placeholders=true", *settings)
+    for cores in (1, 2):
+        monkeypatch.setattr(processes, "cores", lambda cores=cores: cores)
+        folder = tmp_path / f"{cores}"
+        folder.mkdir()
+        pairs = write_pairs(open_corpora(run.data), run, near=tmp_path)
+        chosen = run.model_copy(deep=True)
+        chosen.data.held_out = sizes_to_hold_out(pairs.counts, run.data, "")
+        prepare(pairs, chosen, folder)
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert forked == [2] * len(forked)
+    assert forked
 
 
 def test_what_cleaning_empties_is_said(tmp_path: Path):

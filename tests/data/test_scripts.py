@@ -5,8 +5,7 @@ import unicodedata
 import pytest
 
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
-from dragoman.data.splitting import expected_tokens
-from dragoman.data.text import normalised
+from dragoman.data.text import expected_tokens, normalised
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 

@@ -1,0 +1,85 @@
+"""A folder with what `preparation` writes, from which any number of runs can begin at once."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dragoman import __version__
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig, load_config
+from dragoman.data.bitext import file_stamp
+from dragoman.errors import UsageError
+
+ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
+"""What the folder is made from; pairs and tokens; all settings of its preparation."""
+
+
+class PreparedFolder:
+    """A folder that is prepared, or being prepared."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.resolve().name
+
+    @property
+    def origin(self) -> dict[str, Any] | None:
+        """What `origin` said of its config, if its preparation has begun."""
+        file = self.path / ORIGIN
+        return json.loads(file.read_bytes()) if file.is_file() else None
+
+    @property
+    def counts(self) -> tuple[int, float]:
+        """Number of pairs, and about how many tokens they have."""
+        pairs, tokens = json.loads((self.path / COUNTS).read_bytes())
+        return pairs, tokens
+
+    def settle(self, given: RunConfig) -> RunConfig:
+        """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
+        origin, prepared = self.origin or {}, load_config(read_recipe(str(self.path / CONFIG)), [])
+        if given.finetune.model:
+            raise UsageError(f"--finetune reads pairs with the vocabulary of its model; give pairs, not {self.path}.")
+        asked = given.model_dump(mode="json", include={"data", "tokenizer"}, exclude_unset=True)
+        kept = prepared.model_dump(mode="json")
+        wrong = [
+            f"{section}.{key}"
+            for section, values in asked.items()
+            for key, value in values.items()
+            if value != origin["settings"].get(section, {}).get(key, kept[section][key])
+        ]
+        wrong += ["model.max_positions"] * (given.positions not in (None, origin["positions"]))
+        if wrong:
+            raise UsageError(
+                f"{self.path} was prepared with another `{wrong[0]}`; leave it out, or prepare another folder with it."
+            )
+        given.data, given.tokenizer = prepared.data, prepared.tokenizer
+        given.seed = given.seed if "seed" in given.model_fields_set else prepared.seed
+        return RunConfig.validate(given.model_dump(exclude_unset=True))
+
+    def changes(self) -> Iterator[str]:
+        """A sentence for each file that has changed since."""
+        for name, state in (self.origin or {})["files"].items():
+            if os.path.exists(name) and list(file_stamp(name)) != state:
+                yield f"{name} has changed since {self.path} was prepared, which has it as it was."
+
+    def place(self, folder: Path) -> None:
+        """Put the files into a run, as links where the disk is the same: no run changes them."""
+        for file in self.path.iterdir():
+            try:
+                os.link(file, folder / file.name)
+            except OSError:
+                shutil.copyfile(file, folder / file.name)
+
+
+def origin(config: RunConfig) -> dict[str, Any]:
+    """What tells whether a folder is prepared from these files, as they are now, and by these settings."""
+    data = config.data
+    names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
+    names += [name for corpus in data.corpora for name in (corpus.source, corpus.target)]
+    return {
+        "version": __version__,
+        "files": {name: list(file_stamp(name)) for name in names if name},
+        "settings": config.model_dump(mode="json", include={"data", "tokenizer", "seed"}, exclude_unset=True),
+        "positions": config.positions,
+    }

@@ -1,0 +1,118 @@
+"""Pairs are prepared once into a folder, and runs that begin with it are those that begin with the pairs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.encoding import Encoder
+from dragoman.data.synthetic.grammar import generate
+from dragoman.errors import DataError, UsageError
+from dragoman.runs.plan import plan_run
+from dragoman.runs.prepared import prepare_folder
+from dragoman.runs.train import resume_run, start_run
+from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.system import processes
+from dragoman.terminal import Display
+from tests.data.readers.files import write
+
+DATA = ["tokenizer.vocab_size=400", "data.held_out=0.1"]
+SMALL = [
+    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1", "training.max_steps=3", "training.validate_every=3", "training.log_every=1",
+]  # fmt: skip
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    return str(write(tmp_path / "pairs.tsv", "".join(f"{source}\t{target}\n" for source, target in generate(211))))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, pairs: str) -> Path:
+    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=DATA)
+    return tmp_path / "prepared"
+
+
+def losses(path: Path) -> list[float]:
+    return [event["loss"] for event in read_metrics(RunDirectory(path).metrics) if event["event"] == "step"]
+
+
+def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs, folder):
+    for name, data, settings in (("a", pairs, [*DATA, *SMALL]), ("b", str(folder), [*SMALL, DATA[1]])):
+        config, found = plan_run([data], recipe="tiny", settings=settings)
+        start_run(found, config, tmp_path / name, display=Display(quiet=True))
+    assert len(losses(tmp_path / "a")) == 3
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+    first, second = (RunDirectory(tmp_path / name) for name in "ab")
+    assert {(second.data / file.name).read_bytes() == file.read_bytes() for file in first.data.glob("[!m]*")} == {True}
+    assert (first.path / "run/config.yaml").read_text() == (second.path / "run/config.yaml").read_text()
+
+
+def test_it_stays_whole_when_its_runs_are_deleted_or_resumed(tmp_path, folder):
+    config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    start_run(found, config, tmp_path / "run", display=Display(quiet=True))
+    config.training.max_steps = 5
+    resume_run(tmp_path / "run", config, display=Display(quiet=True))
+    RunDirectory(tmp_path / "run").clear()
+    config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    start_run(found, config, tmp_path / "again", display=Display(quiet=True))
+    assert len(losses(tmp_path / "again")) == 3
+
+
+def test_what_is_prepared_is_not_prepared_again(tmp_path, pairs, folder, monkeypatch):
+    monkeypatch.setattr("dragoman.runs.prepared.plan_pairs", lambda *_, **__: pytest.fail("it is read again"))
+    prepare_folder([pairs], folder, recipe=None, settings=DATA)
+    with pytest.raises(UsageError, match="prepared from other files, or by other settings; choose another --output"):
+        prepare_folder([pairs], folder, recipe=None, settings=[*DATA, "data.cleaning.max_ratio=9"])
+    Path(pairs).write_text("a\tb\n")
+    with pytest.raises(UsageError, match="prepared from other files"):
+        prepare_folder([pairs], folder, recipe=None, settings=DATA)
+    config, _ = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    assert config.chosen[-1] == f"{pairs} has changed since {folder} was prepared, which has it as it was."
+
+
+def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, folder, monkeypatch):
+    monkeypatch.setattr(processes, "cores", lambda: 1)
+    monkeypatch.setattr("dragoman.data.pair_file.BLOCK", 2_003)
+    encode, calls = Encoder._encoded, []
+
+    def breaks_off(*arguments):
+        calls.append(None)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return encode(*arguments)
+
+    monkeypatch.setattr(Encoder, "_encoded", breaks_off)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
+    with pytest.raises(DataError, match="is not prepared completely; type its `dragoman data prepare` again"):
+        plan_run([str(tmp_path / "again")], recipe=None, settings=[])
+    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
+    assert {(tmp_path / "again" / file.name).read_bytes() == file.read_bytes() for file in folder.iterdir()} == {True}
+    assert len(list((tmp_path / "again").iterdir())) == len(list(folder.iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["data.max_length=100"], "was prepared with another `data.max_length`; leave it out"),
+        (["tokenizer.kind=word"], "another `tokenizer.kind`"),
+        (["model.positions=learned", "model.max_positions=400"], "another `model.max_positions`"),
+        (["finetune.model=runs/x"], "--finetune reads pairs with the vocabulary of its model"),
+    ],
+)
+def test_settings_of_the_preparation_cannot_change(folder, settings, words):
+    with pytest.raises(UsageError) as caught:
+        plan_run([str(folder)], recipe=None, settings=settings)
+    assert words in str(caught.value)
+
+
+def test_other_folders_are_not_written_to_nor_read(tmp_path, pairs):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text(json.dumps({}))
+    with pytest.raises(UsageError, match="exists and is not empty"):
+        prepare_folder([pairs], tmp_path / "full", recipe=None, settings=[])
+    with pytest.raises(DataError, match="is a folder; name a file in it"):
+        plan_run([str(tmp_path / "full")], recipe=None, settings=[])
