@@ -4,7 +4,7 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, Self, runtime_checkable
 
@@ -166,6 +166,13 @@ class TokenBatches:
         """The pairs with these indices as one batch."""
         source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
         return Batch.of(source, target, *self.special)
+
+    def part(self, rows: np.ndarray, index: int, count: int) -> Batch:
+        """Part `index` of `count` of the pairs of a batch; if it has none, one whose target does not count."""
+        if len(own := rows[index::count]):
+            return self.collate(own)
+        batch = self.collate(rows[:1])
+        return replace(batch, labels=torch.full_like(batch.labels, self.special.pad))
 
     def _open(self, epoch: int) -> None:
         self.source, self.target = (store.epoch(epoch) for store in self._stores)

@@ -7,27 +7,16 @@ of a single process, up to rounding and dropout.
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dragoman.config.training import TrainingConfig
-from dragoman.data.batching import Batch, TokenBatches
+from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.system.ranks import Ranks, whole
 from dragoman.training.executors import Executor, GradientSum, build_executor
 from dragoman.training.loss import LossOptions, batch_loss
-
-
-def own_rows(batches: TokenBatches, rows: np.ndarray, ranks: Ranks) -> Batch:
-    """The rows of a batch that this rank computes; if there are none, one whose target does not count."""
-    own = rows[ranks.index :: ranks.size]
-    if len(own):
-        return batches.collate(own)
-    batch = batches.collate(rows[:1])
-    return replace(batch, labels=torch.full_like(batch.labels, batches.special.pad))
 
 
 def build_parallel_executor(

@@ -27,7 +27,7 @@ from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
-from dragoman.training.parallel import build_parallel_executor, own_rows
+from dragoman.training.parallel import build_parallel_executor
 from dragoman.training.progress import Progress
 from dragoman.training.saving import Saver, Tensors
 from dragoman.training.schedule import Plan, admits_more
@@ -135,7 +135,7 @@ class Trainer:
         progress.step += 1
         self.model.train()
         rows = [self.batches.next_rows(progress.position) for _ in range(config.accumulate)]
-        batches = [own_rows(self.batches, each, self.ranks) for each in rows]
+        batches = [self.batches.part(each, self.ranks.index, self.ranks.size) for each in rows]
         gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
         self._warn(*count_memory(progress, gradient, self.executor.too_large, config))
         rate = self.pacing.learning_rate()
