@@ -161,8 +161,9 @@ def test_no_socket_is_opened(model, pairs, dragoman, monkeypatch, tmp_path):
     files["PNG"] = tmp_path / "mask.png"
     commands = [
         "translate MODEL Hi.", "translate MODEL Hi. --workers 2", "score MODEL PAIRS",
-        "evaluate MODEL PAIRS --beam-size 1", "average MODEL -o NEW", "compare MODEL MODEL -o PAGE.html", "inspect MODEL Hi. --json",
-        "tokenize MODEL Hi.", "plot mask -o PNG", "data check PAIRS", "train PAIRS -o RUN training.max_steps=2",
+        "evaluate MODEL PAIRS --beam-size 1", "average MODEL -o NEW", "compare MODEL MODEL -o PAGE.html",
+        "inspect MODEL Hi. --json", "tokenize MODEL Hi.", "plot mask -o PNG", "data check PAIRS",
+        "train PAIRS -o RUN training.max_steps=2",
     ]  # fmt: skip
     for command in commands:
         words = [files.get(word, word) for word in command.split()]

@@ -187,7 +187,7 @@ def test_the_first_batches_are_those_of_the_current_epoch(tmp_path: Path):
 
 
 def test_sentences_are_batched_from_the_longest_on_within_a_budget():
-    assert list(batches_by_length([3, 1, 2, 5, 2, 7], 6)) == [[5], [3], [0, 2], [4, 1]]
+    assert list(batches_by_length([3, 1, 2, 5, 2, 7, 2], 6)) == [[5], [3], [0, 2], [4, 6, 1]]
 
 
 def test_a_pair_beyond_the_budget_is_a_batch_of_its_own(tmp_path: Path):
