@@ -62,7 +62,7 @@ def commands_page() -> str:
         "| 2 | `usage` | the command line or a setting does not make sense |\n"
         "| 3 | `data` | a file cannot be used |\n"
         "| 4 | `resource` | memory, disk, a library or another resource is missing |\n"
-        "| 130, 143 | `interrupted` | stopped by Ctrl-C or SIGTERM |\n",
+        "| 130, 138, 143 | `interrupted` | stopped by Ctrl-C, SIGUSR1 or SIGTERM |\n",
         "`dragoman --install-completion` teaches the shell (bash, zsh, fish, PowerShell) to complete commands, "
         "options, sizes, recipes and precisions with the Tab key; `dragoman --show-completion` prints what it would "
         "install.\n",

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.finetuning import FinetuneConfig
-from dragoman.config.recipes import parse_yaml
+from dragoman.config.recipes import NOT_YAML, parse_yaml
 from dragoman.config.section import Section
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import Spell, UsageError, did_you_mean
@@ -108,6 +108,6 @@ def load_config(recipe: dict[str, Any], overrides: list[str], *, spell: Spell = 
                 raise UsageError(f"`{override}`: `{parent}` holds a value, not keys.")
         try:
             branch[leaf] = parse_yaml(value)
-        except yaml.YAMLError:
+        except NOT_YAML:
             branch[leaf] = value
     return RunConfig.validate(tree, spell=spell)

@@ -5,10 +5,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+# Queues of clusters announce the end of a job with SIGUSR1, which Windows does not have.
+STOPPING = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGUSR1", signal.SIGTERM)}
+
 
 @contextmanager
 def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
-    """Collects Ctrl-C and SIGTERM inside the `with` block, so that training stops after the step.
+    """Collects Ctrl-C, SIGTERM and SIGUSR1 inside the `with` block, so that training stops after the step.
 
     `announce` is called when the first signal comes; a second one stops at once. In a thread, as Ray has them, no
     signal comes.
@@ -24,7 +27,7 @@ def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
         received.append(number)
         announce()
 
-    previous = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, receive) for number in STOPPING}
     try:
         yield received
     finally:

@@ -183,13 +183,26 @@ def test_without_tensorboard_nothing_is_begun(pairs, dragoman, tmp_path, monkeyp
     assert 'pip install "dragoman[tensorboard]"' in err
 
 
-def test_no_socket_is_opened(model, dragoman, monkeypatch):
+def test_no_socket_is_opened(model, pairs, dragoman, monkeypatch, tmp_path):
     def refuse(*_):
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    assert dragoman("translate", model, "I see a cat.")[0] == 0
+    few = tmp_path / "few.tsv"
+    few.write_text("".join(pairs.read_text(encoding="utf-8").splitlines(keepends=True)[:80]), encoding="utf-8")
+    files = {"MODEL": model, "PAIRS": few} | {name: tmp_path / name.lower() for name in ("NEW", "RUN", "PAGE.html")}
+    files["PNG"] = tmp_path / "mask.png"
+    commands = [
+        "translate MODEL Hi.", "translate MODEL Hi. --workers 2", "score MODEL PAIRS",
+        "evaluate MODEL PAIRS --beam-size 1", "average MODEL -o NEW", "compare MODEL MODEL -o PAGE.html",
+        "inspect MODEL Hi. --json", "tokenize MODEL Hi.", "plot mask -o PNG", "data check PAIRS",
+        "train PAIRS -o RUN training.max_steps=2",
+    ]  # fmt: skip
+    for command in commands:
+        words = [files.get(word, word) for word in command.split()]
+        code, _, err = dragoman(*words, *(SMALL if words[0] == "train" else ()))
+        assert code == 0, (command, err)
 
 
 def test_no_output_is_emptied_for_an_input_that_cannot_be_read(model, dragoman, tmp_path):
@@ -415,7 +428,10 @@ def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs,
     assert files["SCORED"].read_text(encoding="utf-8").count("\n") == 12
 
 
-@pytest.mark.parametrize(("number", "threads"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+@pytest.mark.parametrize(
+    ("number", "threads"),
+    [(signal.SIGTERM, 1), (signal.SIGINT, 2), pytest.param(signal.SIGUSR1, 1, marks=pytest.mark.slow)],
+)
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
     pairs, dragoman, tmp_path, monkeypatch, request, number: int, threads: int

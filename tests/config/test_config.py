@@ -291,6 +291,9 @@ def test_an_unknown_recipe_suggests_the_nearest():
     [
         ("a: 1\nb: [2\nc: 3\n", "line 3 is not YAML"),
         ("a: 1\nb: \x07\n", "is not YAML"),
+        ("seed: " + "1" * 5000, "is not YAML"),
+        ("seed: 2020-13-01", "is not YAML"),
+        ("seed: " + "[" * 5000, "is not YAML"),
         ("- seed\n- 3\n", "not a list"),
         ("seed\n", "not a str"),
     ],

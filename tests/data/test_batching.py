@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching import Batch, Position, TokenBatches, TokenStore
+from dragoman.data.batching import Batch, Position, Sentences, TokenBatches, TokenStore, batches_by_length
+from dragoman.data.tokenizers.algorithms import SpecialIds
 
 EOS = 3
 Pair = tuple[list[int], list[int]]
@@ -85,6 +86,12 @@ def test_a_store_without_tokens_can_be_read(tmp_path: Path, pairs: list[Pair]):
     assert len(source) == len(pairs)
     assert source.lengths.tolist() == [0] * len(pairs)
     assert all(source[i].tolist() == [] for i in range(len(pairs)))
+    assert (source.ids.dtype, len(source.ids)) == (np.uint32, 0)
+
+
+def test_a_row_without_a_sentence_for_each_store_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="zip"):
+        store(tmp_path, [([1], [2]), ([3],)])
 
 
 def test_a_store_holds_more_than_is_written_at_once(tmp_path: Path):
@@ -126,6 +133,61 @@ def test_long_sources_with_short_targets_count(tmp_path: Path):
     assert within_budgets(batches, epoch(batches))
     # Sources of 42 tokens: 4 fit into 2 * 97, though 32 of their targets would into 97.
     assert max(len(b.labels) for b in epoch(batches) if b.source_ids.size(1) == 42) == 4
+
+
+@pytest.mark.parametrize(("source", "target"), [(1, 4), (9, 1)])
+def test_a_budget_is_used_to_its_last_token(tmp_path: Path, source: int, target: int):
+    """With their ends, 4 targets of 5 tokens are 20, and so are half of 4 sources of 10."""
+    batches = batches_of(tmp_path, [([5] * source, [7] * target)] * 40, max_tokens=20)
+    assert {len(batch.labels) for batch in epoch(batches)} == {4}
+
+
+def test_a_pair_alone_is_an_epoch_and_no_pair_is_none(tmp_path: Path):
+    batches = batches_of(tmp_path, [([5], [7])], max_tokens=20)
+    assert content(epoch(batches)) == [((5,), (7,))]
+    with pytest.raises(AssertionError):
+        batches_of(tmp_path, [], max_tokens=20)
+
+
+class Changing:
+    """A sentence whose only token tells the epoch."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def epoch(self, number: int) -> Sentences:
+        return Sentences(np.array([10 + number]), np.array([1]))
+
+
+def test_validation_reads_the_sentences_of_the_first_epoch_between_special_tokens_of_others():
+    special = SpecialIds(pad=1, bos=0, eos=2, unk=3)
+    batches = TokenBatches(Changing(), Changing(), max_tokens=20, seed=1, special=special)
+    (batch,) = batches.in_order()
+    assert batch.source_ids.tolist() == batch.labels.tolist() == [[10, 2]]
+    assert batch.target_ids.tolist() == [[0, 10]]
+    assert batches.next(Position(epoch=3)).labels.tolist() == [[13, 2]]
+
+
+def test_an_epoch_is_planned_once_and_anew_after_a_validation(tmp_path: Path):
+    batches = batches_of(tmp_path, numbered_pairs(97), max_tokens=101)
+    plan = batches.plan(2)
+    assert batches.plan(2) is plan
+    assert len(list(batches.in_order())) > 5
+    assert [rows.tolist() for rows in batches.plan(2)] == [rows.tolist() for rows in plan]
+
+
+def test_the_first_batches_are_those_of_the_current_epoch(tmp_path: Path):
+    batches = batches_of(tmp_path, numbered_pairs(97), max_tokens=101)
+    for number in (0, 3):
+        expected = epoch(batches, number)[:2]
+        batches = batches if number else batches_of(tmp_path, numbered_pairs(97), max_tokens=101)
+        found = list(batches.first(2))
+        assert len(found) == 2
+        assert all(map(same, found, expected))
+
+
+def test_sentences_are_batched_from_the_longest_on_within_a_budget():
+    assert list(batches_by_length([3, 1, 2, 5, 2, 7, 2], 6)) == [[5], [3], [0, 2], [4, 6, 1]]
 
 
 def test_a_pair_beyond_the_budget_is_a_batch_of_its_own(tmp_path: Path):
@@ -214,6 +276,13 @@ def test_less_than_a_twentieth_of_captions_is_padding(tmp_path: Path):
 def test_little_is_padding_even_when_batches_are_few(natural: TokenBatches):
     """130 batches for lengths from 1 to 250; in random order, two thirds would be padding."""
     assert padding(natural) < 0.12
+
+
+def test_sources_go_up_and_down_so_that_few_batches_mix_short_and_long_ones(tmp_path: Path):
+    """Sorted upwards within each length of the targets, as for validation, more of the sources is padding."""
+    batches = batches_of(tmp_path, natural_pairs(5_000, median=20, spread=0.6, noise=0.4), max_tokens=2048)
+    mixed, sorted_ = (sum(batch.source_ids.numel() for batch in some) for some in (epoch(batches), batches.in_order()))
+    assert mixed < 0.97 * sorted_
 
 
 def test_most_batches_fill_the_budget(natural: TokenBatches):

@@ -119,6 +119,23 @@ def test_a_translation_that_towers_above_all_others_is_found(beam_size: int, pen
     assert best.log_prob == pytest.approx(12 * math.log(0.97), abs=0.1)
 
 
+def test_a_longer_hypothesis_that_may_still_score_better_is_waited_for() -> None:
+    """With the square of the length as penalty: -0.5 and -1.5 / 4 have ended, but -1.9 / 4 goes on to -2 / 9."""
+    table = torch.full((1, 5, 6, 6), -50.0)
+    table[0, 0, BOS, 3], table[0, 0, BOS, 4] = -0.5, -1.0
+    table[0, 1, 4, 3], table[0, 1, 4, 5] = -0.5, -0.9
+    table[0, 2, 5, 3] = -0.1
+    found = beam(table, [5], beam_size=2, length_penalty=2.0)[0]
+    agree(found, [scored([4, 5], -2.0, 2.0, finished=True), scored([4], -1.5, 2.0, finished=True)])
+
+
+def test_a_live_prefix_has_to_beat_the_worst_of_the_best_that_have_ended() -> None:
+    beams = Beams(2, SearchOptions([9], BOS, 3))
+    ended = [scored([4], total, 0.0, finished=True) for total in (-3.0, -1.0, -2.0)]
+    assert beams.needed(ended) == -2.0
+    assert beams.needed(ended[:1]) == -math.inf
+
+
 def test_greedy_search_takes_the_best_token_each_time() -> None:
     limits = [13, 2, 7, 13, 5]
     table = chains(23, sentences=5, positions=13, vocab=11)

@@ -192,15 +192,23 @@ def test_heads_equal_those_of_torch_with_every_gradient(own: bool):
     twins.assert_same_gradients(theirs, twins.attention(ours, twins.gradients))
 
 
-def test_the_cache_returns_what_was_appended_beyond_its_first_capacity():
+@pytest.mark.parametrize("rows", [3, 43])
+def test_the_cache_returns_what_was_appended_beyond_its_first_capacity(rows: int):
     torch.manual_seed(5)
-    keys, values = torch.randn(2, 3, 2, 41, 7)
+    keys, values = torch.randn(2, rows, 2, 41, 7)
     cache = KeyValueCache()
     for start, stop in ((0, 1), (1, 4), (4, 16), (16, 17), (17, 37), (37, 41)):
         key, value = cache.append(keys[:, :, start:stop], values[:, :, start:stop])
         assert cache.length == stop
         assert torch.equal(key, keys[:, :, :stop])
         assert torch.equal(value, values[:, :, :stop])
+
+
+def test_in_bfloat16_the_formula_stays_in_bfloat16_and_near_double_precision():
+    query, key, value = (each.bfloat16() for each in query_key_value(11))
+    found = attention(query, key, value, None, dropout=NO_DROPOUT)
+    assert found.dtype == torch.bfloat16
+    np.testing.assert_allclose(found.float().numpy(), by_hand(query, key, value, None), rtol=0.05, atol=0.2)
 
 
 @pytest.mark.parametrize("length", [3, 19])

@@ -211,6 +211,9 @@ def test_forward_is_encode_then_decode_and_states_then_project():
     memory = model.encode(source)
     assert torch.equal(model.decode(target, memory, source != 0), logits)
     assert torch.equal(model.project(model.states(source, target)), logits)
+    visible = torch.arange(13) < torch.tensor([13, 11, 7, 2, 1])[:, None]
+    expected = model(source, target, visible)
+    assert torch.equal(model.decode(target, model.encode(source, visible), visible), expected)
 
 
 @every_variant

@@ -50,10 +50,11 @@ def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
         run.resume_run(tmp_path, plan_resume(tmp_path, []), display=Display(quiet=True))
 
 
-def test_a_second_signal_stops_at_once_and_says_which_it_was():
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGUSR1])
+def test_a_second_signal_stops_at_once_and_says_which_it_was(first: int):
     with run.stop_signals(lambda: None) as signals:
-        signal.raise_signal(signal.SIGINT)
-        assert signals == [signal.SIGINT]
+        signal.raise_signal(first)
+        assert signals == [first]
         with pytest.raises(KeyboardInterrupt, match=str(int(signal.SIGTERM))):
             signal.raise_signal(signal.SIGTERM)
 

@@ -1,6 +1,7 @@
 """Batches that do not fit in memory: halved with the gradient of the whole, pairs left out, nothing counted twice."""
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from dragoman.training import executors
 from dragoman.training.executors import TOKENS_PER_COPY, out_of_memory
 from dragoman.training.loss import loss_and_backward
 from dragoman.training.trainer import Trainer
+from tests.storage.test_checkpoints import in_child
 from tests.training.runs import Runs, computing_model, equal, random_pairs, small_model, weights_of
 from tests.training.test_trainer import Fixed, step_with_gradients
 
@@ -98,6 +100,31 @@ def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs
     assert trainer.progress.too_large is not None
     for name in expected:
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory by /proc")
+def test_a_batch_beyond_the_memory_of_the_process_is_halved_with_the_same_gradient(runs: Runs, tmp_path: Path):
+    """The inner layer has 67 MB for 32 pairs of 64 tokens, and several times as much for its gradient."""
+    import resource  # not on Windows
+
+    pairs = runs.batches("wide", [([5 + number % 7] * 63, [6] * 63) for number in range(32)], max_tokens=4096)
+
+    def trainer() -> Trainer:
+        return runs.trainer(model=small_model(dropout=0.0, d_ff=8192), batches=Fixed(pairs, [list(range(32))]))[0]
+
+    def step() -> None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 200 * 2**20,) * 2)
+        limited = trainer()
+        attempts = fails_above(limited, 32, no_memory_in_python)
+        torch.save((attempts, step_with_gradients(limited)[1]), tmp_path / "found")
+
+    assert in_child(step) == 0
+    attempts, found = torch.load(tmp_path / "found", weights_only=True)
+    assert attempts[:2] == [32, 16]
+    assert max(attempts[2:]) <= 16
+    for name, expected in step_with_gradients(trainer())[1].items():
+        torch.testing.assert_close(found[name], expected, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):

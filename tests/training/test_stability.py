@@ -138,6 +138,17 @@ def test_a_better_validation_makes_up_for_going_back(runs: Runs, scores: tuple[i
     assert trainer.progress.roll_backs == left
 
 
+def test_an_absurd_learning_rate_keeps_and_saves_numbers_only(runs: Runs):
+    trainer, watcher = runs.trainer(max_steps=40, learning_rate=1e6, warmup=1)
+    assert trainer.train() == "40 steps"
+    losses = [step["loss"] for step in watcher.of("step")]
+    assert all(math.isfinite(loss) for loss in losses)
+    assert losses[-1] > 1e6
+    tensors, _ = watcher.callbacks.checkpoints.load_latest()
+    for weights in [tensors["model"], *watcher.kept]:
+        assert all(weight.isfinite().all() for weight in weights.values())
+
+
 def test_weights_that_are_no_numbers_are_never_kept_or_saved(runs: Runs):
     trainer, watcher = runs.trainer(max_steps=12, bleu=lambda model: float(trainer.progress.step))
     report = watcher.callbacks.on_event

@@ -287,6 +287,31 @@ def test_there_is_no_average_of_one(runs: Runs, choices: dict[str, int]):
     assert watcher.of("average") == []
 
 
+def test_fifty_steps_have_the_losses_of_a_plain_loop_and_their_bits_again(runs: Runs):
+    options = {"learning_rate": 0.003, "warmup": 7, "label_smoothing": 0.1, "clip_norm": 0.5, "weight_decay": 0.0}
+    found = []
+    for name in ("one", "other"):
+        trainer, watcher = runs.trainer(name, model=small_model(dropout=0.0), max_steps=50, **options)
+        trainer.train()
+        found.append([step["loss"] for step in watcher.of("step")])
+    model, position = small_model(dropout=0.0), Position()
+    config = trainer.config
+    adam = torch.optim.Adam(model.parameters(), betas=config.betas, eps=config.eps)
+    losses = []
+    for step in range(1, 51):
+        batch = runs.train.next(position)
+        logits, labels = model(batch.source_ids, batch.target_ids).flatten(0, 1), batch.labels.flatten()
+        loss = F.cross_entropy(logits, labels, ignore_index=0, label_smoothing=0.1)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        adam.param_groups[0]["lr"] = 0.003 * min(step / 7, (7 / step) ** 0.5)
+        adam.step()
+        adam.zero_grad()
+        losses.append(loss.item())
+    assert found[0] == found[1]
+    assert found[0] == pytest.approx(losses, rel=1e-5)
+
+
 def test_a_copy_task_is_learned(runs: Runs):
     """The target is the source: a sound Transformer is almost sure of every token in 300 steps."""
     rng = np.random.default_rng(97)

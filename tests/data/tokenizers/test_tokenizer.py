@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -91,6 +92,20 @@ def test_all_of_unicode_is_kept(lossless: Tokenizer) -> None:
         if not 0xD800 <= start < 0xE000
     ]
     assert lossless.decode_batch(lossless.encode_batch(blocks)) == blocks
+
+
+@pytest.mark.parametrize("number", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_random_strings_are_kept(lossless: Tokenizer, number: int) -> None:
+    """Of characters of one block and of all, and of parts of the corpus."""
+    dice = random.Random(25)
+    everything = [chr(code) for code in range(sys.maxunicode) if not 0xD800 <= code < 0xE000]
+    known = [*" \n\t\u00a0", *(word for text in TEXTS for word in text.split())]
+    texts = []
+    for _ in range(number):
+        block = dice.randrange(len(everything) - 256)
+        some = dice.choice([everything, everything[block : block + 256], everything[:256], known])
+        texts.append("".join(dice.choices(some, k=dice.randrange(60))))
+    assert lossless.decode_batch(lossless.encode_batch(texts)) == texts
 
 
 def test_a_lone_surrogate_becomes_a_replacement_character(lossless: Tokenizer) -> None:

@@ -1,0 +1,35 @@
+"""Runs as users start them learn tasks whose answers are known: copying and sorting digits."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dragoman.runs.plan import plan_run
+from dragoman.runs.train import start_run
+from dragoman.terminal import Display
+
+SETTINGS = [
+    "model.d_model=64", "model.d_ff=128", "model.num_heads=4", "model.num_encoder_layers=2",
+    "model.num_decoder_layers=2", "model.dropout=0", "tokenizer.kind=word", "training.label_smoothing=0",
+    "training.max_tokens=1024",
+]  # fmt: skip
+
+
+# The bounds of perplexity and BLEU are those of Sockeye's tests of the same tasks.
+@pytest.mark.slow
+@pytest.mark.usefixtures("annotations_unchecked")
+@pytest.mark.parametrize(("answer", "steps", "perplexity", "bleu"), [(list, 800, 1.02, 98), (sorted, 1000, 1.03, 97)])
+def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perplexity: float, bleu: float):
+    seed = random.SystemRandom().randrange(10_000)
+    dice, files = random.Random(seed), {}
+    for name, number in (("train", 10_000), ("valid", 300), ("test", 1_000)):
+        rows = [dice.choices("0123456789", k=dice.randint(1, 10)) for _ in range(number)]
+        files[name] = tmp_path / f"{name}.tsv"
+        files[name].write_text("".join(f"{' '.join(row)}\t{' '.join(answer(row))}\n" for row in rows))
+    held_out = [f"data.{name}=[{files[name]}]" for name in ("valid", "test")]
+    settings = [*SETTINGS, *held_out, f"training.max_steps={steps}", f"seed={seed}"]
+    config, bitext = plan_run([str(files["train"])], recipe=None, settings=settings)
+    found = start_run(bitext, config, tmp_path / "run", display=Display(quiet=True)).to_dict()
+    assert found["perplexity"] <= perplexity, seed
+    assert found["bleu"] >= bleu, seed
