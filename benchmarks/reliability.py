@@ -123,7 +123,9 @@ class Lab:
         """The SHA-256 of the weights, and all that was measured but times."""
         weights = hashlib.sha256((self.run.path / "model.safetensors").read_bytes()).hexdigest()
         events = [event for event in read_metrics(self.run.metrics) if event["event"] in ("step", "validation")]
-        return weights, [{name: event.get(name) for name in COMPARED} for event in events]
+        measured = [{name: event.get(name) for name in COMPARED} for event in events]
+        # A validation whose model could not be written is repeated.
+        return weights, [each for before, each in zip([None, *measured], measured, strict=False) if each != before]
 
     def clear(self) -> None:
         shutil.rmtree(self.run.path, ignore_errors=True)
