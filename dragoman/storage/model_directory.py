@@ -83,8 +83,9 @@ class ModelDirectory:
             "model": self.model.config.to_dict(),
         }
         sums = {name: checksum(content) for name, content in files.items()} | config_checksum(config)
-        files["config.json"] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
         files[WEIGHTS] = weights_file(self.model, sums)
+        # Last: a folder with a config is a model, also if the process ends between two files.
+        files["config.json"] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
         write_files({path / name: content for name, content in files.items()})
 
     @property

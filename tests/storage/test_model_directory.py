@@ -1,6 +1,7 @@
 """The files of a model directory belong together: what is damaged or of another model is refused, in one sentence."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,23 @@ def test_files_of_another_model_are_refused(models, change, words):
     change(*models)
     with pytest.raises(DataError, match=words):
         ModelDirectory.load(models[0])
+
+
+@pytest.mark.parametrize("moved", range(3))
+def test_a_folder_is_no_model_before_all_of_its_files_are_there(tmp_path: Path, moved: int, monkeypatch):
+    """The process ends after so many of its files have their names."""
+    replace, done = os.replace, []
+
+    def ending(*paths: Path) -> None:
+        if len(done) == moved:
+            raise KeyboardInterrupt
+        done.append(replace(*paths))
+
+    monkeypatch.setattr(os, "replace", ending)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path / "new", TEXTS["one"], seed=3)
+    assert len(list((tmp_path / "new").iterdir())) == moved
+    assert not (tmp_path / "new" / "config.json").exists()
 
 
 def test_a_model_without_checksums_is_loaded(models):
