@@ -19,7 +19,7 @@ from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairRe
 from dragoman.data.text import normalised, sentence_hash, share
 from dragoman.errors import DataError
 
-CHARACTERS_AT_ONCE = 2_000_000
+CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
 Piece = TypeVar("Piece", bound=Entry)
 Describe = Callable[[Pair, int], Any]

@@ -22,7 +22,7 @@ from dragoman.system.processes import map_on_cores
 
 HASH = 16
 """Digits of a hash."""
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 """Bytes that are read at a time, and handed to a process as one piece of work."""
 
 

@@ -111,7 +111,7 @@ def read_file(path: Path, *, replace: bool = False, encoding: str = "UTF-8") -> 
 
 def unpacking_errors() -> tuple[type[Exception], ...]:
     """What reading a file may raise that is damaged or cut short."""
-    of_zstd = [zstd().ZstdError] if {"backports.zstd", "compression.zstd"} & sys.modules.keys() else []
+    of_zstd = [zstd().ZstdError] if any(map(sys.modules.get, ("backports.zstd", "compression.zstd"))) else []
     return OSError, EOFError, zlib.error, lzma.LZMAError, *of_zstd
 
 
