@@ -172,7 +172,7 @@ class TokenBatches:
         if len(own := rows[index::count]):
             return self.collate(own)
         batch = self.collate(rows[:1])
-        return replace(batch, labels=torch.full_like(batch.labels, self.special.pad))
+        return replace(batch, labels=torch.full_like(batch.labels, self.special[0].pad))
 
     def _open(self, epoch: int) -> None:
         self.source, self.target = (store.epoch(epoch) for store in self._stores)

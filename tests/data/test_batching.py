@@ -161,7 +161,7 @@ class Changing:
 
 def test_validation_reads_the_sentences_of_the_first_epoch_between_special_tokens_of_others():
     special = SpecialIds(pad=1, bos=0, eos=2, unk=3)
-    batches = TokenBatches(Changing(), Changing(), max_tokens=20, seed=1, special=special)
+    batches = TokenBatches(Changing(), Changing(), max_tokens=20, seed=1, special=(special,))
     (batch,) = batches.in_order()
     assert batch.source_ids.tolist() == batch.labels.tolist() == [[10, 2]]
     assert batch.target_ids.tolist() == [[0, 10]]
