@@ -33,6 +33,7 @@ from dragoman.documents.formats import translate_document
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.weights import read_weights
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage import model_directory
 from dragoman.storage.model_directory import ModelDirectory
 from tests.data.readers.files import PACK
 from tests.documents import samples
@@ -186,7 +187,7 @@ def in_a_process_of_its_own(action: Callable[[], object]) -> float:
 def test_a_wrong_header_of_weights_is_refused_with_little_time_and_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ):
-    monkeypatch.setattr(time, "sleep", lambda _: None)  # between two attempts to read a model that is being replaced
+    monkeypatch.setattr(model_directory, "REPLACING", 0.0)  # no wait for a model that is being replaced
     tokenizer = Tokenizer.train((source for source, _ in Bitext.open("builtin:grammar:50")), vocab_size=300)
     sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
     config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, **sizes)
