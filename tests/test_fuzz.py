@@ -167,6 +167,7 @@ def in_a_process_of_its_own(action: Callable[[], object]) -> float:
     child = os.fork()
     if child == 0:
         try:
+            torch.set_num_threads(1)  # others do not survive a fork
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             action()
             after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

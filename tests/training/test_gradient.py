@@ -113,6 +113,7 @@ def test_a_batch_beyond_the_memory_of_the_process_is_halved_with_the_same_gradie
         return runs.trainer(model=small_model(dropout=0.0, d_ff=8192), batches=Fixed(pairs, [list(range(32))]))[0]
 
     def step() -> None:
+        torch.set_num_threads(1)  # others do not survive a fork
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 200 * 2**20,) * 2)
         limited = trainer()
