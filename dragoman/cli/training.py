@@ -109,7 +109,7 @@ def train(
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
     if size and finetune:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
-    with _ranks() as ranks:
+    with nullcontext() if dry_run else _ranks() as ranks:
         if ranks and ranks.index:
             from dragoman.runs.train import follow_run
 
@@ -130,7 +130,9 @@ def train(
 
 def _ranks() -> AbstractContextManager["Ranks | None"]:
     """The processes that torchrun has started with this one; None if there are no others."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    from dragoman.system.resources import started_together
+
+    if started_together()[0] == 1:  # then torch is not loaded yet
         return nullcontext()
     from dragoman.system.ranks import open_ranks
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
 
 Rows = Sequence[Sequence[int] | np.ndarray]
-Specials = tuple[SpecialIds, ...]
 """The token ids of some sentences."""
+Specials = tuple[SpecialIds, ...]
+"""The special ids of targets and, if others, of sources."""
 
 
 class Sentences:
@@ -124,7 +125,6 @@ class TokenBatches:
     """
 
     def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
-        """`special` are the special ids of targets and, if others, of sources."""
         assert len(source) == len(target) > 0
         self._stores = source, target
         # The sentences of the epoch that is open; before the first, the stores themselves.

@@ -1,4 +1,4 @@
-"""From pairs to token ids on disk, on all cores: piece by piece: what broke off goes on after the last piece."""
+"""From pairs to token ids on disk, piece by piece on all cores; what broke off goes on after the last piece."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack

@@ -92,10 +92,8 @@ def prepare(
     parts, general = _split(pairs, given, config), list[Pair]()
     if config.finetune.model:
         mixture = mix_in(parts, config, pairs.languages)
-        general, parts = (
-            mixture.general,
-            parts._replace(train=write_pairs(mixture.train.cleaned(), config, near=folder)),
-        )
+        general = mixture.general
+        parts = parts._replace(train=write_pairs(mixture.train.cleaned(), config, near=folder))
     (folder / "general.json").write_text(json.dumps(general), encoding="utf-8")
     about = _write(pairs, parts, kept or _learn(parts.train, config, pairs.languages), config, folder)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")

@@ -52,8 +52,7 @@ class BatchWork:
     def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
         self.models, self.config = models, models[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        # Tokens that every target begins with, such as that of its language: nothing predicts them.
-        self.given = len(target_tokenizer.encode(""))
+        self.given = len(target_tokenizer.begin_ids)
         self.device = next(models[0].parameters()).device
         self.max_length = min((m.config.max_length for m in models if m.config.max_length), default=sys.maxsize)
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))

@@ -69,7 +69,7 @@ def evaluate_pairs(
         seconds = time.perf_counter() - started
         scores = score(translations, references, sources=sources, target_language=first.target_language)
         batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
-        statistics = token_statistics(models, batches, given=len(first.target_tokenizer.encode("")))
+        statistics = token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids))
         return Evaluation(scores, statistics, translations, seconds)
 
 

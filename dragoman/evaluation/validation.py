@@ -27,6 +27,6 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
     scores = score(texts, references, sources=sources, target_language=language, metrics=VALIDATED_TEXT_METRICS)
     valid = list(data.valid.in_order()) if config.training.accuracy else []
     batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid} if valid else {}
-    given = len(data.target_tokenizer.encode(""))
+    given = len(data.target_tokenizer.begin_ids)
     accuracies = {name: token_statistics([model], each, given=given).token_accuracy for name, each in batches.items()}
     return {**{name: each.value for name, each in scores.items()}, **accuracies, "samples": samples}

@@ -138,7 +138,7 @@ def translations(
     """The same for sources of tokens, and the vocabulary of the target."""
     translator = library().Translator(str(folder), compute_type="default", intra_threads=torch.get_num_threads())
     ids = {token: id_ for id_, token in enumerate(target)}
-    prefix = [target[id_] for id_ in directory.target_tokenizer.encode("")]
+    prefix = [target[id_] for id_ in directory.target_tokenizer.begin_ids]
     found = []
     for source in sources:
         (result,) = translator.translate_batch(

@@ -38,7 +38,7 @@ def write_tokenizers(directory: ModelDirectory, folder: Path) -> None:
 
 def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
     """translate.py, which translates text without Dragoman."""
-    source, target = ([tokenizer.spelled(id_) for id_ in tokenizer.encode("")] for tokenizer in directory.tokenizers)
+    source, target = ([tokenizer.spelled(id_) for id_ in tokenizer.begin_ids] for tokenizer in directory.tokenizers)
     search, special = directory.decoding, directory.target_tokenizer.special_ids
     script = render(
         "export_translate.py.txt",

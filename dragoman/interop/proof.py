@@ -60,7 +60,7 @@ def found_by(
     beams: type[Beams],
 ) -> Found:
     """A search over any `Stepper`, without rules on repetition, placeholders or terms."""
-    config, forced = directory.model.config, directory.target_tokenizer.encode("")
+    config, forced = directory.model.config, directory.target_tokenizer.begin_ids
     ruled = RuledStepper(
         stepper,
         prefixes=[forced] * len(sources),
@@ -76,7 +76,7 @@ def found_by(
 
 def limit(directory: ModelDirectory, source: Sequence[int | str]) -> int:
     """Most tokens of a translation, by the rule of Dragoman's search and the positions that are written."""
-    forced = len(directory.target_tokenizer.encode(""))
+    forced = len(directory.target_tokenizer.begin_ids)
     return min(length_limit(source) + forced, longest(directory))
 
 

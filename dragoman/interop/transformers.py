@@ -90,7 +90,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     if config.starts_with_padding:
         generation["bad_words_ids"] = [[config.pad_id]]
     if directory.target_tokenizer.language:
-        generation["forced_bos_token_id"] = directory.target_tokenizer.encode("")[0]
+        generation["forced_bos_token_id"] = directory.target_tokenizer.begin_ids[0]
     ids = {key: _config(config, length)[key] for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
     _write_json(folder / "generation_config.json", generation | ids)
     _write_tokenizer(directory, folder)
@@ -180,7 +180,7 @@ def search(
     library = load("transformers", extra="transformers", purpose="Running what was written for transformers")
     config = directory.model.config
     model = getattr(library, CLASSES[kind(config)]).from_pretrained(folder).eval()
-    forced, found = directory.target_tokenizer.encode(""), []
+    forced, found = directory.target_tokenizer.begin_ids, []
     for source in sources:
         output = model.generate(
             torch.tensor([[*source, directory.source_tokenizer.closing.eos]]),

@@ -49,7 +49,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     about |= {name: getattr(config, name) for name in ("pad_id", "bos_id", "eos_id")}
     about |= {"beam_size": search.beam_size, "length_penalty": search.length_penalty}
     about |= {"max_length": config.max_length or LONGEST}
-    about |= {"forced": directory.target_tokenizer.encode("")}
+    about |= {"forced": directory.target_tokenizer.begin_ids}
     about |= {"never": [config.pad_id] if config.starts_with_padding else []}
     (folder / "model" / "config.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
     for name in PAGE:

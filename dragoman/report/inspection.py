@@ -152,7 +152,7 @@ def inspect_translation(
         # A translation that was truncated at the length limit has no end of sentence.
         target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
         target = preprocessor.restored(tokenizer.decode(target_ids), preprocessor(text))
-    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=len(tokenizer.encode("")))
+    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=len(tokenizer.begin_ids))
     source = Axis.of(source_tokenizer, source_ids)
     return Inspection(
         model=model,
@@ -182,7 +182,7 @@ class _WatchedWork(BatchWork):
 
 def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
     work = _WatchedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
-    (hypotheses,) = work.search([Sentence(source_ids, model.target_tokenizer.encode(""))], config)
+    (hypotheses,) = work.search([Sentence(source_ids, model.target_tokenizer.begin_ids)], config)
     return work.recorder.tree(hypotheses)
 
 

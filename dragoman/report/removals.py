@@ -31,14 +31,14 @@ def removals(
 
     `target_ids` end with the end of sentence, if they have one.
     """
-    end, kept = model.model.config.eos_id, {*model.source_tokenizer.encode("")}  # such as the token of the language
+    end, kept = model.model.config.eos_id, {*model.source_tokenizer.begin_ids}
     words = [word for word in source.words if {source.ids[index] for index in word} - kept - {source.ids[-1]}]
     if not 1 < len(words) <= MOST_WORDS:
         return []
     ids = [*enumerate(source.ids[:-1])]
     without = [[id_ for index, id_ in ids if index not in word or id_ in kept] for word in words]
     target = target_ids[:-1] if target_ids[-1] == end else target_ids
-    work, begin = BatchWork([model.model], *model.tokenizers), model.target_tokenizer.encode("")
+    work, begin = BatchWork([model.model], *model.tokenizers), model.target_tokenizer.begin_ids
     size = max(1, BATCH_ROWS // config.beam_size)
     found: list[str] = []
     log_probs: list[float] = []

@@ -1,7 +1,6 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import languages
 from dragoman.system.optional import load
-from dragoman.system.resources import cores
+from dragoman.system.resources import cores, started_together
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
@@ -69,7 +68,7 @@ def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
 def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:
     import torch  # after all that a mistake can be found in: it takes seconds
 
-    ranks, on_this_machine = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    ranks, on_this_machine = started_together()
     gpus = ranks * torch.cuda.is_available()
     choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
 

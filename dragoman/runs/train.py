@@ -190,11 +190,8 @@ def _fit(
     model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, around: Surroundings
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
-    display, training, languages = (
-        around.display,
-        config.training,
-        (data.about.source_language, data.about.target_language),
-    )
+    display, training = around.display, config.training
+    languages = data.about.source_language, data.about.target_language
     tokenizers = data.source_tokenizer, data.target_tokenizer
     kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style)
     with ExitStack() as opened:

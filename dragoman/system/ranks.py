@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dragoman.errors import DragomanError, ResourceError
+from dragoman.system.resources import started_together
 
 T = TypeVar("T")
 BEAT, SILENCE = 2.0, 15.0
@@ -174,15 +175,10 @@ def _lost(message: str) -> ResourceError:
     return ResourceError(f"{message} The last checkpoint is safe; the same command goes on from there.")
 
 
-def several() -> bool:
-    """Whether this command is one of several processes of a run; torch is not needed to tell."""
-    return int(os.environ.get("WORLD_SIZE", 1)) > 1
-
-
 @contextmanager
 def open_ranks() -> Iterator[Ranks]:
     """The processes that torchrun has started for this command, or this one alone."""
-    if not several():
+    if started_together()[0] == 1:
         yield ALONE
         return
     ranks = ProcessGroup()

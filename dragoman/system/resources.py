@@ -30,6 +30,12 @@ def cores() -> int:
     return max(1, min([bound, *_quotas()]))
 
 
+def started_together() -> tuple[int, int]:
+    """Processes that torchrun or its like has started for this command, on all machines and on this one."""
+    everywhere, here = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    return everywhere, here
+
+
 def memory_in_use() -> int:
     """Bytes of RAM that this process and its workers hold, shared pages counted once; 0 if unknown."""
     processes = [os.getpid(), *(worker.pid for worker in multiprocessing.active_children())]

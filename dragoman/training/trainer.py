@@ -24,6 +24,7 @@ from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
 from dragoman.system.ranks import ALONE, Ranks, whole
 from dragoman.training.averaging import MovingAverage, average_weights
+from dragoman.training.executors import Executor
 from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
@@ -86,7 +87,7 @@ class Trainer:
         self.executor = build_parallel_executor(
             model, self.precision, options, config=config, ranks=ranks, warn=self._warn
         )
-        self.whole = self.executor.whole()
+        self.whole: Executor  # with all weights, as they were at the last validation
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()

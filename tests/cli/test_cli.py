@@ -82,9 +82,12 @@ def test_torchrun_starts_a_killed_run_again_and_it_ends_with_the_same_losses(pai
     assert losses("killed") == losses("quiet")
 
 
-def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path):
+@pytest.mark.parametrize("ranks", ["1", "2"])
+def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, ranks: str):
+    """It waits for no other rank."""
+    around = os.environ | {"RANK": "0", "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
     command = [sys.executable, "-m", "dragoman", "train", pairs, "--dry-run", "--json", "-o", tmp_path / "run", *SMALL]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=around, timeout=60)
     found = json.loads(done.stdout)
     assert "300 pairs" in found["chosen"][0]
     assert [each["ranks"] for each in found["memory"]] == [1, 8, 8, 64, 64]

@@ -47,6 +47,11 @@ class Tokenizer:
         """The same for texts of another of the `languages`."""
         raise NotImplementedError
 
+    @property
+    def begin_ids(self) -> list[int]:
+        """What every text begins with, such as the token of its language; in targets nothing predicts it."""
+        return self.encode("")
+
     def tag(self, text: str) -> str:
         """The token of a language that this text begins with, or nothing."""
         return ""
