@@ -26,9 +26,10 @@ PATIENCE = 10
 """Steps after which a run gives up if no pair has fitted in memory."""
 
 
-def count_move(progress: Progress, precision: torch.dtype) -> Iterator[str]:
+def count_move(progress: Progress, precision: torch.dtype, ranks: int = 1) -> Iterator[str]:
     """Keep what the run computes with; say so if a run that goes on does with something else."""
-    here = f"{machine()}, {str(precision).removeprefix('torch.')} and torch {torch.__version__}"
+    each = f"{ranks} times {machine()}" if ranks > 1 else machine()
+    here = f"{each}, {str(precision).removeprefix('torch.')} and torch {torch.__version__}"
     if progress.computed_with not in ("", here):
         yield (
             f"This run was computed with {progress.computed_with}, and goes on with {here}: its weights will not have "

@@ -181,7 +181,7 @@ class Trainer:
             except DataError as error:
                 self._warn(f"The decay cannot be taken back: {error}")
             progress.plan = Plan(every)
-        self._warn(*count_move(progress, self.precision))
+        self._warn(*count_move(progress, self.precision, self.ranks.size))
 
     @torch.no_grad()
     def validate(self) -> Metrics:

@@ -102,7 +102,8 @@ def train(runs: Runs, ranks: Ranks, name: str, *, stop_after: float = math.inf, 
     trainer.executor.close()
     digest = [float(whole(weight.detach()).double().abs().sum()) for weight in trainer.model.parameters()]
     losses = {each["step"]: each["loss"] for each in watcher.of("step")}
-    return {"losses": list(losses.values()), "weights": digest, "kept": len(watcher.kept)}
+    warned = [each["text"] for each in watcher.of("warning")]
+    return {"losses": list(losses.values()), "weights": digest, "kept": len(watcher.kept), "warned": warned}
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,9 @@ def test_a_run_goes_on_with_another_number_of_ranks(launcher: Launcher, runs: Ru
     launcher.run(2, lambda ranks: train(runs, ranks, "moved", stop_after=17))
     found = launcher.run(3, lambda ranks: train(runs, ranks, "moved", stop_after=31))
     assert found[1]["losses"] == pytest.approx(alone["losses"][17:31], rel=1e-6)
+    (warning,) = found[0]["warned"]
+    assert "2 times" in warning
+    assert "goes on with 3 times" in warning
     assert train(runs, ALONE, "moved")["losses"] == pytest.approx(alone["losses"][31:], rel=1e-6)
 
 
