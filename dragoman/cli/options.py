@@ -73,7 +73,7 @@ def decoding(*names: str) -> list[Any]:
     return options_of(declare)
 
 
-TRAINING_PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
+TRAINED_IN = choice("precision", ("auto", "float32", "bfloat16"))
 PRECISIONS = choice("precision", ("auto", "float32", "bfloat16", "int8"))
 
 

@@ -17,12 +17,12 @@ from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
+from dragoman.decoding.precision import ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
 from dragoman.errors import UsageError
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.decoding.precision import ready
 from dragoman.system.device import limit_kernel_caches
 from dragoman.system.processes import Workers
 

@@ -12,10 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.model import kernels
+from dragoman.model.attention import DecoderCache
 from dragoman.model.config import TransformerConfig
-from dragoman.model.layers import ACTIVATIONS, DecoderLayer, Norm
+from dragoman.model.layers import ACTIVATIONS, Norm
 from dragoman.model.prepacked_weights import with_products
-from dragoman.model.transformer import Decoder, Transformer
+from dragoman.model.transformer import Transformer
 
 GREATEST = 127
 """Whole numbers reach from minus this to this."""
@@ -25,7 +26,10 @@ Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
 
 class _Linear(ctypes.Structure):
-    _fields_ = [(name, Pointer) for name in ("weight", "scale", "bias", "offset")] + [("inputs", Size), ("outputs", Size)]
+    _fields_ = [(name, Pointer) for name in ("weight", "scale", "bias", "offset")] + [
+        ("inputs", Size),
+        ("outputs", Size),
+    ]
 
 
 class _Norm(ctypes.Structure):
@@ -66,11 +70,13 @@ def in_int8(model: Transformer) -> Transformer:
     twin = with_products(model, Int8Linear)
     decoder = Int8Decoder(twin.decoder, twin.config)
     twin.decoder.forward = decoder.forward  # type: ignore[method-assign]
-    twin.new_cache = Int8Cache  # type: ignore[assignment, method-assign]
+    twin.new_cache = Int8Cache  # type: ignore[method-assign]
     return twin
 
 
-def quantised(weight: Float[Tensor, "outputs inputs"]) -> tuple[Int[Tensor, "outputs inputs"], Float[Tensor, " outputs"]]:
+def quantised(
+    weight: Float[Tensor, "outputs inputs"],
+) -> tuple[Int[Tensor, "outputs inputs"], Float[Tensor, " outputs"]]:
     """Whole numbers, and the scale of each output that they have to be multiplied by."""
     scale = weight.detach().float().abs().amax(1) / GREATEST
     return (weight.detach().float() / scale.clamp_min(torch.finfo().tiny)[:, None]).round().to(torch.int8), scale
@@ -106,10 +112,11 @@ class Int8Linear:
         return (found + self.bias[: self.outputs]).float()
 
 
-class Int8Cache:
+class Int8Cache(DecoderCache):
     """What decoding has computed so far, each position where it was computed; rows say by whom theirs was."""
 
     def __init__(self) -> None:
+        super().__init__(num_layers=0)
         self.positions: list[Tensor] = []
         """Keys and values of each, (layers, rows of that time, 2, d_model)."""
         self.ancestors = torch.empty(0, 0, dtype=torch.int32)
@@ -133,7 +140,7 @@ class Int8Cache:
 class Int8Decoder:
     """The decoder of a model whose linear layers are `Int8Linear`: `forward` in its place."""
 
-    def __init__(self, decoder: Decoder, config: TransformerConfig):
+    def __init__(self, decoder: Any, config: TransformerConfig):
         self.config, self.embedding, self.plain = config, decoder.embedding, decoder.forward
         self.rotation = decoder.layers[0].self_attention.rotation
         self.memory_products = [each.cross_attention.project.args[0] for each in decoder.layers]
@@ -185,7 +192,7 @@ class Int8Decoder:
         _check(_library.decoder_step(ctypes.byref(decoder), ctypes.byref(step)))
         return x
 
-    def _layer(self, layer: DecoderLayer) -> _Layer:
+    def _layer(self, layer: Any) -> _Layer:
         own, memory, network = layer.self_attention, layer.cross_attention, layer.feed_forward
         linears = [own.project.args[0], own.output.forward, memory.query.forward, memory.output.forward]
         gate = network.gate.forward.struct if network.gate is not None else _Linear()
