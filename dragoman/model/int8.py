@@ -20,6 +20,8 @@ from dragoman.model.transformer import Transformer
 
 GREATEST = 127
 """Whole numbers reach from minus this to this."""
+SCALE = ".scale"
+"""End of the names of scales in a file of weights."""
 NUMBERS = {"relu": 0, "gelu": 1, "silu": 2}
 """Of the activations in int8.c."""
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
@@ -80,6 +82,27 @@ def quantised(
     """Whole numbers, and the scale of each output that they have to be multiplied by."""
     scale = weight.detach().float().abs().amax(1) / GREATEST
     return (weight.detach().float() / scale.clamp_min(torch.finfo().tiny)[:, None]).round().to(torch.int8), scale
+
+
+def stored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices as whole numbers, and their scales beside them, by the name of the matrix and `SCALE`."""
+    found = {}
+    for name, weight in weights.items():
+        if weight.dim() == 2:
+            found[name], found[name + SCALE] = quantised(weight)
+        else:
+            found[name] = weight
+    return found
+
+
+def restored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `stored`; what has no scale for each row stays as it is."""
+    found = dict(weights)
+    for name, whole in weights.items():
+        scale = weights.get(name + SCALE)
+        if whole.dtype == torch.int8 and scale is not None and scale.shape == whole.shape[:1]:
+            found[name] = whole * found.pop(name + SCALE)[:, None]
+    return found
 
 
 class Int8Linear:
