@@ -139,7 +139,7 @@ def read_stamp() -> Setup:
 def fingerprint() -> str:
     """A hash of what an installation depends on: requirements, kernels, Python, place of the checkout."""
     digest = hashlib.sha256(str(Path.cwd()).encode())
-    kernels = Path("dragoman/model/kernels.c"), Path("tools/build_kernels.py")
+    kernels = [*sorted(Path("dragoman/model").glob("*.[ch]")), Path("tools/build_kernels.py")]
     for path in (Path("pyproject.toml"), Path("constraints.txt"), *kernels, VENV / "pyvenv.cfg"):
         content = path.read_bytes() if path.exists() else b""
         digest.update(len(content).to_bytes(8, "big") + content)

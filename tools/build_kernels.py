@@ -1,4 +1,4 @@
-"""Compile dragoman/model/kernels.c while hatchling builds the package, in place as well as for a wheel.
+"""Compile the C files of dragoman/model while hatchling builds the package, in place as well as for a wheel.
 
 Without a C compiler the package is built without the library, and its formulas run instead. CC names another compiler
 than `cc`.
@@ -15,8 +15,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("dragoman/model/kernels.c")
-LIBRARY = SOURCE.with_name("libkernels.so")
+MODEL = Path("dragoman/model")
+SOURCES, HEADER, LIBRARY = [MODEL / "kernels.c", MODEL / "int8.c"], MODEL / "vectors.h", MODEL / "libkernels.so"
 # No flag that lets sums change their order, or numbers that are none pass for some.
 FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-shared", "-fPIC")
 
@@ -40,7 +40,7 @@ def compiled(root: Path) -> bool:
         return say("no C compiler")
     # What a broken-off compilation leaves must not be taken for a library.
     unfinished = root / LIBRARY.with_suffix(".tmp")
-    command = [*compiler, *FLAGS, str(root / SOURCE), "-o", str(unfinished), "-lm"]
+    command = [*compiler, *FLAGS, *(str(root / each) for each in SOURCES), "-o", str(unfinished), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         unfinished.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
-FORMAT = choice("format", ("ctranslate2", "argos", "onnx", "transformers", "web"))
+FORMAT = choice("format", ("ctranslate2", "argos", "onnx", "transformers", "web", "dragoman-int8"))
 NUMBERS = choice(
     "kind of numbers", ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
 )

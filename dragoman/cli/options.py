@@ -73,7 +73,8 @@ def decoding(*names: str) -> list[Any]:
     return options_of(declare)
 
 
-PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
+TRAINED_IN = choice("precision", ("auto", "float32", "bfloat16"))
+PRECISIONS = choice("precision", ("auto", "float32", "bfloat16", "int8"))
 
 
 def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,fr]'") -> Any:
@@ -110,7 +111,7 @@ Ensemble = Annotated[
     list[Path] | None, Option(metavar="MODEL", help="A model to average with, of the same vocabulary; may be repeated.")
 ]
 Precision = Annotated[
-    str, Option(**PRECISIONS, help="Precision of matrix products; auto is bfloat16 where the hardware multiplies it.")
+    str, Option(**PRECISIONS, help="Precision of matrix products; auto is the quickest that the hardware multiplies.")
 ]
 Workers = Annotated[
     int | None, Option(metavar="N", min=1, help="Processes that share the work on a CPU. Default: one per core.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_model, check_output, files_and_settings
-from dragoman.cli.options import OUTPUT, PRECISIONS, Argument, Context, File, Option, app, choice, print_json
+from dragoman.cli.options import OUTPUT, TRAINED_IN, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def train(
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
     ] = None,
-    precision: Annotated[str | None, Option(**PRECISIONS, help="Precision of matrix products. Default: auto.")] = None,
+    precision: Annotated[str | None, Option(**TRAINED_IN, help="Precision of matrix products. Default: auto.")] = None,
     seed: Annotated[
         str | None, Option(metavar="N", help="Seed of the split, the first weights, the order and dropout. Default: 1.")
     ] = None,

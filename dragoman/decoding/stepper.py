@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dragoman.model import Transformer, kernels
 
-SLICE = 256
+SLICE = 64
 """Rows whose logits exist at the same time on a CPU: near the processor, and in little memory."""
 
 

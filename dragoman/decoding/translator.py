@@ -1,6 +1,5 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
-import copy
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,13 +17,13 @@ from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
+from dragoman.decoding.precision import ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
 from dragoman.errors import UsageError
-from dragoman.model.prepacked_weights import prepack
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.system.device import choose_precision, limit_kernel_caches
+from dragoman.system.device import limit_kernel_caches
 from dragoman.system.processes import Workers
 
 PAIR_TOKENS = 2048
@@ -60,11 +59,7 @@ class Translator:
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.languages = directory.languages
         self.device = next(directory.model.parameters()).device
-        dtype = choose_precision(precision, self.device)
-        # A copy in half precision, not autocast, which would round the weights anew in every step.
-        models = [each.model for each in (directory, *ensemble)]
-        models = [m if dtype == torch.float32 else copy.deepcopy(m).to(dtype) for m in models]
-        models = [prepack(m.eval()) for m in models]
+        models = [ready(each.model.eval(), precision) for each in (directory, *ensemble)]
         self.model = models[0]
         self._work = BatchWork(models, *directory.tokenizers)
         self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))

@@ -10,6 +10,7 @@ from dragoman.evaluation.scores import score
 from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.device import choose_precision
 
 SAMPLES = 3
 
@@ -18,7 +19,9 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
     """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
     languages = data.about.source_language, data.about.target_language
     directory = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, style=data.style)
-    translator = Translator(directory, precision=config.training.precision)
+    # That of training: eight bits translate on one thread.
+    precision = choose_precision(config.training.precision, model.projection.weight.device)
+    translator = Translator(directory, precision=str(precision).removeprefix("torch."))
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     texts = [t.text for t in translator.translate(sources, beam_size=1, split=False)]
     shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]

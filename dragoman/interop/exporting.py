@@ -17,12 +17,14 @@ from dragoman import __version__
 from dragoman.data.bitext import Bitext
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
+from dragoman.decoding.precision import INT8
+from dragoman.decoding.search import Beams
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.scores import score
-from dragoman.interop import argos, ctranslate2, onnx, transformers, web
+from dragoman.interop import argos, ctranslate2, eight_bits, onnx, transformers, web
 from dragoman.interop.engine_files import package
-from dragoman.interop.proof import Agreement, Beams, FirstBeams, Found, ScoreBeams, longest, search
+from dragoman.interop.proof import Agreement, FirstBeams, Found, ScoreBeams, longest, search
 from dragoman.metrics import MAIN
 from dragoman.report.templates import render
 from dragoman.storage.atomic import new_folder, write_file
@@ -66,6 +68,15 @@ TARGETS = {
         search=ctranslate2.search,
         beams=FirstBeams,
         numbers=ctranslate2.QUANTIZATIONS,
+    ),
+    "dragoman-int8": Target(
+        packages=(),
+        refusal=lambda _: None,
+        expressed=lambda directory: directory,
+        write=eight_bits.write,
+        search=eight_bits.search,
+        beams=Beams,
+        numbers=(INT8,),
     ),
     "argos": Target(
         packages=("ctranslate2", "sentencepiece"),

@@ -141,7 +141,7 @@ class Graph:
             return heads
         import torch
 
-        turns = rotation._turns(LONGEST, torch.empty(1, 1, 1, self.width))
+        turns = rotation.turns_before(LONGEST, torch.empty(1, 1, 1, self.width))
         cos, sin = (self.sliced(self.weight(turns[:, side].contiguous()), first, length) for side in (0, 1))
         order = self.constant(*(index ^ 1 for index in range(self.width)), whole=True)
         swapped = self.op("Gather", heads, order, axis=3)

@@ -3,158 +3,10 @@
    Tensors hold float32, or bfloat16 where `half`; all sums are float32. The last dimension is one piece of memory, the
    others lie as their strides say, counted in elements. Each function equals a formula in Python (kernels.py). */
 
-#include <float.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "vectors.h"
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 4
-
-/* Compiled once for each instruction set; the loader chooses the best that the processor has. */
-#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_CPU
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-typedef int64_t Size;
-
-/* --- numbers, sixteen at a time ----------------------------------------------------------------------------------- */
-
-#define LANES 16
-typedef float Vector __attribute__((vector_size(4 * LANES)));
-typedef float Quarter __attribute__((vector_size(LANES)));
-typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
-typedef uint32_t Bits __attribute__((vector_size(4 * LANES)));
-typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));
-
-INLINE Vector all(float x) { return (Vector){0} + x; }
-
-/* `a` where a comparison held, elsewhere `b`. */
-INLINE Vector choose(Integers held, Vector a, Vector b) {
-    return (Vector)((held & (Integers)a) | (~held & (Integers)b));
-}
-
-INLINE Vector larger(Vector a, Vector b) { return choose(a > b, a, b); }
-
-INLINE float largest(Vector x) {
-    float top = x[0];
-    for (int i = 1; i < LANES; i++) top = x[i] > top ? x[i] : top;
-    return top;
-}
-
-INLINE float sum(Vector x) {
-    Quarter part[4];
-    memcpy(part, &x, sizeof x);
-    Quarter total = (part[0] + part[1]) + (part[2] + part[3]);
-    return (total[0] + total[1]) + (total[2] + total[3]);
-}
-
-INLINE float number(const void *from, Size index, int half) {
-    if (!half) return ((const float *)from)[index];
-    uint32_t bits = (uint32_t)((const uint16_t *)from)[index] << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-INLINE Vector load(const void *from, Size start, int half) {
-    if (half) {
-        Halves halves;
-        memcpy(&halves, (const uint16_t *)from + start, sizeof halves);
-        return (Vector)(__builtin_convertvector(halves, Bits) << 16);
-    }
-    Vector x;
-    memcpy(&x, (const float *)from + start, sizeof x);
-    return x;
-}
-
-/* The nearest number in half precision is in the upper 16 bits, ties to even; NaN stays NaN. */
-INLINE Bits rounded(Vector x) {
-    Bits bits = (Bits)x;
-    return (bits + 0x7fff + ((bits >> 16) & 1)) | (Bits)(x != x);
-}
-
-INLINE void store(void *to, Size start, Vector x, int half) {
-    if (half) {
-        Halves halves = __builtin_convertvector(rounded(x) >> 16, Halves);
-        memcpy((uint16_t *)to + start, &halves, sizeof halves);
-    } else {
-        memcpy((float *)to + start, &x, sizeof x);
-    }
-}
-
-/* Numbers up to `end`, and `otherwise` behind it. */
-INLINE Vector load_before(const void *from, Size start, Size end, int half, float otherwise) {
-    if (start + LANES <= end) return load(from, start, half);
-    Vector x = all(otherwise);
-    for (Size i = start; i < end; i++) x[i - start] = number(from, i, half);
-    return x;
-}
-
-INLINE void store_before(void *to, Size start, Size end, Vector x, int half) {
-    if (start + LANES <= end) {
-        store(to, start, x, half);
-        return;
-    }
-    Vector rest;
-    store(&rest, 0, x, half);
-    for (Size i = start; i < end; i++)
-        if (half)
-            ((uint16_t *)to)[i] = ((uint16_t *)&rest)[i - start];
-        else
-            ((float *)to)[i] = rest[i - start];
-}
-
-/* Twice as many, where their order does not matter. In half precision they are split into even and odd indices, the
-   lower and the upper halves of 32 bits, so that nothing has to be moved. */
-typedef struct {
-    Vector even, odd;
-} Pair;
-
-INLINE Pair load_pair(const void *from, Size start, int half) {
-    if (!half) return (Pair){load(from, start, 0), load(from, start + LANES, 0)};
-    Bits both;
-    memcpy(&both, (const uint16_t *)from + start, sizeof both);
-    return (Pair){(Vector)(both << 16), (Vector)(both & 0xffff0000)};
-}
-
-INLINE void store_pair(void *to, Size start, Pair x, int half) {
-    if (half) {
-        Bits both = rounded(x.even) >> 16 | (rounded(x.odd) & 0xffff0000);
-        memcpy((uint16_t *)to + start, &both, sizeof both);
-    } else {
-        store(to, start, x.even, 0), store(to, start + LANES, x.odd, 0);
-    }
-}
-
-#define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-
-INLINE Vector only_first(Vector x, Size count) {
-    Integers lanes = COUNT;
-    return choose(lanes < (int32_t)count, x, all(0.0f));
-}
-
-/* exp x to 2 units in the last place, for x up to 88, and 0 below -87: 2^n times a polynomial over
-   [-ln 2 / 2, ln 2 / 2] (the one of Cephes). */
-INLINE Vector exponential(Vector x) {
-    Integers tiny = x < -87.0f;
-    x = choose(tiny, all(0.0f), x);
-    Vector shifted = x * 1.44269504f + 12582912.0f; /* 1.5 times 2^23 leaves n in the last bits */
-    Vector n = shifted - 12582912.0f;
-    Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    Vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    Vector power = (Vector)(((Integers)shifted + 127) << 23);
-    return choose(tiny, all(0.0f), p * power);
-}
+#define INTERFACE 5
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 
@@ -318,11 +170,6 @@ FOR_EACH_CPU int attention(const void *query, const void *key, const void *value
 }
 
 /* --- rotary positions ---------------------------------------------------------------------------------------------- */
-
-typedef uint64_t Pairs __attribute__((vector_size(4 * LANES)));
-
-/* Each number changes places with the other one of its pair. */
-INLINE Vector swapped(Vector x) { return (Vector)((Pairs)x >> 32 | (Pairs)x << 32); }
 
 /* `shape` is rows, heads, length and width, a multiple of LANES. `turns` holds for each position what its numbers are
    multiplied by, and then what those that they change places with are; these factors are negated to turn backwards. */

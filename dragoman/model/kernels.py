@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 4
+INTERFACE = 5
 """Version of the library's functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that the library reads at a time; the width of a head must be a multiple of it."""
@@ -144,6 +144,11 @@ def can_prepack(dtype: torch.dtype) -> bool:
 def compiled() -> bool:
     """Whether the library was compiled and can be loaded."""
     return _library is not None
+
+
+def library() -> Any:
+    """The library, if it was compiled and can be loaded."""
+    return _library
 
 
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:

@@ -140,16 +140,17 @@ class RotaryPositions(nn.Module):
     def forward(
         self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
     ) -> Float[Tensor, "rows heads length width"]:
-        turns = self._turns(offset + heads.size(2), heads)[offset:]
+        turns = self.turns_before(offset + heads.size(2), heads)[offset:]
         if can_rotate(heads):
             return rotate(heads, turns)
         cos, sin = turns.to(heads.dtype).unbind(1)
         swapped = heads.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
         return heads * cos + swapped * sin
 
-    def _turns(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
+    def turns_before(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
+        """Of the first positions, for heads of such a width, on their device."""
         if length > len(self.turns) or self.turns.device != heads.device:
-            angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(3), heads.size(3))
+            angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(-1), heads.size(-1))
             sin, cos = angles.sin().float(), angles.cos().float()
             self.turns = torch.stack([torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)], 1).flatten(2)
         return self.turns[:length]

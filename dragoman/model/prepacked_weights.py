@@ -1,6 +1,7 @@
 """Weights as oneDNN reads them: with few rows, to put them in that order takes longer than the product itself."""
 
 import copy
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -14,6 +15,9 @@ SMALLEST = 2**18
 """Weights of a matrix in float32 that gain by it; in half precision all do."""
 
 
+Product = Callable[[Tensor], Tensor]
+
+
 def prepack(model: Transformer) -> Transformer:
     """A copy for inference on a CPU, which has the weights of `model` twice: shared with it, and in the quicker order.
 
@@ -23,6 +27,15 @@ def prepack(model: Transformer) -> Transformer:
     weight = model.projection.weight
     if weight.device.type != "cpu" or not can_prepack(weight.dtype):
         return model
+    return with_products(model, prepacked_linear, _worth_it)
+
+
+def with_products(
+    model: Transformer,
+    product_of: Callable[[Tensor, Tensor | None], Product],
+    worth_it: Callable[[Tensor], bool] = lambda weight: True,
+) -> Transformer:
+    """A copy with the same parameters whose linear layers are what `product_of` makes of weight and bias."""
     twin = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
     joined = set()
     for module in twin.modules():
@@ -31,12 +44,12 @@ def prepack(model: Transformer) -> Transformer:
             first = [] if isinstance(module, CrossAttention) else [module.query]
             together = [*first, module.key, module.value]
             weight = torch.cat([each.weight for each in together])
-            if _worth_it(weight):
-                product = prepacked_linear(weight, torch.cat([each.bias for each in together]))
+            if worth_it(weight):
+                product = product_of(weight, torch.cat([each.bias for each in together]))
                 module.project = partial(project_prepacked, product)
                 joined.update(together)
-        elif isinstance(module, nn.Linear) and module not in joined and _worth_it(module.weight):
-            module.forward = prepacked_linear(module.weight, module.bias)  # type: ignore[assignment, method-assign]
+        elif isinstance(module, nn.Linear) and module not in joined and worth_it(module.weight):
+            module.forward = product_of(module.weight, module.bias)  # type: ignore[assignment, method-assign]
     return twin
 
 

@@ -290,14 +290,14 @@ class TestBuild:
         (tmp_path / build_kernels.LIBRARY).write_bytes(b"of an earlier build")
         monkeypatch.setenv("CC", compiler)
         assert not build_kernels.compiled(tmp_path)
-        assert [path.name for path in (tmp_path / build_kernels.LIBRARY).parent.iterdir()] == ["kernels.c"]
+        assert not (tmp_path / build_kernels.LIBRARY).exists()
         assert "without compiled kernels" in capsys.readouterr().err
 
 
 def copy_sources(root) -> None:
-    target = root / build_kernels.SOURCE
-    target.parent.mkdir(parents=True)
-    target.write_bytes(kernels.LIBRARY.with_name("kernels.c").read_bytes())
+    (root / build_kernels.MODEL).mkdir(parents=True)
+    for path in (*build_kernels.SOURCES, build_kernels.HEADER):
+        (root / path).write_bytes(kernels.LIBRARY.with_name(path.name).read_bytes())
 
 
 def test_the_exponential_function_is_exact_over_its_whole_range():

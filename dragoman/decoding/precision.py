@@ -1,0 +1,33 @@
+"""Models in the precision in which they translate."""
+
+import copy
+
+import torch
+
+from dragoman.errors import UsageError
+from dragoman.model import Transformer
+from dragoman.model.int8 import can_quantise, in_int8
+from dragoman.model.prepacked_weights import prepack
+from dragoman.system.device import choose_precision
+
+INT8 = "int8"
+
+
+def ready(model: Transformer, precision: str) -> Transformer:
+    """A copy of `model`, or itself, for inference in `float32`, `bfloat16`, `int8` or, with `auto`, the quickest.
+
+    Raises `UsageError` for int8 where neither processor nor widths suit it.
+    """
+    device = model.projection.weight.device
+    fits = device.type == "cpu" and can_quantise(model.config)
+    if precision == INT8 and not fits:
+        raise UsageError(
+            "There is no int8 for this model on this machine: it needs a CPU with AVX-512 VNNI, compiled kernels, and "
+            "widths of heads and layers that are multiples of 16; choose --precision auto."
+        )
+    # What others have trained has seldom been seen in eight bits.
+    if precision == INT8 or (precision == "auto" and fits and not model.config.is_pretrained):
+        return in_int8(model.float())
+    dtype = choose_precision(precision, device)
+    # A copy in half precision, not autocast, which would round the weights anew in every step.
+    return prepack(model if dtype == torch.float32 else copy.deepcopy(model).to(dtype))
