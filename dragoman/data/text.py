@@ -4,6 +4,7 @@ import hashlib
 import re
 import unicodedata
 
+from dragoman.data.labels import without_label
 from dragoman.data.readers.types import Pair
 
 BOM = "\ufeff"
@@ -47,8 +48,8 @@ def split_key(pair: Pair, by: str) -> str:
 
 
 def folded(source: str) -> str:
-    """A source sentence without case, spacing and normalisation, which make no difference when pairs are held out."""
-    return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
+    """A source sentence without label, case, spacing and normalisation: they do not matter when pairs are held out."""
+    return " ".join(unicodedata.normalize("NFC", without_label(source).casefold()).split())
 
 
 def sentence_hash(source: str) -> bytes:

@@ -59,7 +59,7 @@ class RunSummary:
     @property
     def test_pairs(self) -> str:
         """How the test set was made: given, or held out by sentence or by line."""
-        if self.config.data.test:
+        if self.config.data.held_out_files("test"):
             return f"{self.pairs['test']:,} pairs of a test set of its own"
         unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
         parts = [
