@@ -60,7 +60,8 @@ def readable(text: str) -> str:
 def several_targets(directions: Iterable[tuple[str | None, str]]) -> str:
     """What is said when nothing tells into which of its languages a model is to translate."""
     targets = ", ".join(dict.fromkeys(target for _, target in directions))
-    return f"This model translates into {targets}; choose one with --to CODE, or languages=(None, CODE) in Python."
+    how = "with --to CODE, in `export` with --languages SOURCE,CODE, in Python with languages=(None, CODE)"
+    return f"This model translates into {targets}; choose one {how}."
 
 
 def only(values: Iterable[str | None]) -> str | None:

@@ -93,7 +93,7 @@ def find_language(language: str, codes: Iterable[str]) -> str | None:
 
 def known_language(language: str, known: Iterable[str]) -> str:
     """The code by which a model that knows several languages has this one. Raises `UsageError` for one it has not."""
-    known = list(known)
+    known = list(dict.fromkeys(known))
     if code := find_language(language, known):
         return code
     # A region that the model does not tell apart, as in en-US, but not zh-TW where two scripts of zh are known.
