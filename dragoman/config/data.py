@@ -113,14 +113,15 @@ class DataConfig(Section):
     @property
     def sources(self) -> list[CorpusConfig]:
         """The corpora, or `source` as the only one."""
-        one = {"source": self.source or "", "target": self.target}
-        one |= {"columns": self.columns, "language_column": self.language_column}
-        return self.corpora or [CorpusConfig(**one)]
+        return self.corpora or [self._own(source=self.source or "", target=self.target)]
 
     def held_out_files(self, part: str) -> list[tuple[list[str], CorpusConfig]]:
         """The files of the part `valid` or `test`, each with the corpus whose languages and columns it has."""
-        own = CorpusConfig(source="", columns=self.columns, language_column=self.language_column)
+        own = self._own(source="")
         return [(files, of) for of in (own, *self.corpora) if (files := getattr(self if of is own else of, part))]
+
+    def _own(self, **sides: Any) -> CorpusConfig:
+        return CorpusConfig(**sides, columns=self.columns, language_column=self.language_column)
 
     @property
     def holds_out_all(self) -> bool:

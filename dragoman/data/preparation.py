@@ -183,8 +183,9 @@ def _train_tokenizers(
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
+    options["vocab_size"] -= len(targets)
     learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
-        both = learn(chain.from_iterable(train), targets=targets)
+        both = learn(chain.from_iterable(train)).with_targets(targets)
         return both, both
-    return learn((source for source, _ in train), targets=targets), learn(target for _, target in train)
+    return learn(source for source, _ in train).with_targets(targets), learn(target for _, target in train)

@@ -170,7 +170,11 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     directory.require_languages(for_good=True)
     if reason := refusal(directory, target):
         raise UsageError(f"{target} cannot express this model: {reason}.")
-    pairs = [(text, None) for text in options.sentences] if options.sentences else _test_pairs(model, directory.target_language)
+    pairs = (
+        [(text, None) for text in options.sentences]
+        if options.sentences
+        else _test_pairs(model, directory.target_language)
+    )
     with new_folder(output) as folder:
         engine.write(directory, folder, numbers)
         if target == "web":
@@ -244,8 +248,7 @@ def _same_as_translate(
 
 
 def _test_pairs(model: Path, language: str | None) -> list[tuple[str, str | None]]:
-    """The first pairs in a language that the model was tested on, if it was trained here; else sentences of the built-in
-    grammar."""
+    """The first pairs in a language that the model was tested on, if it was trained here; else those of the grammar."""
     file = RunDirectory(model).data / "test.json"
     if file.is_file():
         cut = [(*cut_label(source), target) for source, target in json.loads(file.read_bytes())]

@@ -56,7 +56,9 @@ def refusal(directory: ModelDirectory) -> str | None:
     elif config.positions == "sinusoidal-fairseq":
         return "its positions are fairseq's, which MarianMTModel does not have"
     # Only what they put before texts may differ.
-    same = len({json.dumps(json.loads(each.to_json()) | {"post_processor": None}) for each in directory.tokenizers}) == 1
+    same = (
+        len({json.dumps(json.loads(each.to_json()) | {"post_processor": None}) for each in directory.tokenizers}) == 1
+    )
     if not same and not isinstance(directory.source_tokenizer, PretrainedTokenizer):
         return "a tokenizer of transformers has one vocabulary, and this model two (tokenizer.shared=false)"
     return None

@@ -12,4 +12,6 @@ def model_card(summary: RunSummary) -> str:
     sources = [sample["source"].removeprefix(asked) for sample in summary.samples if sample["source"].startswith(asked)]
     legible = [source for source in sources if source and source.isprintable() and "`" not in source]
     example = min(legible, key=len, default="Hello.")
-    return render("card.md", run=summary, metrics=METRICS, text_metrics=TEXT_METRICS, facts=summary.facts(), example=example)
+    return render(
+        "card.md", run=summary, metrics=METRICS, text_metrics=TEXT_METRICS, facts=summary.facts(), example=example
+    )

@@ -19,7 +19,12 @@ def write_report(directory: Path, summary: RunSummary) -> Path:
     path = directory / "report.html"
     curves = [to_svg(plot_curves(summary.metrics, [panel]), panel) for panel in PANELS if summary.metrics]
     pictures = {"curves": curves, "attention": _attention(summary)}
-    tables = {"validations": _shown_validations(summary), "metrics": METRICS, "tested": TESTED, "text_metrics": TEXT_METRICS}
+    tables = {
+        "validations": _shown_validations(summary),
+        "metrics": METRICS,
+        "tested": TESTED,
+        "text_metrics": TEXT_METRICS,
+    }
     write_file(path, render("report.html", title=summary.title, run=summary, **pictures, **tables).encode())
     return path
 

@@ -1,7 +1,7 @@
 """Runs that go on from a trained model: what they take over from it, and how it scores beside what becomes of it."""
 
-from dataclasses import asdict
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from dragoman.config.decoding import DecodingConfig
@@ -41,7 +41,7 @@ def adopt(config: RunConfig) -> TransformerConfig:
     return architecture
 
 
-def check_languages(model: str, labels: Iterable[str], known: list[tuple[str, str]]) -> None:
+def check_languages(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:
     """Raise `UsageError` for pairs with a target language that no pair of the model that is gone on from has."""
     targets = dict.fromkeys(target for _, target in known)
     for found in labels:

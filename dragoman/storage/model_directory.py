@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import known_language, same_language, two_letters
 from dragoman.data.labels import several_targets
+from dragoman.data.language_codes import known_language, same_language, two_letters
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared

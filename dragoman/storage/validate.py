@@ -81,10 +81,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def _is_direction(value: Any) -> bool:
     return (
-        isinstance(value, list)
-        and len(value) == 2
-        and isinstance(value[1], str)
-        and isinstance(value[0], str | None)
+        isinstance(value, list) and len(value) == 2 and isinstance(value[1], str) and isinstance(value[0], str | None)
     )
 
 

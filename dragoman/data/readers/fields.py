@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dragoman.data.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
 from dragoman.data.labels import label_of_target
+from dragoman.data.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
 from dragoman.data.readers.tsv import NO_LANGUAGE
 from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions
 from dragoman.data.text import one_line, well_formed

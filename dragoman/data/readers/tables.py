@@ -71,7 +71,9 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
         columns = columns._replace(source=columns.target, target=columns.source)
     languages = options.languages or languages
     if options.language_column:
-        columns = columns._replace(language=sample.index(options.language_column, "one of {}"), source_language=languages[0])
+        columns = columns._replace(
+            language=sample.index(options.language_column, "one of {}"), source_language=languages[0]
+        )
         languages = languages[0], None
 
     def read() -> Iterator[Numbered]:

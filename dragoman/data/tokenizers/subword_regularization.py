@@ -105,7 +105,7 @@ def word_numbers(words: Words, known: dict[tuple[int, ...], int]) -> list[int]:
 
 
 def write_numbered(paths: list[Path], pairs: Iterable[tuple[Words, Words]]) -> None:
-    """Write the files of two `SampledStore`s from the words of pairs; the words of each side are numbered on their own."""
+    """Write the files of two `SampledStore`s from the words of pairs; those of each side are numbered on their own."""
     known: list[dict[tuple[int, ...], int]] = [{}, {}]
     TokenStore.write(paths, (list(map(word_numbers, pair, known)) for pair in pairs))
     for path, words in zip(paths, known, strict=True):

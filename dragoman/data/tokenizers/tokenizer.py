@@ -89,15 +89,13 @@ class Tokenizer:
         standardisation: str | None = None,
         min_frequency: int | None = None,
         symbols: Sequence[str] = (),
-        targets: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
 
         Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
-        `standardisation` says, see `algorithms`, and knows those that occur `min_frequency` times or more. `targets`
-        are the target languages of sources, if there are several.
+        `standardisation` says, see `algorithms`, and knows those that occur `min_frequency` times or more.
         """
-        smallest = algorithms.min_vocab_size(kind) + len(symbols) + len(targets)
+        smallest = algorithms.min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
             raise UsageError(
                 f"A vocabulary of {vocab_size} is too small: the special tokens and "
@@ -109,7 +107,7 @@ class Tokenizer:
             # What stands between symbols is a text of its own, in training as in encoding.
             between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
             texts = (part for text in texts for part in between.split(text))
-        size = vocab_size - len(symbols) - len(targets)
+        size = vocab_size - len(symbols)
         backend = algorithms.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
         for symbol in symbols:
             if backend.token_to_id(symbol) is not None:
@@ -118,8 +116,13 @@ class Tokenizer:
                     f"one, such as '<{symbol.strip('<>')}>'."
                 )
             backend.add_tokens([AddedToken(symbol, normalized=False)])
-        target_tokens.add(backend, targets)
         return cls(backend)
+
+    def with_targets(self, languages: Sequence[str]) -> "Tokenizer":
+        """The same with a token more for each target language, for sources with labels."""
+        backend = self.backend_copy()
+        target_tokens.add(backend, languages)
+        return Tokenizer(backend)
 
     @cached_property
     def kind(self) -> str | None:
