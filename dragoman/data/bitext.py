@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
-from dragoman.data.labels import cut_label, label, languages_in, only
+from dragoman.data.labels import label, languages_in, only
 from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
-from dragoman.data.text import normalised, sentence_hash, share
+from dragoman.data.text import cut_label, normalised, sentence_hash, share
 from dragoman.errors import DataError
 
 CHARACTERS_AT_ONCE = 500_000

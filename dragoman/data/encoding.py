@@ -11,10 +11,10 @@ import numpy as np
 
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, blocks
-from dragoman.data.labels import cut_label, without_label
 from dragoman.data.pair_file import PairFile, lines_of, parsed, repeated
 from dragoman.data.preprocessing import SourceStyle, source_rules
 from dragoman.data.readers.types import Pair
+from dragoman.data.text import cut_label, without_label
 from dragoman.data.tokenizers.placeholders import mask_pair
 from dragoman.data.tokenizers.subword_regularization import write_numbered
 from dragoman.data.tokenizers.tokenizer import Tokenizer

@@ -5,13 +5,10 @@ what a user types is no label. A tokenizer of several languages makes one token 
 2017).
 """
 
-import re
 from collections.abc import Iterable
 
 from dragoman.data.language_codes import CODE, plain_code
-
-OPEN, CLOSE = "\ufdee", "\ufdef"
-_LABEL = re.compile(f"{OPEN}([a-z0-9-]*) ([a-z0-9-]+){CLOSE}")
+from dragoman.data.text import CLOSE, OPEN, cut_label
 
 
 def label(source: str | None, target: str) -> str:
@@ -22,17 +19,6 @@ def label(source: str | None, target: str) -> str:
 def label_of_target(source: str | None, written: str) -> str | None:
     """The label of a pair whose target language a table names, such as "de" or "German"; None for what is no name."""
     return label(source, written) if CODE.fullmatch(plain_code(written.strip())) else None
-
-
-def cut_label(text: str) -> tuple[str, str]:
-    """The label that a text begins with, or nothing, and the text without it."""
-    found = _LABEL.match(text) if text.startswith(OPEN) else None
-    return (found[0], text[found.end() :]) if found else ("", text)
-
-
-def without_label(text: str) -> str:
-    """A text without its label."""
-    return cut_label(text)[1]
 
 
 def languages_in(found: str) -> tuple[str | None, str]:

@@ -16,9 +16,8 @@ from typing import IO, NamedTuple
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.filtering import CleaningReport, Seen
-from dragoman.data.labels import cut_label, without_label
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import expected_tokens, split_key, text_hash
+from dragoman.data.text import cut_label, expected_tokens, split_key, text_hash, without_label
 from dragoman.system.processes import map_on_cores
 
 HASH = 16

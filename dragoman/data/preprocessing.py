@@ -7,9 +7,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel
 
-from dragoman.data.labels import cut_label, several_targets
+from dragoman.data.labels import several_targets
 from dragoman.data.language_codes import two_letters
-from dragoman.data.text import normalised
+from dragoman.data.text import cut_label, normalised
 from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, mask_translation, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.truecasing import CaseTable, Truecaser, in_capitals

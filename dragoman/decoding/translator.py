@@ -13,7 +13,7 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
-from dragoman.data.labels import without_label
+from dragoman.data.text import without_label
 from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence

@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.labels import without_label
+from dragoman.data.text import without_label
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics

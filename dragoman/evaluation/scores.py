@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from dragoman.data.labels import cut_label, languages_in, name_of, without_label
+from dragoman.data.labels import languages_in, name_of
 from dragoman.data.scripts import unspaced_language
+from dragoman.data.text import cut_label, without_label
 from dragoman.errors import DataError
 from dragoman.metrics import MAIN, TEXT_METRICS
 from dragoman.metrics.metric import Metric, Score, Translations

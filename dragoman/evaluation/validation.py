@@ -3,8 +3,9 @@
 from typing import Any
 
 from dragoman.config.run import RunConfig
-from dragoman.data.labels import readable, without_label
+from dragoman.data.labels import readable
 from dragoman.data.preparation import PreparedData
+from dragoman.data.text import without_label
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import token_statistics
 from dragoman.evaluation.scores import score

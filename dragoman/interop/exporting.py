@@ -15,8 +15,8 @@ import torch
 
 from dragoman import __version__
 from dragoman.data.bitext import Bitext
-from dragoman.data.labels import cut_label, languages_in
-from dragoman.data.text import normalised
+from dragoman.data.labels import languages_in
+from dragoman.data.text import cut_label, normalised
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError

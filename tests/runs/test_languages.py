@@ -8,9 +8,10 @@ import tokenizers
 from safetensors.torch import load_file
 
 from dragoman.config.run import RunConfig
-from dragoman.data.labels import cut_label, name_of
+from dragoman.data.labels import name_of
 from dragoman.data.preparation import PreparedData
 from dragoman.data.synthetic.grammar import generate
+from dragoman.data.text import cut_label
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exporting import ExportOptions, export

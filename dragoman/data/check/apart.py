@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
 from dragoman.data.check.result import Part
-from dragoman.data.labels import cut_label, languages_in, name_of
+from dragoman.data.labels import languages_in, name_of
 from dragoman.data.readers.types import Numbered, Pair, Skipped
+from dragoman.data.text import cut_label
 
 Parts = tuple[CleanedBitext, dict[Part, Bitext]]
 """The pairs to train on, and those that are held out."""

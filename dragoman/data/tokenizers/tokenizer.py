@@ -14,8 +14,8 @@ from pathlib import Path
 import tokenizers
 from tokenizers import AddedToken
 
-from dragoman.data.labels import cut_label, languages_in
-from dragoman.data.text import well_formed
+from dragoman.data.labels import languages_in
+from dragoman.data.text import cut_label, well_formed
 from dragoman.data.tokenizers import algorithms, target_tokens, verify
 from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.data.tokenizers.byte_level import byte_level_decode, readable
