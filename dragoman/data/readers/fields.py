@@ -102,7 +102,7 @@ def record_reader(
     if column is not None:
         column, languages = _field(column, list(first)), (languages[0], None)
         if column not in first:
-            raise DataError(f"{name} has no field {column}, but {', '.join(map(str, first))}; choose among these.")
+            raise DataError(f"{name} has no field {column}, but {', '.join(map(str, first))}; give one of these.")
 
     def read() -> Iterator[Numbered]:
         for number, record in records():

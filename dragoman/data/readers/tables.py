@@ -146,6 +146,8 @@ class Sample:
         """The columns that hold the sides, and their languages if the first row names them."""
         names, width, wanted = self.names, self.width, self.options.columns
         kinds = [self._kind(index) for index in range(width)]
+        if self.options.language_column:
+            kinds[self.index(self.options.language_column, "one of {}")] = SAME
         texts = [name for name, kind in zip(names, kinds, strict=False) if kind in (TEXT, NOTHING)]
         known = sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
         # A word above numbers is a name, too.

@@ -10,7 +10,7 @@ from dragoman.data.readers.types import Entry, Numbered, Skipped
 from dragoman.errors import DataError
 
 NAMES, OTHER_COLUMNS = Skipped("row that names the columns"), Skipped("other columns than most rows")
-NO_LANGUAGE = Skipped("no language in the column of languages")
+NO_LANGUAGE = Skipped("no language in its column")
 
 
 class Columns(NamedTuple):
