@@ -42,9 +42,9 @@ def adopt(config: RunConfig) -> TransformerConfig:
 
 
 def check_languages(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:
-    """Raise `UsageError` for pairs with a target language that no pair of the model that is gone on from has."""
+    """Raise `UsageError` for pairs with a target language that the model that is gone on from has no token for."""
     targets = dict.fromkeys(target for _, target in known)
     for found in labels:
         if languages_in(found)[1] not in targets:
-            what = f"into {', '.join(targets)} alone" if targets else "between two languages alone"
-            raise UsageError(f"{model} translates {what}, but there are pairs of {name_of(found)}; leave them out.")
+            what = f"translates into {', '.join(targets)} alone" if targets else "goes on with one pair of languages"
+            raise UsageError(f"{model} {what}, but there are pairs of {name_of(found)}; leave them out.")
