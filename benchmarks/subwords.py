@@ -39,7 +39,7 @@ def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) ->
     """One epoch of sampling."""
     config = load_config({}, [f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"])
     with tempfile.TemporaryDirectory() as folder:
-        sides = [tokenizer.encodings(texts) for texts in zip(*pairs, strict=True)]
+        sides = [tokenizer.words(texts) for texts in zip(*pairs, strict=True)]
         paths = [Path(folder) / f"train-{side}" for side in ("source", "target")]
         write_numbered(paths, zip(*sides, strict=True))
         stores = training_stores(Path(folder), (tokenizer, tokenizer), config)
@@ -47,7 +47,7 @@ def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) ->
         epochs = [store.epoch(0) for store in stores]
         tokens = sum(len(epoch[i]) for epoch in epochs for i in range(len(epoch)))
         seconds = time.perf_counter() - started
-    longer = tokens / sum(len(encoding) for side in sides for encoding in side) - 1
+    longer = tokens / sum(len(word) for side in sides for words in side for word in words) - 1
     return [setting, f"{100 * longer:.0f} %", f"{seconds:.1f}"]
 
 

@@ -172,7 +172,7 @@ MISTAKES = [
     (
         "evaluate model pairs.tsv data.held_out=3",
         USAGE,
-        "than data.columns, data.languages, data.replace_bad_bytes; leave out",
+        "than data.columns, data.languages, data.language_column, data.replace_bad_bytes; leave",
     ),
     ("train pairs.tsv training=fast", USAGE, "`training` is 'fast', but it is a section; give keys of it, as in"),
     ("train pairs.tsv training.warmup.steps=3", USAGE, "training.warmup"),

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from dragoman.cli.app import Context
     from dragoman.config.decoding import DecodingConfig
     from dragoman.data.bitext import Bitext
+    from dragoman.data.readers.types import Languages
 
 CHECKED_PAIRS = 100_000
 """Read in less time than torch needs to load."""
-READING = ("data.columns", "data.languages", "data.replace_bad_bytes")
+READING = ("data.columns", "data.languages", "data.language_column", "data.replace_bad_bytes")
 """Settings that decide how a file is read."""
 
 
@@ -40,6 +41,28 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
         raise
     for other in ensemble or ():
         check_files(other)
+
+
+def check_languages(model: Path, source: str | None, target: str | None, *, required: bool = True) -> "Languages":
+    """The languages that are asked for, of a model that was trained on several, as it knows them, or else its only one.
+
+    Raises `UsageError` for others, and unless it may be left open if the target is not known. Of other models, the
+    languages as they were given.
+    """
+    from dragoman.data.labels import only, several_targets
+    from dragoman.data.language_codes import known_language
+    from dragoman.storage.validate import directions
+
+    if not (known := directions(model)):
+        return source, target
+    sides = [[*filter(None, side)] for side in zip(*known, strict=True)]
+    source, target = (
+        known_language(asked, codes) if asked and codes else asked or only(codes)
+        for asked, codes in zip((source, target), sides, strict=True)
+    )
+    if required and not target:
+        raise UsageError(several_targets(known))
+    return source, target
 
 
 def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
@@ -71,18 +94,21 @@ def open_pairs(
     from dragoman.data.readers.tsv import NAMES
     from dragoman.data.readers.types import Skipped
     from dragoman.runs.plan import choose_data
-    from dragoman.storage.validate import languages
+    from dragoman.storage.validate import directions, languages
 
     data = choose_data(paths, settings=settings)
     refuse_others(context.info_name, settings, READING)
+    wanted = check_languages(model, *wanted, required=False)
     own = wanted if all(wanted) else languages(model)
-    chosen = {"languages": data.languages or own, "columns": data.columns}
+    chosen = {"languages": data.languages or own, "columns": data.columns, "language_column": data.language_column}
     bitext = Bitext.open(*paths, **chosen, replace_bad_bytes=data.replace_bad_bytes)
     entries = (entry for _, entry in islice(bitext.entries(), CHECKED_PAIRS))
     skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)
     check_output(output, read=paths)
     for reason, count in skipped.items():
         context.display().warn(f"{' and '.join(paths)}: {count:,} left out, which are no pairs ({reason}).")
+    if directions(model) and data.language_column is None:
+        return bitext.labelled(*check_languages(model, *(wanted if wanted[1] else bitext.languages or wanted)))
     return bitext
 
 

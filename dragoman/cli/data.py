@@ -47,29 +47,36 @@ def check(
     given = [*(arguments or ()), columns]
     files, settings = files_and_settings("data check", given, required=False, valid=valid, test=test)
     from dragoman.data.bitext import open_corpora, open_held_out
+    from dragoman.data.check import by_languages
     from dragoman.data.check import check as check_data
     from dragoman.runs.plan import choose_data
 
     config = choose_data(files, recipe=recipe, settings=settings)
     refuse_others("data check", settings, ("data.",))
     bitext = open_corpora(config)
-    held_out = open_held_out(config, bitext.languages)
+    held_out = open_held_out(config, bitext.languages, labelled=bitext.labelled)
     if output and output.suffix not in (".tsv", ".txt"):
         raise UsageError(f"--output is {output}, but tab-separated text is written; give a name that ends in .tsv.")
+    if output and bitext.labelled:
+        raise UsageError("--output is for pairs of two languages, and these have more; check each corpus on its own.")
     bitexts = [*(corpus.bitext for corpus in bitext.corpora), *held_out.values()]
     check_output(output, read=[file for each in bitexts for file in each.files])
+    apart = by_languages(bitext, held_out) if bitext.labelled else {"": (bitext, held_out)}
     with context.display().progress("Reading") as advance:
-        result = check_data(bitext, held_out=held_out, progress=advance)
+        results = {each: check_data(part, held_out=own, progress=advance) for each, (part, own) in apart.items()}
+    trainable = all(result.trainable for result in results.values())
     to_train = sys.argv[3:]
     if output:
         to_train = [*_write_clean(context, output, bitext, held_out), *(s for s in settings if s.startswith(CLEANING))]
     if context.as_json:
-        print_json(result.to_dict())
+        told = {each: result.to_dict() for each, result in results.items()}
+        print_json({"trainable": trainable, "languages": told} if bitext.labelled else told[""])
     else:
-        _show(result, quiet=context.quiet)
-        if result.trainable and not context.quiet:
+        for result in results.values():
+            _show(result, quiet=context.quiet)
+        if trainable and not context.quiet:
             print(f"Next:  {command_line('train', *to_train)}")
-    if not result.trainable:
+    if not trainable:
         raise typer.Exit(DataError.exit_code)
 
 

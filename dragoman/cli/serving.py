@@ -83,8 +83,8 @@ def serve(
                 languages = (match["source"], match["target"]) if match else (None, None)
                 options = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
                 translator = queue.first(partial(_loaded, queue, path, config, **options))
-                translators.append(opened.enter_context(translator))
-                insides[languages_of(translator)] = Inside(path, languages)
+                translators += opened.enter_context(translator).in_each_direction()
+                insides |= {languages_of(each): Inside(path, each.languages) for each in translators[len(insides) :]}
         lookers = Lookers(insides)
         lookers.start()
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None

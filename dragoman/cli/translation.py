@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs
+from dragoman.cli.checks import check_decoding, check_languages, check_model, check_output, open_output, open_pairs
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
 
@@ -66,6 +66,7 @@ def translate(
     Documents are texts, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML, DOCX and ODT, by the end of their names.
     """
     check_model(model, text or (), ensemble=ensemble)
+    check_languages(model, source, target)
     from dragoman.cli.bulk import is_bulk, plan_bulk, translate_bulk
     from dragoman.cli.files import check_document, check_input, notice_documents, read_glossary, read_terms
 
@@ -216,6 +217,7 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     search = check_decoding(model, context.settings)
+    from dragoman.data.labels import readable
     from dragoman.data.text import one_line
     from dragoman.decoding.ensemble import load_ensemble
     from dragoman.evaluation.evaluate import evaluate_pairs
@@ -230,6 +232,6 @@ def evaluate(
         with open_output(output) as out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     rows = zip(pairs, evaluation.translations, strict=True)
-    named = [{"source": pair[0], "translation": text, "reference": pair[1]} for pair, text in rows]
+    named = [{"source": readable(pair[0]), "translation": text, "reference": pair[1]} for pair, text in rows]
     random.Random(1).shuffle(named)  # the same ones each time
     options.print_scores(context, evaluation, f"{model} on {' '.join(data)}", examples=named[:examples])

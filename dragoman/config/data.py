@@ -24,6 +24,13 @@ class CleaningConfig(Section):
     """Of equal pairs in one corpus, only the first is kept."""
 
 
+def _norwegian(names: Any) -> Any:
+    """Names of languages or columns; YAML 1.1 reads the code of Norwegian as a negation."""
+    if isinstance(names, list | tuple):
+        return ["no" if name is False else name for name in names]
+    return names
+
+
 class CorpusConfig(Section):
     """One of several corpora."""
 
@@ -33,8 +40,18 @@ class CorpusConfig(Section):
     """As in `data`."""
     columns: tuple[Column, Column] | None = None
     """As in `data`."""
+    languages: tuple[str, str] | None = None
+    """As in `data`. If corpora have several, each source begins with a token of its target language."""
+    language_column: Column | None = None
+    """As in `data`."""
+    valid: list[str] = Field([], max_length=2)
+    """Pairs of these languages to validate on, as in `data`."""
+    test: list[str] = Field([], max_length=2)
+    """Pairs of these languages to score at the end, as in `data`."""
     weight: float = Field(1.0, gt=0, le=1_000)
     """How often each pair occurs in an epoch. With 1.5, half of the pairs occur twice; with 0.5, half of them once."""
+
+    _codes = field_validator("languages", "columns", mode="before")(_norwegian)
 
 
 class DataConfig(Section):
@@ -45,11 +62,13 @@ class DataConfig(Section):
     target: str | None = None
     """The target-side file, if the sides are in two files."""
     corpora: list[CorpusConfig] = Field([])
-    """Several corpora in place of `source`, each with `source`, `target` and `weight`."""
+    """Several corpora in place of `source`, each with `source`, `target` and `weight`, perhaps of other `languages`."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
     columns: tuple[Column, Column] | None = None
     """Source and target column of .tsv, .csv and JSON: numbers from 1, or names; empty: found by what they hold."""
+    language_column: Column | None = None
+    """Column of .tsv, .csv and JSON with the target language of each pair, of which a model may learn several."""
     replace_bad_bytes: bool = False
     """Read bytes that are not UTF-8 as U+FFFD. Their pairs are then left out and counted. false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
@@ -81,13 +100,7 @@ class DataConfig(Section):
             raise ValueError(f"{list(sizes)} are shares that leave nothing to train on; lower them.")
         return sizes
 
-    @field_validator("languages", "columns", mode="before")
-    @classmethod
-    def _norwegian(cls, names: Any) -> Any:
-        # YAML 1.1 reads the code of Norwegian as a negation.
-        if isinstance(names, list | tuple):
-            return ["no" if name is False else name for name in names]
-        return names
+    _codes = field_validator("languages", "columns", mode="before")(_norwegian)
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -96,6 +109,24 @@ class DataConfig(Section):
         if self.target and not self.source:
             raise ValueError("`target` is the other side of `source`; set both.")
         return self
+
+    @property
+    def sources(self) -> list[CorpusConfig]:
+        """The corpora, or `source` as the only one."""
+        return self.corpora or [self._own(source=self.source or "", target=self.target)]
+
+    def held_out_files(self, part: str) -> list[tuple[list[str], CorpusConfig]]:
+        """The files of the part `valid` or `test`, each with the corpus whose languages and columns it has."""
+        own = self._own(source="")
+        return [(files, of) for of in (own, *self.corpora) if (files := getattr(self if of is own else of, part))]
+
+    def _own(self, **sides: Any) -> CorpusConfig:
+        return CorpusConfig(**sides, columns=self.columns, language_column=self.language_column)
+
+    @property
+    def holds_out_all(self) -> bool:
+        """Whether there are files to validate and to test on, so that no pairs are split off."""
+        return all(map(self.held_out_files, ("valid", "test")))
 
     @property
     def origin(self) -> str:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
+from dragoman.data.labels import label, languages_in, only
 from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
-from dragoman.data.text import normalised, sentence_hash, share
+from dragoman.data.text import cut_label, normalised, sentence_hash, share
 from dragoman.errors import DataError
 
 CHARACTERS_AT_ONCE = 500_000
@@ -59,19 +60,27 @@ class Bitext:
         languages: tuple[str, str] | None = None,
         columns: tuple[int | str, int | str] | None = None,
         replace_bad_bytes: bool = False,
+        language_column: int | str | None = None,
     ) -> "OpenedBitext":
         """Opens one file with pairs, two files of aligned lines, `builtin:grammar[:COUNT][:PART]` or `hf:NAME`.
 
         The end of its name tells the format of one file: .csv, .json, .jsonl, .tmx, .xliff or .xlf, .po; any other is
         tab-separated. Packed files are unpacked. `languages` chooses the sides in formats that name them, `columns` in
-        tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. The first
-        pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
+        tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. If there is
+        a `language_column`, sources are labelled (see `dragoman.data.labels`). The first pair is read at once, to show
+        most mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
-        bitext = OpenedBitext(*find(str(source_path), target, ReaderOptions(languages, columns, replace_bad_bytes)))
+        options = ReaderOptions(languages, columns, language_column, replace_bad_bytes)
+        bitext = OpenedBitext(*find(str(source_path), target, options))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
+
+    def labelled(self, source: str | None, target: str) -> "Bitext":
+        """The same pairs, whose sources begin with the label of these languages."""
+        found = label(source, target)
+        return Bitext(lambda: ((found + each[0], each[1]) for each in self), name=self.name, languages=(source, target))
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable["Bitext"] = ()) -> "CleanedBitext":
         """The pairs in NFC without surrounding whitespace, less those that cannot or, by `rules`, should not be learnt.
@@ -113,6 +122,13 @@ class Corpus(NamedTuple):
 
     bitext: Bitext
     weight: float = 1.0
+    label: str | None = ""
+    """What its sources are labelled with; None if their reader did that."""
+
+    @property
+    def languages(self) -> Languages:
+        """Source and target language; None for what is not known, or differs from pair to pair."""
+        return languages_in(self.label) if self.label else (self.bitext.source_language, self.bitext.target_language)
 
 
 class CleanedBitext(Bitext):
@@ -121,13 +137,18 @@ class CleanedBitext(Bitext):
     def __init__(
         self, corpora: Sequence[Corpus], rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()
     ) -> None:
-        first = corpora[0].bitext
         name = "+".join(corpus.bitext.name for corpus in corpora)
-        languages = first.source_language, first.target_language
+        source, target = zip(*(each.languages for each in corpora), strict=True)
+        languages = (only(source), only(target)) if any(each.label for each in corpora) else corpora[0].languages
         super().__init__(lambda: self.described(lambda pair, _: pair), name=name, languages=languages)
         self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
         self.report = CleaningReport(0, Counter(), 0)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether sources begin with labels."""
+        return any(each.label != "" for each in self.corpora)
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
         """The same corpora cleaned anew; one report for all reasons to drop."""
@@ -157,10 +178,10 @@ class CleanedBitext(Bitext):
                     yield each[2]
         self.report = CleaningReport(read, dropped, weighted_pairs)
 
-    def _jobs(self) -> Iterator[tuple[int, float, list[Entry]]]:
-        """Blocks of entries, with the number and the weight of their corpus."""
-        for number, (bitext, weight) in enumerate(self.corpora):
-            yield from ((number, weight, block) for block in blocks(entry for _, entry in bitext.entries()))
+    def _jobs(self) -> Iterator[tuple[int, float, str | None, list[Entry]]]:
+        """Blocks of entries, with the number, the weight and the label of their corpus."""
+        for number, (bitext, *how) in enumerate(self.corpora):
+            yield from ((number, *how, block) for block in blocks(entry for _, entry in bitext.entries()))
 
 
 Judged = str | tuple[int, int, Any]
@@ -170,15 +191,17 @@ Judged = str | tuple[int, int, Any]
 def _judged(
     describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any
 ) -> tuple[int, list[Judged]]:
-    number, weight, block = job
+    number, weight, named, block = job
 
     def judged(entry: Entry) -> Judged:
         if isinstance(entry, Skipped):
             return entry.reason
-        pair = normalised(entry[0]), normalised(entry[1])
+        found, source = cut_label(entry[0]) if named is None else (named, entry[0])
+        pair = normalised(source), normalised(entry[1])
         reason = reason_to_drop(*pair, rules)
         if reason is None and held_out and sentence_hash(pair[0]) in held_out:
             reason = HELD_OUT
+        pair = found + pair[0], pair[1]
         count = copies(pair, weight)
         return reason or (hash(pair), count, describe(pair, count))
 
@@ -197,28 +220,55 @@ def blocks(entries: Iterable[Piece]) -> Iterator[list[Piece]]:
     return (list(block) for _, block in groupby(entries, block_of))
 
 
-def open_corpora(data: DataConfig) -> CleanedBitext:
-    """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others."""
-    languages, corpora = data.languages, []
-    for corpus in data.corpora or [CorpusConfig(source=data.source, target=data.target, columns=data.columns)]:
-        options = {"languages": languages, "columns": corpus.columns, "replace_bad_bytes": data.replace_bad_bytes}
-        bitext = Bitext.open(corpus.source, corpus.target, **options)
+def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
+    """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others.
+
+    If there are several pairs of languages, or if that is wanted, sources are labelled with them.
+    """
+    languages, opened = data.languages, []
+    for corpus in data.sources:
+        bitext = _opened(data, corpus, [corpus.source, corpus.target], corpus.languages or languages)
         languages = languages or bitext.languages
-        corpora.append(Corpus(bitext, corpus.weight))
+        opened.append((bitext, corpus, corpus.languages or languages))
+    labelled |= len({spoken for *_, spoken in opened}) > 1 or any(each.language_column for _, each, _ in opened)
+    corpora = [Corpus(bitext, of.weight, _label(bitext, of, spoken, labelled)) for bitext, of, spoken in opened]
     return CleanedBitext(corpora, data.cleaning)
 
 
-def open_held_out(data: DataConfig, languages: tuple[str, str] | None) -> dict[str, Bitext]:
-    """The files to validate and test on, as far as a config names them; `languages` are those of the training pairs."""
+def open_held_out(data: DataConfig, languages: Languages | None, *, labelled: bool = False) -> dict[str, Bitext]:
+    """The files to validate and test on, as far as a config names them; `languages` are those of the training pairs,
+    and `labelled` tells whether these have labels."""
+    found: dict[str, Bitext] = {}
+    for part in ("valid", "test"):
+        corpora = []
+        for files, of in data.held_out_files(part):
+            spoken = of.languages or data.languages or languages
+            bitext = _opened_held_out(data, of, files, spoken)
+            corpora.append(Corpus(bitext, label=_label(bitext, of, spoken, labelled)))
+        if corpora:
+            found[part] = CleanedBitext(corpora) if labelled or len(corpora) > 1 else corpora[0].bitext
+    return found
 
-    def opened(files: list[str]) -> Bitext:
-        options = {"languages": languages, "replace_bad_bytes": data.replace_bad_bytes}
-        if data.columns and len(files) == 1:
-            with suppress(DataError):  # the file may have other columns than that of the training pairs
-                return Bitext.open(*files, columns=data.columns, **options)
-        return Bitext.open(*files, **options)
 
-    return {part: opened(files) for part, files in (("valid", data.valid), ("test", data.test)) if files}
+def _opened_held_out(data: DataConfig, of: CorpusConfig, files: list[str], spoken: Languages | None) -> OpenedBitext:
+    if of.columns and len(files) == 1:
+        with suppress(DataError):  # the file may have other columns than that of the training pairs
+            return _opened(data, of, files, spoken)
+    return _opened(data, of.model_copy(update={"columns": None}), files, spoken)
+
+
+def _opened(data: DataConfig, of: CorpusConfig, files: Sequence[str | None], spoken: Languages | None) -> OpenedBitext:
+    options = {"columns": of.columns, "language_column": of.language_column, "languages": spoken}
+    return Bitext.open(*files, **options, replace_bad_bytes=data.replace_bad_bytes)
+
+
+def _label(bitext: Bitext, of: CorpusConfig, spoken: Languages | None, labelled: bool) -> str | None:
+    """The `label` of a corpus. Raises `DataError` if it needs one, but its languages are not known."""
+    if of.language_column is not None:
+        return None
+    if labelled and not spoken:
+        raise DataError(f"{bitext.name} does not say its languages; set `languages` of its corpus, or data.languages.")
+    return label(*spoken) if labelled and spoken else ""
 
 
 def copies(pair: Pair, weight: float) -> int:

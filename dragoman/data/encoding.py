@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, starmap
 from pathlib import Path
@@ -14,6 +14,7 @@ from dragoman.data.bitext import Bitext, blocks
 from dragoman.data.pair_file import PairFile, lines_of, parsed, repeated
 from dragoman.data.preprocessing import SourceStyle, source_rules
 from dragoman.data.readers.types import Pair
+from dragoman.data.text import cut_label, without_label
 from dragoman.data.tokenizers.placeholders import mask_pair
 from dragoman.data.tokenizers.subword_regularization import write_numbered
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -30,6 +31,8 @@ class TextTools:
     target_tokenizer: Tokenizer
     style: SourceStyle
     source_language: str | None = None
+    directions: list[tuple[str | None, str]] = field(default_factory=list)
+    """Source and target languages that a model to go on from knows, if there are several pairs."""
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -48,7 +51,10 @@ class Encoder:
         if self.tools.style.punctuation:
             rules = source_rules(self.tools.style, self._language)
             pairs = Bitext(lambda raw=pairs: ((rules(source), target) for source, target in raw), name="rules")
-        return masked(pairs, self.config, style=self.tools.style, practice=practice)
+        pairs = masked(pairs, self.config, style=self.tools.style, practice=practice)
+        if self.tools.source_tokenizer.targets:
+            return pairs
+        return Bitext(lambda: ((without_label(source), target) for source, target in pairs), name="without labels")
 
     def write(self, path: Path, pairs: Iterable[Pair]) -> tuple[int, int]:
         """Write `path`-source and `path`-target; returns how many pairs are kept, and how many are too long."""
@@ -100,8 +106,8 @@ class Encoder:
             nonlocal kept, read
             for block in blocks(self.prepared(pairs, practice=True)):
                 texts = zip(self.tools.tokenizers, zip(*block, strict=True), strict=True)
-                for pair in zip(*(tokenizer.encodings(side) for tokenizer, side in texts), strict=True):
-                    fits = max(map(len, pair)) < self.limit
+                for pair in zip(*(tokenizer.words(side) for tokenizer, side in texts), strict=True):
+                    fits = max(sum(map(len, words)) for words in pair) < self.limit
                     kept, read = kept + fits, read + 1
                     if fits:
                         yield pair
@@ -134,4 +140,10 @@ def masked(pairs: Iterable[Pair], config: RunConfig, *, style: SourceStyle, prac
     if not config.tokenizer.placeholders:
         return pairs
     mask = partial(mask_pair, excluded={*config.tokenizer.symbols, *style.translated}, practice=practice)
-    return Bitext(lambda: starmap(mask, pairs), name="masked")
+
+    def labelled(source: str, target: str) -> Pair:
+        found, text = cut_label(source)
+        source, target = mask(text, target)
+        return found + source, target
+
+    return Bitext(lambda: starmap(labelled, pairs), name="masked")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dragoman.data.readers.types import Languages
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 
 CODE = re.compile("[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _LINES = Path(__file__).with_name("language_codes.txt").read_text(encoding="utf-8").split("\n")
@@ -43,6 +43,11 @@ def close(one: str, other: str) -> bool:
 def two_letters(code: str) -> str:
     """The two-letter code of a language if there is one: "deu", "de-AT" and "de" are de."""
     return _parts(code)[0]
+
+
+def plain_code(code: str) -> str:
+    """The same code for all ways to write it: "deu", "German" and "DE" are de, "pt_BR" is pt-br."""
+    return "-".join(_parts(code))
 
 
 def english_name(code: str) -> str:
@@ -84,6 +89,18 @@ def find_language(language: str, codes: Iterable[str]) -> str | None:
     fitting = [code for code in codes if same_language(code, language)]
     rules = (language.__eq__, lambda code: _parts(code) == _parts(language))
     return next((code for rule in rules for code in fitting if rule(code)), fitting[0] if fitting else None)
+
+
+def known_language(language: str, known: Iterable[str]) -> str:
+    """The code by which a model that knows several languages has this one. Raises `UsageError` for one it has not."""
+    known = list(dict.fromkeys(known))
+    if code := find_language(language, known):
+        return code
+    # A region that the model does not tell apart, as in en-US, but not zh-TW where two scripts of zh are known.
+    close = [code for code in known if same_language(code, two_letters(language))]
+    if len(close) == 1:
+        return close[0]
+    raise UsageError(f"This model does not know the language '{language}', but {', '.join(close or known)}.")
 
 
 def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where: str) -> tuple[str, str]:

@@ -5,7 +5,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from dragoman.config.run import RunConfig
-from dragoman.data.bitext import Bitext, copies
+from dragoman.data.bitext import Bitext, CleanedBitext, Corpus, copies
+from dragoman.data.pair_file import PairFile
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, default_held_out, split
 from dragoman.data.text import sentence_hash
@@ -22,16 +23,17 @@ class Mixture(NamedTuple):
     general: list[Pair]
 
 
-def mix_in(parts: Splits, config: RunConfig, languages: tuple[str, str] | None) -> Mixture:
-    """The training pairs in `parts` with the general pairs that the config names, as many as it says.
+def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
+    """The training pairs in `parts`, split from `pairs`, with the general pairs that the config names, as many as it
+    says, in the same languages.
 
     No general pair has a source sentence that is held out of the own pairs, and no own one any that is scored.
     """
-    finetune, options = config.finetune, {"languages": languages, "replace_bad_bytes": config.data.replace_bad_bytes}
-    general = list(Bitext.open(*finetune.test, **options).cleaned()) if finetune.test else []
+    finetune = config.finetune
+    general = list(_opened(finetune.test, config, pairs).cleaned()) if finetune.test else []
     if not finetune.mix:
         return Mixture(_without(parts.train, general), general)
-    mixed = Bitext.open(*finetune.mix, **options).cleaned(config.data.cleaning, held_out=[parts.valid, parts.test])
+    mixed = _opened(finetune.mix, config, pairs).cleaned(config.data.cleaning, held_out=[parts.valid, parts.test])
     num_pairs = sum(1 for _ in mixed)
     if not num_pairs:
         raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside the others; leave out the mix.")
@@ -48,6 +50,13 @@ def mix_in(parts: Splits, config: RunConfig, languages: tuple[str, str] | None) 
         return chain(own, (pair for pair in source for _ in range(copies(pair, weight))))
 
     return Mixture(Bitext(both, name=f"{parts.train.name}+{mixed.name}"), general)
+
+
+def _opened(files: list[str], config: RunConfig, pairs: PairFile) -> CleanedBitext:
+    bitext = Bitext.open(*files, languages=pairs.languages, replace_bad_bytes=config.data.replace_bad_bytes)
+    if len(pairs.counts.labels) > 1:
+        raise DataError(f"{files[0]} does not say its languages, of which the own pairs have several; leave it out.")
+    return CleanedBitext([Corpus(bitext, label=each) for each in pairs.counts.labels or [""]])
 
 
 def _without(pairs: Bitext, held_out: list[Pair]) -> Bitext:

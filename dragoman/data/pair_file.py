@@ -17,7 +17,7 @@ from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.filtering import CleaningReport, Seen
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import expected_tokens, split_key, text_hash
+from dragoman.data.text import cut_label, expected_tokens, split_key, text_hash, without_label
 from dragoman.system.processes import map_on_cores
 
 HASH = 16
@@ -34,6 +34,8 @@ class Counts(NamedTuple):
     """About how many both sides have."""
     distinct: int
     """Source sentences, or pairs if those are held out, where the config holds out a share of them; else 0."""
+    labels: tuple[str, ...] = ()
+    """Those of sources, in the order of the corpora."""
 
 
 class PairFile(Bitext):
@@ -72,11 +74,13 @@ class PairFile(Bitext):
         return ((line[:HASH], line) for line in self.lines())
 
     def sample(self, most: int) -> Bitext:
-        """About so many of the pairs at most, in memory; which ones follows from their text, not from their order."""
+        """About so many of the pairs at most, in memory, without labels; which ones follows from their text, not from
+        their order."""
         part = most / max(1, self.report.weighted)
         # The same number from 0 to 1 as `text.share` gives.
         lines = [line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < part]
-        return Bitext(lambda: repeated(map(parsed, lines)), name=self.name)
+        pairs = partial(map, lambda pair: (without_label(pair[0]), pair[1]))
+        return Bitext(lambda: pairs(repeated(map(parsed, lines))), name=self.name)
 
     def close(self) -> None:
         """Give up the file."""
@@ -85,29 +89,32 @@ class PairFile(Bitext):
 
 def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path) -> PairFile:
     """Clean the corpora, less what the config holds out of them, into a file without a name on the disk of `near`."""
-    given = open_held_out(config.data, bitext.languages)
+    given = open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
     if given:
         bitext = bitext.cleaned(held_out=[part.cleaned() for part in given.values()])
     seen, shares = Seen(), min(config.data.held_out or [1]) < 1
     pairs, distinct, tokens = 0, 0, 0.0
+    labels: dict[str, None] = {}
     describe = partial(_described, by=config.data.split, seed=config.seed)
     with ExitStack() as opened:
         folder = next(each for each in (near, *near.absolute().parents) if each.is_dir())
         file = opened.enter_context(TemporaryFile(dir=folder))
-        for line, expected in bitext.described(describe, map_on_cores):
+        for line, expected, found in bitext.described(describe, map_on_cores):
             file.write(line)
+            labels.setdefault(found)
             pairs, tokens = pairs + 1, tokens + expected
             distinct += shares and seen.add(hash(line[:HASH]))
-        written = PairFile(file, bitext, bitext.report, Counts(pairs, tokens, distinct))
+        written = PairFile(file, bitext, bitext.report, Counts(pairs, tokens, distinct, (*filter(None, labels),)))
         weakref.finalize(written, opened.pop_all().close)
     return written
 
 
-def _described(pair: Pair, copies: int, *, by: str, seed: int) -> tuple[bytes, float]:
-    """The line of a pair, and about how many tokens it has."""
+def _described(pair: Pair, copies: int, *, by: str, seed: int) -> tuple[bytes, float, str]:
+    """The line of a pair, about how many tokens it has, and its label."""
     hashes = text_hash(split_key(pair, by), str(seed).encode()).hex() + text_hash("\t".join(pair), b"tokenizer").hex()
     line = f"{hashes}{json.dumps([*pair, copies])}\n".encode("ascii")
-    return line, expected_tokens(pair[0]) + expected_tokens(pair[1])
+    found, source = cut_label(pair[0])
+    return line, expected_tokens(source) + expected_tokens(pair[1]), found
 
 
 def lines_of(block: str, held_out: frozenset[str]) -> list[str]:

@@ -13,10 +13,11 @@ from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.encoding import Encoder, TextTools, masked
+from dragoman.data.labels import languages_in, only
 from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.preprocessing import SourceStyle
-from dragoman.data.readers.types import Pair
+from dragoman.data.readers.types import Languages, Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded
 from dragoman.data.tokenizers.placeholders import SLOTS
@@ -42,6 +43,8 @@ class About:
     """Pairs that were left out, by reason."""
     leaked: list[int] = field(default_factory=list)
     """Indices of test pairs whose source sentence is trained on too, as after a split by line."""
+    directions: list[tuple[str | None, str]] = field(default_factory=list)
+    """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
 
 
 @dataclass
@@ -88,10 +91,11 @@ def prepare(
     """
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
-    given = {name: part.cleaned() for name, part in open_held_out(config.data, pairs.languages).items()}
+    opened = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
+    given = {name: part.cleaned() for name, part in opened.items()}
     parts, general = _split(pairs, given, config), list[Pair]()
     if config.finetune.model:
-        mixture = mix_in(parts, config, pairs.languages)
+        mixture = mix_in(parts, config, pairs)
         general = mixture.general
         parts = parts._replace(train=write_pairs(mixture.train.cleaned(), config, near=folder))
     (folder / "general.json").write_text(json.dumps(general), encoding="utf-8")
@@ -104,7 +108,9 @@ def _learn(train: PairFile, config: RunConfig, languages: tuple[str, str] | None
     style = SourceStyle.learn(vocabulary)
     if config.tokenizer.pairs:
         vocabulary = Bitext.open(*config.tokenizer.pairs, languages=languages).cleaned()
-    return TextTools(*_train_tokenizers(masked(vocabulary, config, style=style), config), style)
+    targets = dict.fromkeys(languages_in(found)[1] for found in train.counts.labels)
+    several = [*targets] if len(targets) > 1 else []
+    return TextTools(*_train_tokenizers(masked(vocabulary, config, style=style), config, several), style)
 
 
 def _write(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> About:
@@ -132,8 +138,16 @@ def _write(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, 
         dropped[f"more than {config.data.max_length} tokens"] = long
     if beyond:
         dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = beyond
+    directions = [*dict.fromkeys([*tools.directions, *map(languages_in, pairs.counts.labels)])]
     leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
-    return About(pairs.source_language, pairs.target_language, kept, dropped, leaked)
+    return About(*_languages(pairs, directions), kept, dropped, leaked, directions)
+
+
+def _languages(pairs: PairFile, directions: list[tuple[str | None, str]]) -> Languages:
+    """The only source language and the only target language, as far as there is one."""
+    if not directions:
+        return pairs.source_language, pairs.target_language
+    return only(source for source, _ in directions), only(target for _, target in directions)
 
 
 def _split(pairs: PairFile, given: dict[str, CleanedBitext], config: RunConfig) -> Splits:
@@ -162,12 +176,16 @@ def _leaked(train: Bitext, test: Pairs) -> list[int]:
     return [index for index, (source, _) in enumerate(test) if folded(source) in trained]
 
 
-def _train_tokenizers(train: Iterable[tuple[str, str]], config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+def _train_tokenizers(
+    train: Iterable[tuple[str, str]], config: RunConfig, targets: list[str]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Those of source and target; `targets` are the languages that the first is to say."""
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
+    options["vocab_size"] -= len(targets)
     learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
-        both = learn(chain.from_iterable(train))
+        both = learn(chain.from_iterable(train)).with_targets(targets)
         return both, both
-    return learn(source for source, _ in train), learn(target for _, target in train)
+    return learn(source for source, _ in train).with_targets(targets), learn(target for _, target in train)

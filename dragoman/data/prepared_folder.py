@@ -76,7 +76,7 @@ def origin(config: RunConfig) -> dict[str, Any]:
     """What tells whether a folder is prepared from these files, as they are now, and by these settings."""
     data = config.data
     names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
-    names += [name for corpus in data.corpora for name in (corpus.source, corpus.target)]
+    names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
     return {
         "version": __version__,
         "files": {name: list(file_stamp(name)) for name in names if name},

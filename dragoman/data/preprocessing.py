@@ -7,12 +7,13 @@ from typing import Literal, Self
 
 from pydantic import BaseModel
 
+from dragoman.data.labels import several_targets
 from dragoman.data.language_codes import two_letters
-from dragoman.data.text import normalised
+from dragoman.data.text import cut_label, normalised
 from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, mask_translation, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.truecasing import CaseTable, Truecaser, in_capitals
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.system.optional import load
 
 
@@ -55,18 +56,31 @@ class Preprocessor:
         source_language, self._target_language = languages
         self._normalised = source_rules(style, source_language)
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
+        # A tokenizer that says one language already needs no label.
+        self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
         self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
 
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
+        label, sentence = self._cut(sentence)
         text, capitals = self._truecaser(self._normalised(sentence))
         prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
-        return replace(prepared, capitals=capitals)
+        return replace(prepared, text=label + prepared.text, capitals=capitals)
+
+    def _cut(self, sentence: str) -> tuple[str, str]:
+        """The label that the tokenizer needs, and the sentence. Raises `UsageError` if it lacks one."""
+        label, text = cut_label(sentence)
+        if self._targets and not label:
+            raise UsageError(several_targets(self._targets))
+        return label if self._targets else "", text
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""
+        label, source = self._cut(source)
         source, target = self._truecaser(self._normalised(source))[0], normalised(target)
-        return mask_pair(source, target, self._excluded) if self._masks else (source, target)
+        if self._masks:
+            source, target = mask_pair(source, target, self._excluded)
+        return label + source, target
 
     def prefix(self, text: str, source: Prepared) -> str:
         """The beginning of a translation as it is encoded."""

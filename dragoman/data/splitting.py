@@ -68,7 +68,7 @@ def sizes_to_hold_out(counts: Counts, data: DataConfig, name: str) -> tuple[int,
     if not counts.pairs:
         raise DataError(f"{name} has no pairs to train on; `dragoman data check` says why each is left out.")
     if data.held_out is None:
-        held_out = 0 if data.valid and data.test else default_held_out(counts.pairs)
+        held_out = 0 if data.holds_out_all else default_held_out(counts.pairs)
         return held_out, held_out
     valid, test = (max(1, round(size * counts.distinct)) if size < 1 else size for size in data.held_out)
     return valid, test

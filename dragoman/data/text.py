@@ -13,6 +13,9 @@ FIRST_DENSE = "\u2e80"
 """Behind it Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
 CHARACTERS, DENSE_CHARACTERS = 4.0, 1.7
 """Characters in a token: 3.1 to 4.8 were measured in ten languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
+OPEN, CLOSE = "\ufdee", "\ufdef"
+"""What is around a label (see `dragoman.data.labels`)."""
+_LABEL = re.compile(f"{OPEN}[a-z0-9-]* [a-z0-9-]+{CLOSE}")
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
 _WIDE_BREAK = re.compile(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -36,6 +39,17 @@ def well_formed(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def cut_label(text: str) -> tuple[str, str]:
+    """The label of languages that a text begins with, or nothing, and the text without it."""
+    found = _LABEL.match(text) if text.startswith(OPEN) else None
+    return (found[0], text[found.end() :]) if found else ("", text)
+
+
+def without_label(text: str) -> str:
+    """A text without its label."""
+    return cut_label(text)[1]
+
+
 def share(pair: Pair, purpose: str) -> float:
     """A number from 0 to 1 that follows from the pair; those of different purposes are independent."""
     return int.from_bytes(text_hash("\t".join(pair), purpose.encode())) / 2**64
@@ -47,8 +61,8 @@ def split_key(pair: Pair, by: str) -> str:
 
 
 def folded(source: str) -> str:
-    """A source sentence without case, spacing and normalisation, which make no difference when pairs are held out."""
-    return " ".join(unicodedata.normalize("NFC", source.casefold()).split())
+    """A source sentence without label, case, spacing and normalisation: they do not matter when pairs are held out."""
+    return " ".join(unicodedata.normalize("NFC", without_label(source).casefold()).split())
 
 
 def sentence_hash(source: str) -> bytes:

@@ -12,6 +12,7 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
+from dragoman.data.text import without_label
 from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
@@ -57,10 +58,11 @@ class Translator:
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
         directory.require_languages()
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
-        self.languages = directory.languages
+        self.languages, self.directions = directory.languages, directory.directions
         self.device = next(directory.model.parameters()).device
         models = [ready(each.model.eval(), precision) for each in (directory, *ensemble)]
         self.model = models[0]
+        self._directory = replace(directory, model=self.model)
         self._work = BatchWork(models, *directory.tokenizers)
         self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
@@ -86,6 +88,16 @@ class Translator:
         """
         first, *others = load_ensemble([path, *ensemble], device=device, languages=languages)
         return cls(first, ensemble=others, precision=precision, workers=workers)
+
+    def in_each_direction(self) -> list[Self]:
+        """This translator, or one for each pair of languages of its model; they share everything else."""
+        return [self] if all(self.languages) or not self.directions else list(starmap(self._in, self.directions))
+
+    def _in(self, source: str | None, target: str) -> Self:
+        other, directory = copy.copy(self), self._directory.speaking(source, target)
+        other.source_tokenizer, other._preprocessor = directory.source_tokenizer, directory.preprocessor
+        other.languages = directory.languages
+        return other
 
     def __enter__(self) -> Self:
         return self
@@ -226,7 +238,7 @@ class Translator:
         texts = [each.text for each in prepared]
         begun = [self._preprocessor.prefix(text, each) for text, each in zip(prefixes, prepared, strict=True)]
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
-        terms = [glossary.terms(text) if config.glossary else [] for text in texts]
+        terms = [glossary.terms(without_label(text)) if config.glossary else [] for text in texts]
         sources = self.source_tokenizer.encode_batch(texts)
         return [Sentence(*each) for each in zip(sources, self.target_tokenizer.encode_batch(begun), terms, strict=True)]
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
+from dragoman.data.text import without_label
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
-from dragoman.evaluation.scores import score
+from dragoman.evaluation.scores import score, scores_by_languages
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
 
@@ -34,6 +35,9 @@ class Evaluation:
     finetuning: dict[str, dict[str, float]] = field(default_factory=dict)
     """Of a model that was adapted: the scores of `own before`, `own after`, and, if there are general test pairs, of
     `general before` and `general after`, by the names of the metrics."""
+    by_languages: dict[str, dict[str, float]] = field(default_factory=dict)
+    """If there are pairs of several languages: `sentences` of each, such as en-de, and the scores by the names of the
+    metrics."""
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers side by side, for JSON; without the translations."""
@@ -46,6 +50,7 @@ class Evaluation:
             "sentences_per_second": len(self.translations) / max(self.seconds, 1e-9),
             **({"by_source": self.by_source} if self.by_source else {}),
             **({"finetuning": self.finetuning} if self.finetuning else {}),
+            **({"by_languages": self.by_languages} if self.by_languages else {}),
         }
 
 
@@ -67,10 +72,12 @@ def evaluate_pairs(
         started = time.perf_counter()
         translations = [translation.text for translation in translator.translate(sources, search, split=False)]
         seconds = time.perf_counter() - started
-        scores = score(translations, references, sources=sources, target_language=first.target_language)
+        plain = [*map(without_label, sources)]
+        scores = score(translations, references, sources=plain, target_language=first.target_language)
         batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
         statistics = token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids))
-        return Evaluation(scores, statistics, translations, seconds)
+        apart = scores_by_languages(translations, references, sources)
+        return Evaluation(scores, statistics, translations, seconds, by_languages=apart)
 
 
 def score_pairs(

@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
+from dragoman.data.labels import languages_in, name_of
 from dragoman.data.scripts import unspaced_language
+from dragoman.data.text import cut_label, without_label
 from dragoman.errors import DataError
 from dragoman.metrics import MAIN, TEXT_METRICS
 from dragoman.metrics.metric import Metric, Score, Translations
@@ -49,4 +51,20 @@ def scores_by_source(
                 "sentences": len(rows),
                 MAIN.name: MAIN.compute(Translations(*texts, language=language)).value,
             }
+    return found
+
+
+def scores_by_languages(
+    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """`Evaluation.by_languages` of sources with labels; empty if these are not of several languages."""
+    rows: dict[str, list[int]] = {}
+    for row, source in enumerate(sources):
+        rows.setdefault(cut_label(source)[0], []).append(row)
+    found = {}
+    for label, own in sorted(rows.items()) if len(rows) > 1 else ():
+        sides = [[side[row] for row in own] for side in (hypotheses, references)]
+        texts = [without_label(sources[row]) for row in own]
+        scores = score(*sides, sources=texts, target_language=languages_in(label)[1])
+        found[name_of(label)] = {"sentences": len(own), **{name: each.value for name, each in scores.items()}}
     return found

@@ -3,7 +3,9 @@
 from typing import Any
 
 from dragoman.config.run import RunConfig
+from dragoman.data.labels import readable
 from dragoman.data.preparation import PreparedData
+from dragoman.data.text import without_label
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import token_statistics
 from dragoman.evaluation.scores import score
@@ -25,9 +27,10 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     texts = [t.text for t in translator.translate(sources, beam_size=1, split=False)]
     shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
-    samples = [{"source": sources[i], "translation": texts[i], "reference": references[i]} for i in shown]
+    samples = [{"source": readable(sources[i]), "translation": texts[i], "reference": references[i]} for i in shown]
     language = data.about.target_language
-    scores = score(texts, references, sources=sources, target_language=language, metrics=VALIDATED_TEXT_METRICS)
+    plain = [*map(without_label, sources)]
+    scores = score(texts, references, sources=plain, target_language=language, metrics=VALIDATED_TEXT_METRICS)
     valid = list(data.valid.in_order()) if config.training.accuracy else []
     batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid} if valid else {}
     given = len(data.target_tokenizer.begin_ids)

@@ -48,7 +48,7 @@ def refusal(directory: ModelDirectory) -> str | None:
     source, target = directory.tokenizers
     if not all(directory.languages):
         return "a package has the codes of its languages, and this model knows none; give --languages, such as en,de"
-    if source.languages or target.languages or source.tagged:
+    if source.languages or target.languages or source.tagged or source.targets:
         return "it reads a language from a token before the text, which Argos Translate does not put there"
     for tokenizer in directory.tokenizers:
         if isinstance(tokenizer, PretrainedTokenizer):

@@ -15,7 +15,8 @@ import torch
 
 from dragoman import __version__
 from dragoman.data.bitext import Bitext
-from dragoman.data.text import normalised
+from dragoman.data.labels import languages_in
+from dragoman.data.text import cut_label, normalised
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.decoding.precision import INT8
 from dragoman.decoding.search import Beams
@@ -180,7 +181,11 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     directory.require_languages(for_good=True)
     if reason := refusal(directory, target):
         raise UsageError(f"{target} cannot express this model: {reason}.")
-    pairs = [(text, None) for text in options.sentences] if options.sentences else _test_pairs(model)
+    pairs = (
+        [(text, None) for text in options.sentences]
+        if options.sentences
+        else _test_pairs(model, directory.target_language)
+    )
     with new_folder(output) as folder:
         engine.write(directory, folder, numbers)
         if target == "web":
@@ -253,12 +258,13 @@ def _same_as_translate(
     return sum(their.strip() == our.text for their, our in zip(theirs, ours, strict=True))
 
 
-def _test_pairs(model: Path) -> list[tuple[str, str | None]]:
-    """The first pairs that the model was tested on, if it was trained here; else sentences of the built-in grammar."""
+def _test_pairs(model: Path, language: str | None) -> list[tuple[str, str | None]]:
+    """The first pairs in a language that the model was tested on, if it was trained here; else those of the grammar."""
     file = RunDirectory(model).data / "test.json"
     if file.is_file():
-        pairs = json.loads(file.read_bytes())[:SENTENCES]
-        return [(source, target) for source, target in pairs if source.strip()]
+        cut = [(*cut_label(source), target) for source, target in json.loads(file.read_bytes())]
+        fitting = [pair for found, *pair in cut if not found or languages_in(found)[1] == language]
+        return [(source, target) for source, target in fitting[:SENTENCES] if source.strip()]
     grammar = Bitext.open(f"builtin:grammar:{SENTENCES}:test")
     return [(source, None) for source, _ in islice(grammar, SENTENCES)]
 

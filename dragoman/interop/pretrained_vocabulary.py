@@ -9,7 +9,7 @@ from typing import Any
 
 import tokenizers
 
-from dragoman.data.tokenizers import algorithms, verify
+from dragoman.data.tokenizers import algorithms, target_tokens, verify
 from dragoman.data.tokenizers.algorithms import EOS_ID, OURS, SpecialIds
 from dragoman.data.tokenizers.pretrained import PretrainedVocabulary, SentencePieces
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -71,6 +71,8 @@ def trained_tokenizer(folder: Path, config: TransformerConfig) -> Tokenizer | No
     if algorithms.identify(ended) is None:
         return None
     backend = tokenizers.Tokenizer.from_str(json.dumps(content | {"post_processor": None}))
+    if target_tokens.ids(backend):
+        raise DataError(f"{path} is of a model of several languages, which is not taken back; use its own folder.")
     if (problem := verify.fault(backend)) or ended.encode("").ids != [EOS_ID]:
         raise DataError(f"{path} {problem or 'does not put the end of sentence alone after a text'}; export it again.")
     if not backend.get_vocab_size() == config.source_vocab_size == config.target_vocab_size:

@@ -55,7 +55,10 @@ def refusal(directory: ModelDirectory) -> str | None:
             return f"it adds a bias to the logits, and {name} does not"
     elif config.positions == "sinusoidal-fairseq":
         return "its positions are fairseq's, which MarianMTModel does not have"
-    same = directory.source_tokenizer.to_json() == directory.target_tokenizer.to_json()
+    # Only what they put before texts may differ.
+    same = (
+        len({json.dumps(json.loads(each.to_json()) | {"post_processor": None}) for each in directory.tokenizers}) == 1
+    )
     if not same and not isinstance(directory.source_tokenizer, PretrainedTokenizer):
         return "a tokenizer of transformers has one vocabulary, and this model two (tokenizer.shared=false)"
     return None
@@ -161,7 +164,10 @@ def _write_own(tokenizer: Tokenizer, folder: Path, languages: dict[str, str | No
     """A tokenizer that Dragoman trained, with the end of sentence after each text; read by `trained_tokenizer`."""
     backend = tokenizer.backend_copy()
     pad, unknown, begin, end = SPECIAL_TOKENS
-    backend.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, EOS_ID)])
+    language = {tokenizer.spelled(id_): id_ for id_ in tokenizer.begin_ids}
+    backend.post_processor = processors.TemplateProcessing(
+        single=" ".join([*language, "$A", end]), special_tokens=[*language.items(), (end, EOS_ID)]
+    )
     backend.save(str(folder / "tokenizer.json"))
     names = {"pad_token": pad, "unk_token": unknown, "bos_token": begin, "eos_token": end}
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}

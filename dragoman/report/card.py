@@ -1,13 +1,17 @@
 """The model card: a README.md in Markdown for people who find a model directory."""
 
-from dragoman.metrics import METRICS
+from dragoman.data.labels import token
+from dragoman.metrics import METRICS, TEXT_METRICS
 from dragoman.report.summary import RunSummary
 from dragoman.report.templates import render
 
 
 def model_card(summary: RunSummary) -> str:
     """The card of a trained model; its example is the shortest sample that cannot be mistaken for Markdown."""
-    sources = [sample["source"] for sample in summary.samples]
+    asked = token(summary.asked) + " " if summary.asked else ""
+    sources = [sample["source"].removeprefix(asked) for sample in summary.samples if sample["source"].startswith(asked)]
     legible = [source for source in sources if source and source.isprintable() and "`" not in source]
     example = min(legible, key=len, default="Hello.")
-    return render("card.md", run=summary, metrics=METRICS, facts=summary.facts(), example=example)
+    return render(
+        "card.md", run=summary, metrics=METRICS, text_metrics=TEXT_METRICS, facts=summary.facts(), example=example
+    )

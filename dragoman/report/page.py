@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.metrics import METRICS, TESTED
+from dragoman.metrics import METRICS, TESTED, TEXT_METRICS
 from dragoman.report.pictures import PANELS, plot_attention, plot_curves, to_svg
 from dragoman.report.summary import RunSummary
 from dragoman.report.templates import render
@@ -19,7 +19,12 @@ def write_report(directory: Path, summary: RunSummary) -> Path:
     path = directory / "report.html"
     curves = [to_svg(plot_curves(summary.metrics, [panel]), panel) for panel in PANELS if summary.metrics]
     pictures = {"curves": curves, "attention": _attention(summary)}
-    tables = {"validations": _shown_validations(summary), "metrics": METRICS, "tested": TESTED}
+    tables = {
+        "validations": _shown_validations(summary),
+        "metrics": METRICS,
+        "tested": TESTED,
+        "text_metrics": TEXT_METRICS,
+    }
     write_file(path, render("report.html", title=summary.title, run=summary, **pictures, **tables).encode())
     return path
 

@@ -1,6 +1,7 @@
 """The card and the report of a run that has ended."""
 
 from dragoman.config.run import RunConfig
+from dragoman.data.labels import readable
 from dragoman.data.preparation import PreparedData
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.report.attention import most_reordered, word_attention
@@ -45,6 +46,7 @@ def _summary(
         pairs={"train": data.about.train_pairs, "valid": len(data.valid_pairs), "test": len(data.test_pairs)},
         metrics=read_metrics(directory.metrics),
         evaluation=evaluation.to_dict(),
-        samples=samples[:SHOWN_TESTS],
+        samples=[each | {"source": readable(each["source"])} for each in samples[:SHOWN_TESTS]],
+        directions=kept.directions,
         attention=most_reordered(maps),
     )

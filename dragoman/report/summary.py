@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.config.data import without_folders
 from dragoman.config.run import RunConfig
-from dragoman.metrics import MAIN, TESTED
+from dragoman.metrics import MAIN, TESTED, TEXT_METRICS
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
 from dragoman.terminal.figures import duration
@@ -34,12 +34,26 @@ class RunSummary:
     """Some test pairs with `source`, `reference` and `translation`."""
     attention: WordAttention | None = None
     """Of one sentence."""
+    directions: Sequence[tuple[str | None, str]] = ()
+    """Source and target languages of a model that was trained on several pairs of them."""
 
     @property
     def title(self) -> str:
         """Such as "en → fr"."""
-        known = self.source_language and self.target_language
-        return f"{self.source_language} → {self.target_language}" if known else "A translation model"
+        source, target = self.languages
+        return f"{source} → {target}" if source and target else "A translation model"
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language, or several of them as people write them."""
+        pairs = self.directions or [(self.source_language, self.target_language)]
+        source, target = (dict.fromkeys(filter(None, side)) for side in zip(*pairs, strict=True))
+        return ", ".join(source) or None, ", ".join(target) or None
+
+    @property
+    def asked(self) -> str | None:
+        """The target language of an example, if it has to be said."""
+        return None if self.target_language or not self.directions else self.directions[0][1]
 
     @property
     def data(self) -> str:
@@ -59,7 +73,7 @@ class RunSummary:
     @property
     def test_pairs(self) -> str:
         """How the test set was made: given, or held out by sentence or by line."""
-        if self.config.data.test:
+        if self.config.data.held_out_files("test"):
             return f"{self.pairs['test']:,} pairs of a test set of its own"
         unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
         parts = [
@@ -76,6 +90,15 @@ class RunSummary:
         parts = [part for part in ("own", "general") if f"{part} before" in scores]
         sides = {part: [scores[f"{part} {when}"][MAIN.name] for when in ("before", "after")] for part in parts}
         return [(part, *map(MAIN.write, values)) for part, values in sides.items()]
+
+    @property
+    def by_languages(self) -> list[tuple[str, ...]]:
+        """The number of test pairs and all scores of each pair of languages, if there are several."""
+        apart = (self.evaluation or {}).get("by_languages", {})
+        return [
+            (part, f"{scores['sentences']:,}", *(each.write(scores[each.name]) for each in TEXT_METRICS))
+            for part, scores in apart.items()
+        ]
 
     @property
     def origin(self) -> str:

@@ -1,10 +1,12 @@
 """Runs that go on from a trained model: what they take over from it, and how it scores beside what becomes of it."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
+from dragoman.data.labels import languages_in, name_of
 from dragoman.errors import UsageError
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
@@ -37,3 +39,12 @@ def adopt(config: RunConfig) -> TransformerConfig:
     config.decoding = DecodingConfig.validate(decoding_defaults(path).model_dump(exclude_unset=True) | own)
     RunConfig.validate(config.model_dump(mode="json"))
     return architecture
+
+
+def check_languages(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:
+    """Raise `UsageError` for pairs with a target language that the model that is gone on from has no token for."""
+    targets = dict.fromkeys(target for _, target in known)
+    for found in labels:
+        if languages_in(found)[1] not in targets:
+            what = f"translates into {', '.join(targets)} alone" if targets else "goes on with one pair of languages"
+            raise UsageError(f"{model} {what}, but there are pairs of {name_of(found)}; leave them out.")

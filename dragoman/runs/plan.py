@@ -15,11 +15,11 @@ from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
-from dragoman.runs.finetune import adopt
+from dragoman.runs.finetune import adopt, check_languages
 from dragoman.storage.manifest import MANIFEST
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.storage.validate import languages
+from dragoman.storage.validate import directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
 
@@ -53,14 +53,17 @@ def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
     architecture = adopt(config) if config.finetune.model else None
     if architecture:
         config.data.languages = config.data.languages or languages(Path(config.finetune.model or ""))
-    bitext = open_corpora(config.data)
-    open_held_out(config.data, bitext.languages)
+    known = directions(Path(config.finetune.model)) if config.finetune.model else []
+    bitext = open_corpora(config.data, labelled=bool(known))
+    open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
     for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
         Bitext.open(*files, languages=bitext.languages)
     pairs = write_pairs(bitext, config, near=near)
+    if config.finetune.model:
+        check_languages(config.finetune.model, pairs.counts.labels, known)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
-    if not (config.data.valid and config.data.test):
+    if not config.data.holds_out_all:
         config.data.held_out = held_out
     return config, pairs
 

@@ -119,12 +119,14 @@ def follow_run(ranks: Ranks) -> None:
 
 def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
     """Copy the model to go on from into the run, which needs it again if it is resumed; returns what it reads with."""
-    base = ModelDirectory.load(Path(config.finetune.model or "")).speaking(*(config.data.languages or (None, None)))
-    base.require_languages(for_good=True)
+    base = ModelDirectory.load(Path(config.finetune.model or ""))
+    if not base.directions:  # of several, each source is labelled with its own
+        base = base.speaking(*(config.data.languages or (None, None)))
+        base.require_languages(for_good=True)
     base.save(directory.base)
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols
-    return TextTools(*base.tokenizers, base.style, base.source_language)
+    return TextTools(*base.tokenizers, base.style, base.source_language, [*base.directions])
 
 
 def freeze(model: Transformer, parts: Iterable[str]) -> None:
@@ -193,7 +195,7 @@ def _fit(
     display, training = around.display, config.training
     languages = data.about.source_language, data.about.target_language
     tokenizers = data.source_tokenizer, data.target_tokenizer
-    kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style)
+    kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style, data.about.directions)
     with ExitStack() as opened:
         view = opened.enter_context(display.training(training, memory=memory_in_use))
         every = training.log_every

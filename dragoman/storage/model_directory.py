@@ -6,8 +6,8 @@ models, and damaged ones, are refused.
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import find_language, same_language, two_letters
+from dragoman.data.labels import several_targets
+from dragoman.data.language_codes import known_language, same_language, two_letters
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared
@@ -29,6 +30,7 @@ from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.int8 import restored, stored
 from dragoman.storage.atomic import write_files
 from dragoman.storage.validate import (
+    DIRECTIONS,
     FORMAT,
     LANGUAGES,
     STYLE,
@@ -62,6 +64,8 @@ class ModelDirectory:
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     """The search that the model was scored with, and translates with unless told otherwise."""
     style: SourceStyle = field(default_factory=SourceStyle)
+    directions: Sequence[tuple[str | None, str]] = ()
+    """Source and target languages of a model that was trained on several pairs of them."""
 
     def save(self, path: Path, *, int8: bool = False) -> None:
         """Write config.json, the tokenizers and model.safetensors, which replace those of another model at once.
@@ -80,6 +84,7 @@ class ModelDirectory:
             "format": FORMAT,
             "source_language": self.source_language,
             "target_language": self.target_language,
+            **({DIRECTIONS: self.directions} if self.directions else {}),
             "source_tokenizer": names[0],
             "target_tokenizer": names[1],
             STYLE: style,
@@ -107,6 +112,8 @@ class ModelDirectory:
 
         Codes may be of any style: de, deu and deu_Latn are the same. Raises `UsageError` for other languages.
         """
+        if self.directions:
+            return self._in_direction(source, target)
         tagged = self.source_tokenizer.tagged
         first = _speaking(self.source_tokenizer, target if tagged else source, self.source_language)
         second = self.target_tokenizer if tagged else _speaking(self.target_tokenizer, target, self.target_language)
@@ -114,11 +121,25 @@ class ModelDirectory:
         languages = two_letters(source) if source else own, two_letters(target) if target else other
         return ModelDirectory(self.model, first, second, *languages, self.decoding, self.style)
 
+    def _in_direction(self, source: str | None, target: str | None) -> "ModelDirectory":
+        """The same model for sources of one language, or for one target language, or for both."""
+        sources, targets = (dict.fromkeys(filter(None, side)) for side in zip(*self.directions, strict=True))
+        source = known_language(source, sources) if source and sources else source or self.source_language
+        target = known_language(target, targets) if target else self.target_language
+        tokenizer = self.source_tokenizer
+        if target and tokenizer.targets:
+            tokenizer = tokenizer.speaking(target)
+        return replace(self, source_tokenizer=tokenizer, source_language=source, target_language=target)
+
     def require_languages(self, *, for_good: bool = False) -> None:
         """Raise `UsageError` for a model of many languages that does not know which ones to translate between.
 
-        A text may say its target by a tag, unless it has to be settled `for_good`.
+        A text may say its target by a tag or a label, unless it has to be settled `for_good`.
         """
+        if self.directions:
+            if for_good and not self.target_language:
+                raise UsageError(several_targets(self.directions))
+            return
         for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True):
             if tokenizer.languages and not tokenizer.language and (for_good or not tokenizer.tagged):
                 side = "target" if tokenizer.tagged else side
@@ -188,7 +209,8 @@ class ModelDirectory:
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
         style = SourceStyle.load(path / config[STYLE]) if config[STYLE] else SourceStyle()
-        return cls(model.to(device).eval(), *tokenizers, source_language, target_language, decoding, style)
+        languages, known = (source_language, target_language), [*map(tuple, config.get(DIRECTIONS, []))]
+        return cls(model.to(device).eval(), *tokenizers, *languages, decoding, style, known)
 
 
 def with_weights(architecture: TransformerConfig, weights: dict[str, Tensor], *, origin: Path) -> Transformer:
@@ -209,14 +231,7 @@ def _speaking(tokenizer: Tokenizer, language: str | None, own: str | None) -> To
         if own and not same_language(language, own):
             raise UsageError(f"This model has '{own}' where '{language}' is asked for, and no other language.")
         return tokenizer
-    if code := find_language(language, tokenizer.languages):
-        return tokenizer.speaking(code)
-    # A region that the model does not tell apart, as in en-US, but not zh-TW where two scripts of zh are known.
-    close = [code for code in tokenizer.languages if same_language(code, two_letters(language))]
-    if len(close) == 1:
-        return tokenizer.speaking(close[0])
-    known = ", ".join(close or tokenizer.languages)
-    raise UsageError(f"This model does not know the language '{language}', but {known}.")
+    return tokenizer.speaking(known_language(language, tokenizer.languages))
 
 
 class _Uninitialised(TorchFunctionMode):

@@ -16,6 +16,8 @@ FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
 LANGUAGES = ("source_language", "target_language")
 TOKENIZERS = ("source_tokenizer", "target_tokenizer")
+DIRECTIONS = "directions"
+"""Key in config.json: source and target languages of a model that was trained on several pairs of them."""
 STYLE = "source_style"
 """Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
 WEIGHTS = "model.safetensors"
@@ -69,9 +71,23 @@ def read_config(path: Path) -> dict[str, Any]:
         if not known or (is_file and text is not None and Path(text).name != text):
             what = "a file in the same folder" if is_file else "a language"
             raise DataError(f"{file}: `{key}` is {text!r}, not {what}; copy the model again.")
+    known = config.get(DIRECTIONS, [])
+    if not (isinstance(known, list) and all(map(_is_direction, known))):
+        raise DataError(f"{file}: `{DIRECTIONS}` is {known!r}, no list of [source, target]; copy the model again.")
     if not isinstance(config.setdefault("decoding", {}), dict):
         raise DataError(f"{file}: `decoding` is {config['decoding']!r}, no settings; copy the model again.")
     return config
+
+
+def _is_direction(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) == 2 and isinstance(value[1], str) and isinstance(value[0], str | None)
+    )
+
+
+def directions(path: Path) -> list[tuple[str | None, str]]:
+    """Source and target languages of a model that was trained on several pairs of them."""
+    return [*map(tuple, read_config(path).get(DIRECTIONS, []))]
 
 
 def languages(path: Path) -> tuple[str, str] | None:

@@ -25,6 +25,9 @@ def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
             for part, scores in evaluation.get("by_source", {}).items():
                 value = metric.write(scores[metric.name], more_digits=1)
                 rows.append((f"  {part.replace('_', ' ')}", value, f"{scores['sentences']:,} {BY_SOURCE[part]}"))
+            for part, scores in evaluation.get("by_languages", {}).items():
+                value = metric.write(scores[metric.name], more_digits=1)
+                rows.append((f"  {part}", value, f"{scores['sentences']:,} sentences"))
             for part, scores in evaluation.get("finetuning", {}).items():
                 if part != "own after":  # which is the row above
                     rows.append((f"  {part}", metric.write(scores[metric.name], more_digits=1), "the fine-tuning"))

@@ -152,7 +152,7 @@ def test_tokenizers_learn_from_a_sample_that_does_not_depend_on_the_order(tmp_pa
     seen: list[list[Pair]] = []
     train = preparation._train_tokenizers
     monkeypatch.setattr(
-        preparation, "_train_tokenizers", lambda bitext, run: seen.append(list(bitext)) or train(bitext, run)
+        preparation, "_train_tokenizers", lambda bitext, *how: seen.append(list(bitext)) or train(bitext, *how)
     )
     for name, pairs in (("a", PAIRS), ("b", PAIRS[::-1])):
         prepared(tmp_path / name, config(f"data.source={tsv(tmp_path / f'{name}.tsv', pairs)}"))
@@ -246,7 +246,9 @@ def test_the_sample_for_tokenizers_is_of_the_weighted_pairs(tmp_path: Path, monk
     monkeypatch.setattr(preparation, "TOKENIZER_PAIRS", 100)
     seen: list[Pair] = []
     train = preparation._train_tokenizers
-    monkeypatch.setattr(preparation, "_train_tokenizers", lambda bitext, run: seen.extend(bitext) or train(bitext, run))
+    monkeypatch.setattr(
+        preparation, "_train_tokenizers", lambda bitext, *how: seen.extend(bitext) or train(bitext, *how)
+    )
     corpora = [
         {"source": tsv(tmp_path / "large.tsv", PAIRS[:171]), "weight": 0.1},
         {"source": tsv(tmp_path / "small.tsv", PAIRS[171:]), "weight": 2},

@@ -43,14 +43,17 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     files = {"train.en": "".join(f"{s}\n" for s, _ in pairs), "train.fr": "".join(f"{t}\n" for _, t in pairs)}
     files |= {"valid.en": files["train.en"], "valid.fr": files["train.fr"], "corpora.yaml": blocks("yaml")[0]}
     files["pairs.tsv"] = "".join(f"{s}\t{t}\n" for s, t in pairs)
-    unit = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="fr"><seg>{}</seg></tuv></tu>'
-    files["memory.tmx"] = f"<tmx>{''.join(unit.format(*pair) for pair in pairs)}</tmx>"
+    unit = "".join(f'<tuv xml:lang="{code}"><seg>{{}}</seg></tuv>' for code in ("en", "fr", "de", "es"))
+    files["memory.tmx"] = f"<tmx>{''.join(f'<tu>{unit.format(s, t, t, t)}</tu>' for s, t in pairs)}</tmx>"
+    files["languages.yaml"], other = blocks("yaml")[1], list(Bitext.open("builtin:grammar:9:test"))
+    files |= {f"test.{code}": "".join(f"{pair[side]}\n" for pair in other) for side, code in enumerate(("en", "fr"))}
+    files["table.tsv"] = "".join(f"{s}\t{t}\tfr\n{s}\t{t}\tde\n" for s, t in pairs[:20])
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface, "load", lambda *_, **__: Library())
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 12
+    assert len(commands) == 14
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert program == "dragoman"
@@ -67,6 +70,8 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
             assert bitext.counts[0] == 40
             continue
         assert bitext.report.read == (120 if "--recipe" in options else 40), command
+        several = {"languages.yaml": 3, "table.tsv": 2}
+        assert len(bitext.counts.labels) == next((several[word] for word in words if word in several), 0)
         if "[fr,en]" in command:
             assert next(iter(bitext)) == pairs[0][::-1]
 

@@ -33,3 +33,19 @@ def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perple
     found = start_run(bitext, config, tmp_path / "run", display=Display(quiet=True)).to_dict()
     assert found["perplexity"] <= perplexity, seed
     assert found["bleu"] >= bleu, seed
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_one_model_follows_the_token_of_the_target_language(tmp_path: Path):
+    """The same digits are copied into one language and sorted into the other; every source is trained on with both."""
+    dice, path = random.Random(1), tmp_path / "digits.tsv"
+    drawn = [dice.choices("0123456789", k=dice.randint(1, 10)) for _ in range(5_000)]
+    texts = [
+        (" ".join(row), " ".join(answer(row)), code) for row in drawn for answer, code in ((list, "fr"), (sorted, "de"))
+    ]
+    path.write_text("".join("\t".join(row) + "\n" for row in texts))
+    settings = ["data.language_column=3", "data.columns=[1,2]", "data.held_out=100", "training.max_steps=1200"]
+    config, bitext = plan_run([str(path)], recipe=None, settings=[*SETTINGS, *settings])
+    found = start_run(bitext, config, tmp_path / "run", display=Display(quiet=True)).to_dict()
+    assert {name: each["bleu"] > 95 for name, each in found["by_languages"].items()} == {"de": True, "fr": True}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
 from dragoman.data.check.alignment import AlignmentCheck
+from dragoman.data.check.apart import by_languages
 from dragoman.data.check.damage import DamageCheck
 from dragoman.data.check.languages import LanguageCheck
 from dragoman.data.check.locations import Location
@@ -12,7 +13,7 @@ from dragoman.data.check.result import CheckResult, Finding, Part, PartResult, S
 from dragoman.data.check.sizes import SizeCheck
 from dragoman.data.check.verdict import account, training_warnings, verdict
 
-__all__ = ["CheckResult", "Finding", "Location", "PartResult", "check", "training_warnings"]
+__all__ = ["CheckResult", "Finding", "Location", "PartResult", "by_languages", "check", "training_warnings"]
 
 
 def check(

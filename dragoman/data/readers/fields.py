@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dragoman.data.labels import label_of_target
 from dragoman.data.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
+from dragoman.data.readers.tsv import NO_LANGUAGE
 from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions
 from dragoman.data.text import one_line, well_formed
 from dragoman.errors import DataError
@@ -96,6 +98,11 @@ def record_reader(
     """A reader of numbered records. There must be at least one, and the first one decides which fields are read."""
     number, first = next(records())
     fields = find_fields(first, options, f"{name}, {unit} {number}")
+    column, languages = options.language_column, fields.languages
+    if column is not None:
+        column, languages = _field(column, list(first)), (languages[0], None)
+        if column not in first:
+            raise DataError(f"{name} has no field {column}, but {', '.join(map(str, first))}; give one of these.")
 
     def read() -> Iterator[Numbered]:
         for number, record in records():
@@ -105,6 +112,10 @@ def record_reader(
                     f"{name}, {unit} {number} has no text in `{fields.source}` and `{fields.target}`; "
                     "write every record like the first one."
                 )
-            yield number, pair
+            if column is None:
+                yield number, pair
+                continue
+            found = label_of_target(languages[0], str(record.get(column)))
+            yield number, (found + pair[0], pair[1]) if found else NO_LANGUAGE
 
-    return PairReader(read, fields.languages, unit)
+    return PairReader(read, languages, unit)

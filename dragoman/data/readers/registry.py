@@ -54,6 +54,8 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
     rows = open_format in (None, open_csv, open_json) and not source.startswith(BUILTIN)
     if options.columns and (target is not None or not rows):
         raise DataError(f"{source} has no columns to choose from; leave out --columns.")
+    if options.language_column and not (target is None and (rows or source.startswith(HUB))):
+        raise DataError(f"{source} has no columns, of which one could tell the language; leave out language_column.")
     if options.columns and options.columns[0] == options.columns[1]:
         raise DataError(f"--columns names {options.columns[0]} twice; give the columns of source and target.")
     if source.startswith(BUILTIN):

@@ -69,13 +69,19 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
         languages = languages_named(*codes)
     if are_exchanged(languages, options.languages) and not options.columns:
         columns = columns._replace(source=columns.target, target=columns.source)
+    languages = options.languages or languages
+    if options.language_column:
+        columns = columns._replace(
+            language=sample.index(options.language_column, "one of {}"), source_language=languages[0]
+        )
+        languages = languages[0], None
 
     def read() -> Iterator[Numbered]:
         if quoted:
             return pairs_of_rows(_csv_rows(path, delimiter, options.replace_bad_bytes), columns, f"{path}, line")
         return read_tsv(path, columns, options.replace_bad_bytes)
 
-    return PairReader(read, options.languages or languages)
+    return PairReader(read, languages)
 
 
 def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
@@ -140,14 +146,17 @@ class Sample:
         """The columns that hold the sides, and their languages if the first row names them."""
         names, width, wanted = self.names, self.width, self.options.columns
         kinds = [self._kind(index) for index in range(width)]
+        if self.options.language_column:
+            kinds[self.index(self.options.language_column, "one of {}")] = SAME
         texts = [name for name, kind in zip(names, kinds, strict=False) if kind in (TEXT, NOTHING)]
         known = sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
         # A word above numbers is a name, too.
         above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
         named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))
+        named = named or isinstance(self.options.language_column, str)
         source, target = sorted(sorted(range(width), key=lambda index: -kinds[index])[:2]) if width > 2 else (0, 1)
         if wanted and width > 1:
-            source, target = map(self._index, wanted)
+            source, target = map(self.index, wanted)
             named = named or any(isinstance(column, str) for column in wanted)
         elif named and (found := sides_by_name(texts, self.options.languages, str(self.path))):
             source, target = map(names.index, found[:2])
@@ -167,12 +176,12 @@ class Sample:
             return SAME  # such as the code of the language
         return LABELS if len(values) > 1 and len(set(values)) <= max(1, REPEATED * len(values)) else TEXT
 
-    def _index(self, column: int | str) -> int:
+    def index(self, column: int | str, remedy: str = "two of {} as --columns") -> int:
         """The index of a column that the user chooses by its name or number."""
         known: list[int | str] = list(range(1, self.width + 1))
         if isinstance(column, str) and len(self.names) == self.width:
             known, column = [name.casefold() for name in self.names], column.casefold()
         if column not in known:
             listed = ", ".join(map(str, known))[:MAX_SHOWN]
-            raise DataError(f"{self.path} has no column {column}; give two of {listed} as --columns.")
+            raise DataError(f"{self.path} has no column {column}; give {remedy.format(listed)}.")
         return known.index(column)

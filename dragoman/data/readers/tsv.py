@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from dragoman.data.labels import label_of_target
 from dragoman.data.readers.text_io import read_file
-from dragoman.data.readers.types import Numbered, Skipped
+from dragoman.data.readers.types import Entry, Numbered, Skipped
 from dragoman.errors import DataError
 
 NAMES, OTHER_COLUMNS = Skipped("row that names the columns"), Skipped("other columns than most rows")
+NO_LANGUAGE = Skipped("no language in its column")
 
 
 class Columns(NamedTuple):
@@ -22,6 +24,17 @@ class Columns(NamedTuple):
     """Whether rows with more columns are in order; else a tab too many may have shifted them."""
     named: bool
     """Whether the first row holds the names of the columns."""
+    language: int | None = None
+    """The column with the target language of each pair."""
+    source_language: str | None = None
+    """The source language of the pairs whose target language a column tells."""
+
+    def pair(self, row: list[str]) -> Entry:
+        """The pair of a row, labelled with its languages if a column tells them."""
+        if self.language is None:
+            return row[self.source], row[self.target]
+        found = label_of_target(self.source_language, row[self.language])
+        return (found + row[self.source], row[self.target]) if found else NO_LANGUAGE
 
 
 def read_tsv(path: Path, columns: Columns, replace: bool) -> Iterator[Numbered]:
@@ -32,13 +45,13 @@ def read_tsv(path: Path, columns: Columns, replace: bool) -> Iterator[Numbered]:
 
 def pairs_of_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, where: str) -> Iterator[Numbered]:
     """The pairs of numbered rows. Rows with other columns are skipped, or refused if most rows have one column only."""
-    source, target, width, more, named = columns
+    _, _, width, more, named, *_ = columns
     for number, row in rows:
         if named and any(row):
             named = False
             yield number, NAMES
         elif len(row) == width > 1 or (len(row) > width and more):
-            yield number, (row[source], row[target])
+            yield number, columns.pair(row)
         elif not any(map(str.strip, row)):
             yield number, ("", "")
         elif width > 1:

@@ -27,6 +27,8 @@ class ReaderOptions(NamedTuple):
     """Source and target, which choose the sides in formats that name them."""
     columns: tuple[int | str, int | str] | None = None
     """Source and target column: numbers from 1, or names. None: found by what the columns hold."""
+    language_column: int | str | None = None
+    """The column with the target language of each pair, which becomes a label (see `dragoman.data.labels`)."""
     replace_bad_bytes: bool = False
     """Read what is not UTF-8 as U+FFFD, instead of refusing the file."""
 

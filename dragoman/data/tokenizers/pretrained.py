@@ -166,7 +166,7 @@ class PretrainedTokenizer(Tokenizer):
         begin = self.content.begin
         return [self._ids[begin]] if begin and not self.content.legacy else [], text
 
-    def encodings(self, texts: Iterable[str]) -> list[tokenizers.Encoding]:
+    def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
         raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:

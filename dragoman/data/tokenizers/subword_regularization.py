@@ -8,13 +8,10 @@ every word is segmented anew in up to `VARIANTS` ways, and each occurrence draws
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import numpy as np
-from tokenizers import Encoding
 
 from dragoman.config.data import TokenizerConfig
 from dragoman.config.run import RunConfig
@@ -98,15 +95,17 @@ def segmenter(tokenizer: Tokenizer, config: TokenizerConfig) -> Segmenter:
     return UnigramSampling(map(tuple, model["vocab"]), config.sampling_alpha)
 
 
-def word_numbers(encoding: Encoding, known: dict[tuple[int, ...], int]) -> list[int]:
+Words = list[tuple[int, ...]]
+"""The tokens of each word of a text."""
+
+
+def word_numbers(words: Words, known: dict[tuple[int, ...], int]) -> list[int]:
     """The numbers of the words of a text. `known` maps the tokens of a word to its number; new words are added."""
-    words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
-    tokens = (tuple(id_ for _, id_ in word) for _, word in words)
-    return [known.setdefault(word, len(known)) for word in tokens]
+    return [known.setdefault(word, len(known)) for word in words]
 
 
-def write_numbered(paths: list[Path], pairs: Iterable[tuple[Encoding, Encoding]]) -> None:
-    """Write the files of two `SampledStore`s from encoded pairs; the words of each side are numbered on their own."""
+def write_numbered(paths: list[Path], pairs: Iterable[tuple[Words, Words]]) -> None:
+    """Write the files of two `SampledStore`s from the words of pairs; those of each side are numbered on their own."""
     known: list[dict[tuple[int, ...], int]] = [{}, {}]
     TokenStore.write(paths, (list(map(word_numbers, pair, known)) for pair in pairs))
     for path, words in zip(paths, known, strict=True):

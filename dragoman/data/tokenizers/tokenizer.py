@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import tokenizers
-from tokenizers import AddedToken, Encoding
+from tokenizers import AddedToken
 
-from dragoman.data.text import well_formed
-from dragoman.data.tokenizers import algorithms, verify
+from dragoman.data.labels import languages_in
+from dragoman.data.text import cut_label, well_formed
+from dragoman.data.tokenizers import algorithms, target_tokens, verify
 from dragoman.data.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.data.tokenizers.byte_level import byte_level_decode, readable
 from dragoman.data.tokenizers.placeholders import SLOTS
@@ -43,9 +45,15 @@ class Tokenizer:
     tagged = False
     """Whether these tokens stand in the source, and say the language of the target."""
 
+    targets: Mapping[str, int] = {}
+    """Ids of the tokens that say the target language of sources with a label, by its code; a tokenizer that Dragoman
+    has trained on several languages has them."""
+
     def speaking(self, language: str) -> "Tokenizer":
-        """The same for texts of another of the `languages`."""
-        raise NotImplementedError
+        """The same for texts of another of the `languages`, or for sources of one target language."""
+        backend = self.backend_copy()
+        target_tokens.begin_with(backend, language)
+        return Tokenizer(backend)
 
     @property
     def begin_ids(self) -> list[int]:
@@ -53,8 +61,8 @@ class Tokenizer:
         return self.encode("")
 
     def tag(self, text: str) -> str:
-        """The token of a language that this text begins with, or nothing."""
-        return ""
+        """The token of a language, or the label, that this text begins with, or nothing."""
+        return cut_label(text)[0] if self.targets else ""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         # Not part of the JSON, so it has to be set again on everything that was loaded.
@@ -62,7 +70,11 @@ class Tokenizer:
         self._backend = backend
         self._spelled_in_bytes = backend.decoder is not None
         added = backend.get_added_tokens_decoder()
-        self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID}
+        self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID and not token.special}
+        self.targets = target_tokens.ids(backend)
+        self.language = target_tokens.language_before(backend) if self.targets else None
+        self._silent = {*range(EOS_ID + 1), *self.targets.values()}
+        self._unspelled = {*self._symbols, *self.targets.values()}
 
     def __reduce__(self) -> tuple:
         return _from_json, (self.to_json(),)
@@ -106,6 +118,12 @@ class Tokenizer:
             backend.add_tokens([AddedToken(symbol, normalized=False)])
         return cls(backend)
 
+    def with_targets(self, languages: Sequence[str]) -> "Tokenizer":
+        """The same with a token more for each target language, for sources with labels."""
+        backend = self.backend_copy()
+        target_tokens.add(backend, languages)
+        return Tokenizer(backend)
+
     @cached_property
     def kind(self) -> str | None:
         """One of `dragoman.data.tokenizers.algorithms.KINDS`; None for what `load` refuses."""
@@ -137,14 +155,26 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text, as `encode` gives them, on all cores."""
-        encodings = self._backend.encode_batch_fast([well_formed(text) for text in texts])
-        return [encoding.ids for encoding in encodings]
+        """The ids of each text, as `encode` gives them, on all cores; a label becomes the token of its language."""
+        begins, rests = self._begins(texts)
+        encodings = self._backend.encode_batch_fast(rests)
+        return [begin + encoding.ids for begin, encoding in zip(begins, encodings, strict=True)]
 
-    def encodings(self, texts: Iterable[str]) -> list[Encoding]:
-        """Encodings of texts: `ids`, and in `word_ids` the word that each token belongs to; it never belongs to two."""
+    def _begins(self, texts: Iterable[str]) -> tuple[list[list[int]], list[str]]:
+        """The token that each label asks for, if there is one, and the texts without labels."""
+        cut = [cut_label(text) if self.targets else ("", text) for text in texts]
+        begins = [[self.targets[languages_in(label)[1]]] if label else [] for label, _ in cut]
+        return begins, [well_formed(text) for _, text in cut]
+
+    def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
+        """The tokens of each word of each text, none of which belongs to two; that of a label is a word of its own."""
+        begins, rests = self._begins(texts)
+        found = []
         # `encode_batch_fast` leaves out the words.
-        return self._backend.encode_batch([well_formed(text) for text in texts], add_special_tokens=False)
+        for begin, encoding in zip(begins, self._backend.encode_batch(rests, add_special_tokens=False), strict=True):
+            words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
+            found.append([*zip(begin), *(tuple(id_ for _, id_ in word) for _, word in words)])
+        return found
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
@@ -179,7 +209,8 @@ class Tokenizer:
     def _readable_tokens(self) -> list[str]:
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
-        whole = dict(enumerate(SPECIAL_TOKENS)) | symbols
+        languages = {id_: self.spelled(id_) for id_ in self.targets.values()}
+        whole = dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
         return [whole.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
 
     def _bytes_of(self, id_: int) -> bytes:
@@ -189,7 +220,7 @@ class Tokenizer:
 
     def vocabulary(self) -> list[bytes]:
         """The bytes that each token adds to a text, none for special tokens; symbols are their own."""
-        special = {id_: b"" for id_ in range(EOS_ID + 1)} | {id_: text.encode() for id_, text in self._symbols.items()}
+        special = dict.fromkeys(self._silent, b"") | {id_: text.encode() for id_, text in self._symbols.items()}
         return [special[id_] if id_ in special else self._bytes_of(id_) for id_ in range(self.vocab_size)]
 
     def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
@@ -199,7 +230,7 @@ class Tokenizer:
         # Each text between symbols was encoded with a space before it, which is not decoded; not so characters.
         begins = strips = not apart and self.kind != "char"
         for id_ in ids:
-            whole = self._symbols.get(id_) or (self.decode([id_]) if id_ <= EOS_ID else None)
+            whole = self._symbols.get(id_) or (self.decode([id_]) if id_ in self._silent else None)
             if whole is None:
                 said = self._bytes_of(id_)
                 found.append(said.removeprefix(b" ") if begins else said)
@@ -212,8 +243,9 @@ class Tokenizer:
         return found
 
     def spelling(self, ids: Iterable[int]) -> str:
-        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols are not spelled."""
-        return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._symbols)
+        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols and the tokens of languages
+        are not spelled."""
+        return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._unspelled)
 
     def spelled(self, id_: int) -> str:
         """The token of an id as the vocabulary spells it; no two are the same."""

@@ -2,7 +2,7 @@
 
 import tokenizers
 
-from dragoman.data.tokenizers import algorithms, imported
+from dragoman.data.tokenizers import algorithms, imported, target_tokens
 from dragoman.data.tokenizers.algorithms import EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.data.tokenizers.byte_level import BYTES
 
@@ -14,7 +14,8 @@ def kind(backend: tokenizers.Tokenizer) -> str | None:
 
 def fault(backend: tokenizers.Tokenizer) -> str | None:
     """The promise that a backend breaks, for error messages; None if it keeps all."""
-    if not imported.surroundings_are_known(backend):
+    languages = target_tokens.ids(backend)
+    if not (imported.surroundings_are_known(backend) or target_tokens.language_before(backend)):
         return "cuts or pads every text, or puts something around it"
     if (known := kind(backend)) is None:
         return f"is of no kind that this version knows ({', '.join(algorithms.KINDS)})"
@@ -22,9 +23,8 @@ def fault(backend: tokenizers.Tokenizer) -> str | None:
     added = backend.get_added_tokens_decoder()
     words = known == "word"
     special = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (words and id_ == UNK_ID)}
-    if {id_: token.content for id_, token in added.items() if token.special} != special or (
-        vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID
-    ):
+    own = {id_: token.content for id_, token in added.items() if token.special and id_ not in {*languages.values()}}
+    if own != special or vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID:
         return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
     if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in added.values()):
         return "has symbols that do not stand for themselves alone"

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.bitext import Bitext
+from dragoman.data.labels import label
 from dragoman.data.readers import tables
 from dragoman.data.readers.types import Skipped
+from dragoman.data.text import cut_label
 from dragoman.errors import DataError
 from tests.data.readers.files import PACK, languages, refusal, write
 
@@ -240,3 +242,23 @@ def test_json_is_known_by_its_beginning(tmp_path: Path):
         assert list(Bitext.open(write(tmp_path / "a.txt", json.dumps(records, indent=indent)))) == PAIRS
     assert list(Bitext.open(write(tmp_path / "a.txt", "".join(json.dumps(each) + "\n" for each in records)))) == PAIRS
     assert list(Bitext.open(write(tmp_path / "b.tsv", '{"a": 1}\tb\n'))) == [('{"a": 1}', "b")]
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl"])
+def test_a_column_tells_the_target_language_of_each_pair(tmp_path: Path, form: str):
+    """In any style; a pair without a language is left out, and what a user may type is no label."""
+    names = "source", "target", "into"
+    codes = ["fr", "deu", "pt_BR", "German", "", "of no language", "fr", "fr"]
+    rows = [(f"<2de>{source}", target, code) for (source, target), code in zip(PAIRS, codes, strict=True)]
+    records = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    text = {"tsv": tsv([names, *rows]), "csv": csv_text([names, *rows]), "jsonl": records}[form]
+    path, kept = write(tmp_path / f"a.{form}", text), [row for row in rows if len(row[2]) in range(1, 7)]
+    found = [label("en", code) for code in ("fr", "de", "pt-br", "de", "fr", "fr")]
+    for column in ("into", 3):
+        bitext = Bitext.open(path, language_column=column, languages=("en", "xx"))
+        cut = [(cut_label(source), target) for source, target in bitext]
+        assert cut == [((code, source), target) for code, (source, target, _) in zip(found, kept, strict=True)]
+        assert (bitext.source_language, bitext.target_language) == ("en", None)
+    assert [reason for _, reason in skipped(path, language_column="into")][-2:] == ["no language in its column"] * 2
+    with pytest.raises(DataError, match=r"(one of source, target, into|but source, target, into; give one)"):
+        Bitext.open(path, language_column="from")

@@ -70,8 +70,8 @@ def trained(kind: str) -> Tokenizer:
 def words_of(tokenizer: Tokenizer) -> dict[str, tuple[int, ...]]:
     """The words of the texts as the vocabulary spells them, with their tokens, less the symbol."""
     words: dict[tuple[int, ...], int] = {}
-    for encoding in tokenizer.encodings(TEXTS):
-        word_numbers(encoding, words)
+    for each in tokenizer.words(TEXTS):
+        word_numbers(each, words)
     return {tokenizer.spelling(word): word for word in words if tokenizer.spelling(word)}
 
 
@@ -98,7 +98,7 @@ def test_unigram_with_a_large_alpha_segments_as_the_tokenizer_does() -> None:
 
 def stores(folder: Path, tokenizer: Tokenizer, *, limit: int = 256, seed: int = 1, **sampling: float) -> SampledStore:
     paths = [folder / "source", folder / "target"]
-    write_numbered(paths, [(each, each) for each in tokenizer.encodings(TEXTS)])
+    write_numbered(paths, [(each, each) for each in tokenizer.words(TEXTS)])
     config = TokenizerConfig(kind=tokenizer.kind, **(sampling or KINDS[tokenizer.kind]))
     return SampledStore(paths[1], tokenizer, segmenter(tokenizer, config), seed=(seed, 1), limit=limit)
 
@@ -159,7 +159,7 @@ def test_occurrences_of_a_word_draw_its_segmentations_evenly(tmp_path: Path) -> 
     """Each segmentation of a word that occurs 4,001 times is drawn by about a sixteenth of its occurrences."""
     tokenizer = trained("bpe")
     paths = [tmp_path / "a", tmp_path / "b"]
-    write_numbered(paths, [(each, each) for each in tokenizer.encodings(["smallest"] * 4001)])
+    write_numbered(paths, [(each, each) for each in tokenizer.words(["smallest"] * 4001)])
     calls = []
 
     def numbered(words: list[str], copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -194,7 +194,7 @@ def test_batches_keep_their_budget_and_resume_with_the_same_bits(tmp_path: Path)
 def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
     tokenizer = trained("bpe")
     paths = [tmp_path / "train-source", tmp_path / "train-target"]
-    write_numbered(paths, [(each, each) for each in tokenizer.encodings(TEXTS)])
+    write_numbered(paths, [(each, each) for each in tokenizer.words(TEXTS)])
     config = load_config({}, ["tokenizer.dropout=0.4"])
     source, target = (store.epoch(0) for store in training_stores(tmp_path, (tokenizer, tokenizer), config))
     assert source[0].tolist() != target[0].tolist()

@@ -17,7 +17,7 @@ export async function load(progress = () => {}) {
   const model = await Model.load(runtime, "./model", progress);
   return async (text, options) => {
     const ids = source.encode(text);
-    if (!ids.length) return [];
+    if (ids.length === source.begin.length) return [];
     if (ids.length >= model.config.max_length) throw new Error("it is too long; give fewer sentences.");
     const found = await search(model, ids, options);
     const columns = [...source.pieces(ids), "</s>"];

@@ -30,11 +30,15 @@ export class Tokenizer {
     this.tokens = model.type === "Unigram" ? model.vocab.map(([token]) => token) : byId(model.vocab);
     for (const token of json.added_tokens) this.tokens[token.id] = token.content;
     this.ids = new Map(this.tokens.map((token, id) => [token, id]));
+    // The token of the target language, of a model that has several.
+    this.begin = (json.post_processor?.single ?? []).flatMap((part) =>
+      part.SpecialToken ? [this.ids.get(part.SpecialToken.id)] : [],
+    );
     this.words = new Map();
   }
 
   encode(text) {
-    const ids = [];
+    const ids = [...this.begin];
     const normal = text.replace(AROUND, "").normalize("NFC");
     // With a space before it, the first word is the same token as later; a blank text has no token.
     for (const [word] of (normal && ` ${normal}`).matchAll(WORDS)) {
