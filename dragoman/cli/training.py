@@ -114,6 +114,11 @@ def train(
             from dragoman.runs.train import follow_run
 
             return follow_run(ranks)
+        if resume and not dry_run:
+            from dragoman.cli.teaching import go_on, is_taught
+
+            if is_taught(resume):
+                return go_on(context, resume, settings, started=STARTED)
         path, config, pairs = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
         display = context.display()
         if dry_run:

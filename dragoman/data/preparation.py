@@ -87,9 +87,7 @@ def prepare(
     A run that goes on from a model keeps what that one turns text into ids with.
     """
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
-    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
-    given = {name: part.cleaned() for name, part in open_held_out(config.data, pairs.languages).items()}
-    parts, general = _split(pairs, given, config), list[Pair]()
+    parts, general = split_off(pairs, config), list[Pair]()
     if config.finetune.model:
         mixture = mix_in(parts, config, pairs.languages)
         general = mixture.general
@@ -136,8 +134,10 @@ def _write(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, 
     return About(pairs.source_language, pairs.target_language, kept, dropped, leaked)
 
 
-def _split(pairs: PairFile, given: dict[str, CleanedBitext], config: RunConfig) -> Splits:
-    """Training, validation and test pairs; those in the files that a user has `given` are not split off."""
+def split_off(pairs: PairFile, config: RunConfig) -> Splits:
+    """Training, validation and test pairs; those in the files that a config names are not split off."""
+    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
+    given = {name: part.cleaned() for name, part in open_held_out(config.data, pairs.languages).items()}
     if len(given) == 2:
         return Splits(pairs, **given)
     sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)
