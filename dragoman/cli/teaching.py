@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dragoman.teaching.asked import Asked
 
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
+MOST = 100
+"""Back-translated pairs for each real one."""
 CHOOSE = choice("choice", ("closest", "best"))
 
 
@@ -73,6 +75,43 @@ def distill(
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
     asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
     train_taught(context, asked, output, started=STARTED)
+
+
+def back_translate(
+    context: Context,
+    run: tuple[list[str], str | None, list[str]],
+    sentences: tuple[list[str] | None, Path | None, str | None],
+    output: Path | None,
+    *,
+    started: float,
+) -> None:
+    """Train the run of these files, this recipe and these settings with sentences that a reverse model translates."""
+    monolingual, reverse, ratio = sentences
+    if not monolingual:
+        raise UsageError("--reverse and --ratio are for sentences without translations; name some with --monolingual.")
+    if reverse:
+        check_model(reverse)
+    from dragoman.data.bitext import open_corpora
+    from dragoman.data.readers.text_io import open_input
+    from dragoman.runs.plan import read_config
+
+    for each in monolingual:
+        open_input(Path(each)).close()
+    path = output or Path("runs", open_corpora(read_config(*run).data).name)
+    texts, model = [os.path.abspath(each) for each in monolingual], reverse and os.path.abspath(reverse)
+    wanted = {"monolingual": texts, "reverse": model, "ratios": _ratios(ratio)}
+    asked = ask("back-translate", run, wanted, models=[model] if model else [], texts=texts)
+    train_taught(context, asked, path, started=started)
+
+
+def _ratios(given: str | None) -> list[float]:
+    try:
+        ratios = [float(each) for each in given.split(",")] if given else []
+    except ValueError:
+        ratios = [0.0]
+    if not all(0 < ratio <= MOST for ratio in ratios):
+        raise UsageError(f"--ratio is {given}; give numbers above 0 to {MOST}, such as 1 or 0.5,1,2.")
+    return ratios
 
 
 def ask(

@@ -12,12 +12,13 @@ from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.teaching.asked import Asked
+from dragoman.teaching.back_translation import back_translate
 from dragoman.teaching.distill import distill
 from dragoman.teaching.pairs import RealPairs, real_pairs
 from dragoman.teaching.work import Made, Work
 from dragoman.terminal import Display
 
-MAKERS: dict[str, Callable[[Work, RealPairs], Made]] = {"distill": distill}
+MAKERS: dict[str, Callable[[Work, RealPairs], Made]] = {"distill": distill, "back-translate": back_translate}
 
 
 def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, started: float) -> Evaluation:

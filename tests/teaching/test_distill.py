@@ -1,7 +1,6 @@
 """A student learns what its teacher says; what was interrupted goes on; held-out pairs are the real ones."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,37 +69,36 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(teach
     assert "Learns from random: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()
 
 
-@pytest.mark.parametrize("where", ["translating", "training"])
-def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(
-    where: str, teacher: Path, data: str, dragoman: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, data, dragoman, tmp_path, monkeypatch):
+    """Interrupted while it translates, and while it trains."""
     options = ["--data", data, "--choose", "best", "--quiet", *SMALL]
     assert dragoman("distill", teacher, tmp_path / "whole", *options)[0] == 0
-    windows, step, translated = BulkTranslator.windows, Trainer.train_step, []
+    windows, step, translated, steps = BulkTranslator.windows, Trainer.train_step, [], []
 
     def interrupted(self, lines, advance):
-        translated.append(lines := list(lines))
-        if where == "translating" and len(translated) == 3:
+        if len(translated) == 2 and not steps:
+            steps.append("interrupted")
             raise KeyboardInterrupt
-        return windows(self, lines, advance)
+        translated.append(list(lines))
+        return windows(self, translated[-1], advance)
 
     def stopped(self):
-        if where == "training" and self.progress.step == 4:
+        steps.append(self.progress.step)
+        if len(steps) == 5:
             raise KeyboardInterrupt
         return step(self)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(BulkTranslator, "windows", interrupted)
-        patched.setattr(Trainer, "train_step", stopped)
-        code, _, err = dragoman("distill", teacher, tmp_path / "run", *options)
-        assert code == 130
-        assert f"train --resume {tmp_path / 'run'}" in err
-        where = "anywhere"
-        again = [["distill", teacher, tmp_path / "run", *options], ["train", "--resume", tmp_path / "run", "--quiet"]]
-        code, _, err = dragoman(*again[len(translated) == 3])
-        assert code == 0, err
+    monkeypatch.setattr(BulkTranslator, "windows", interrupted)
+    monkeypatch.setattr(Trainer, "train_step", stopped)
+    command = ["distill", teacher, tmp_path / "run", *options]
+    for again in (command, ["train", "--resume", tmp_path / "run", "--quiet"]):
+        code, _, err = dragoman(*again)
+        assert (code, f"train --resume {tmp_path / 'run'}" in err) == (130, True)
+    code, _, err = dragoman(*command)
+    assert code == 0, err
+    assert steps == ["interrupted", 0, 1, 2, 3, 3, 4, 5]
     sources = [source for source, _ in read_pairs(tmp_path / "whole/run/teaching/pairs/pairs.train.jsonl")]
-    assert sorted(line for piece in translated for line in piece) == sorted([*sources, *(translated[2][:50] * (len(translated) == 5))])
+    assert [line for piece in translated for line in piece] == sources
     for name in ("model.safetensors", "run/teaching/pairs.distilled.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
