@@ -34,7 +34,9 @@ def distill(
         list[str] | None,
         Argument(metavar="[key=value ...]", help="Settings of the student, such as training.learning_rate=1e-3."),
     ] = None,
-    data: Annotated[list[str] | None, File(help="The pairs that the teacher was trained on; twice for two files.")] = None,
+    data: Annotated[
+        list[str] | None, File(help="Pairs, such as those of the teacher; twice for two files.")
+    ] = None,
     columns: options.Columns = None,
     valid: options.Valid = None,
     test: options.Test = None,
@@ -53,18 +55,25 @@ def distill(
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
     ] = None,
-    seed: Annotated[str | None, Option(metavar="N", help="Seed, as of `train`; that of the teacher. Default: 1.")] = None,
+    seed: Annotated[
+        str | None, Option(metavar="N", help="Seed of split and training. Default: 1.")
+    ] = None,
 ) -> None:
     """Train a small, fast student on what a teacher translates, a model or several together.
 
     The same command goes on where it broke off, and so does `dragoman train --resume OUT`.
     """
-    paths, settings = files_and_settings("--data", [*(data or ()), *(given or ()), columns], valid=valid, test=test)
+    files, held_out = [*(data or ()), *(given or ()), columns], {"valid": valid, "test": test}
+    paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
     if size and recipe:
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
     limits = {"training.max_minutes": max_minutes, "seed": seed}
-    settings += [f"{key}={value}" for key, value in limits.items() if value is not None]
+    limits = [f"{key}={value}" for key, value in limits.items() if value is not None]
     check_model(teacher, paths, ensemble=ensemble)
+    from dragoman.config.run import load_config
+
+    load_config({}, limits, spell=lambda key: options.option_name(key.removeprefix("training.")))
+    settings += limits
     from dragoman.cli.training import STARTED
     from dragoman.storage.validate import languages
 

@@ -89,7 +89,9 @@ def train(
     ] = None,
     ratio: Annotated[
         str | None,
-        Option(metavar="X[,X ...]", help="Back-translated pairs for each real one; several are tried. Default: up to 1."),
+        Option(
+            metavar="X[,X ...]", help="Back-translated pairs for each real one; several are tried. Default: up to 1."
+        ),
     ] = None,
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dragoman import __version__
-from dragoman.data.bitext import file_stamp, open_corpora
+from dragoman.data.bitext import file_stamp, open_corpora, open_held_out
 from dragoman.errors import DataError, UsageError
 from dragoman.runs.plan import read_config
 from dragoman.storage.atomic import write_file
@@ -46,7 +46,7 @@ class Asked:
             config = read_config(self.paths, self.recipe, self.settings)
             if config.finetune.model:
                 raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
-            open_corpora(config.data)
+            open_held_out(config.data, open_corpora(config.data).languages)
             directory.refuse_if_used()
             directory.teaching.mkdir(parents=True, exist_ok=True)
             write_file(_file(path), json.dumps(asdict(self)).encode())

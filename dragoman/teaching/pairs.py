@@ -65,7 +65,8 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
     """Write pairs as JSON, one on each line, whole or not at all; returns how many."""
     count = 0
     with new_file(path) as file:
-        for count, (source, target) in enumerate(pairs, start=1):
+        for source, target in pairs:
+            count += 1
             file.write(f"{json.dumps({'source': source, 'target': target})}\n".encode("ascii"))
     return count
 

@@ -26,13 +26,13 @@ class Work(NamedTuple):
         It goes on where it broke off; what is finished stays.
         """
         directory = RunDirectory(self.folder / name)
+        events = read_metrics(directory.metrics)
+        self.display.note(f"On the way: the model in {directory.path}.")
         if not directory.config.is_file():
             settings = [*self.asked.settings, *settings]
             config, pairs = plan_run([], recipe=self.asked.recipe, settings=settings, near=self.folder)
             start_run(pairs, config, directory.path, display=self.display, started=started)
-        elif read_metrics(directory.metrics)[-1:] != [] and read_metrics(directory.metrics)[-1]["event"] == "end":
-            self.display.note(f"{directory.path} is trained already.")
-        else:
+        elif not events or events[-1]["event"] != "end":
             config = plan_resume(directory.path, [])
             resume_run(directory.path, config, display=self.display, started=started)
         return directory

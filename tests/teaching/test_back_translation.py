@@ -79,7 +79,12 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
     words = ("--ratio", "0.5,2")
     assert dragoman(*command("whole", *words))[0] == 0
     windows, step, steps, translated = BulkTranslator.windows, Trainer.train_step, [], []
-    stops = ["in step 4", "in piece 2", "in step 16", "in step 22"]  # reverse model, translating, second trial, training
+    stops = [
+        "in step 4",
+        "in piece 2",
+        "in step 16",
+        "in step 22",
+    ]  # reverse model, translating, second trial, training
 
     def stop(now: str) -> None:
         if now in stops:
@@ -122,24 +127,6 @@ def test_a_reverse_model_can_be_given(folder, dragoman):
     code, _, err = dragoman(*command("other", "--reverse", "wrong"))
     assert code == 2
     assert "wrong translates from en to fr; --reverse needs a model from fr to en." in err
-
-
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["--ratio", "1"], "name some with --monolingual"),
-        (["--monolingual", "nowhere.fr"], "nowhere.fr cannot be read: No such file or directory"),
-        (["--monolingual", "news.fr", "--ratio", "0,1"], "--ratio is 0,1; give numbers above 0 to 100"),
-        (["--monolingual", "news.fr", "--ratio", "x"], "--ratio is x; give numbers above 0"),
-        (["--monolingual", "news.fr", "--dry-run"], "leave out --resume, --finetune and --dry-run"),
-        (["--monolingual", "news.fr", "--reverse", "nowhere"], "nowhere does not exist"),
-    ],
-)
-def test_commands_that_make_no_sense(words, answer, folder, dragoman):
-    code, _, err = dragoman("train", "pairs.tsv", "--output", "run", *words)
-    assert code in (2, 3)
-    assert answer in err
-    assert not Path("run").exists()
 
 
 def test_a_tag_does_not_hide_the_capital_that_a_source_begins_with():

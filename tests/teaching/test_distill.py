@@ -123,25 +123,6 @@ def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_
     assert f"{data} has changed since {tmp_path / 'run'} was begun" in err
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        ([], "`--data` takes a file of pairs or two aligned files, not 0 files"),
-        (["--data", "pairs.tsv", "--size", "edge", "--recipe", "edge"], "give one of them"),
-        (["--data", "pairs.tsv", "--choose", "worst"], "There is no choice 'worst'; choose closest, best."),
-        (["--data", "nowhere.tsv"], "There is no file nowhere.tsv"),
-        (["--data", "pairs.tsv", "finetune.model=x"], "not for one that is gone on from; leave that out"),
-        (["--data", "pairs.tsv", "data.weight=1"], "There is no setting `data.weight`"),
-    ],
-)
-def test_commands_that_make_no_sense(words, answer, teacher, data, dragoman, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = dragoman("distill", teacher, "run", *words)
-    assert code in (2, 3)
-    assert answer in err
-    assert not Path("run").exists()
-
-
 @pytest.mark.slow
 def test_a_student_says_what_its_teacher_says_on_most_sentences(dragoman, tmp_path):
     size = ["model.d_model=64", "model.d_ff=128", "model.num_heads=4", "tokenizer.vocab_size=700"]
