@@ -34,9 +34,7 @@ def distill(
         list[str] | None,
         Argument(metavar="[key=value ...]", help="Settings of the student, such as training.learning_rate=1e-3."),
     ] = None,
-    data: Annotated[
-        list[str] | None, File(help="Pairs, such as those of the teacher; twice for two files.")
-    ] = None,
+    data: Annotated[list[str] | None, File(help="Pairs, such as those of the teacher; twice for two files.")] = None,
     columns: options.Columns = None,
     valid: options.Valid = None,
     test: options.Test = None,
@@ -55,9 +53,7 @@ def distill(
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
     ] = None,
-    seed: Annotated[
-        str | None, Option(metavar="N", help="Seed of split and training. Default: 1.")
-    ] = None,
+    seed: Annotated[str | None, Option(metavar="N", help="Seed of split and training. Default: 1.")] = None,
 ) -> None:
     """Train a small, fast student on what a teacher translates, a model or several together.
 
