@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from dragoman import __version__
 from dragoman.data.bitext import file_stamp, open_corpora, open_held_out
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.plan import read_config
 from dragoman.storage.atomic import write_file
 from dragoman.storage.run_directory import RunDirectory
@@ -51,7 +51,10 @@ class Asked:
             directory.teaching.mkdir(parents=True, exist_ok=True)
             write_file(_file(path), json.dumps(asdict(self)).encode())
         elif begun != self:
-            raise UsageError(f"{path} was begun with other files, models or settings; choose another folder.")
+            go_on = command_line("train", "--resume", path)
+            raise UsageError(
+                f"{path} was begun with other files, models or settings; choose another folder, or go on: {go_on}"
+            )
 
     def refuse_changes(self, path: Path) -> None:
         """Raise `DataError` that names a file which is not as it was when the run was begun."""

@@ -58,7 +58,7 @@ def back_translate(work: Work, real: RealPairs) -> Made:
     tokens = f"tokenizer.pairs={json.dumps(vocabulary)}"
     losses = {r: _trial(work, real, [*mixed(r), tokens], r, minutes) for r in ratios} if len(ratios) > 1 else {}
     ratio = min(losses, key=losses.get) if losses else next(iter(ratios), min(1.0, count / real.count))
-    told = f"{count:,} back-translated sentences by {reverse.name}, {ratio:.2g} pairs for each real one, tagged {TAG}."
+    told = f"{count:,} back-translated sentences by {reverse.name}, {ratio:.2g} for each real pair, tagged {TAG}."
     chosen = ", ".join(f"{loss:.3f} with {each:g}" for each, loss in losses.items())
     return Made([*mixed(ratio), tokens], [told] + ([f"Validation losses of trials: {chosen}."] if chosen else []))
 

@@ -25,6 +25,8 @@ class RealPairs:
     count: int
     """Of the pairs to train on, each as often as it occurs in an epoch."""
     languages: tuple[str, str] | None
+    told: list[str]
+    """Where the test pairs come from, unless they are given."""
 
     @property
     def train(self) -> Path:
@@ -50,15 +52,17 @@ def real_pairs(asked: Asked, folder: Path) -> RealPairs:
     """Clean and split the pairs that were asked for into files in `folder`, unless that is done."""
     if not folder.is_dir():
         config, pairs = plan_run(asked.paths, recipe=asked.recipe, settings=asked.settings, near=folder)
+        unit = "source sentence" if config.data.split == "sentence" else "line"
         with new_folder(folder) as new:
             counts = {
                 part: write_pairs(new / f"{pairs.name}.{part}.jsonl", bitext)
                 for part, bitext in zip(PARTS, split_off(pairs, config), strict=True)
             }
             about = {"name": pairs.name, "count": counts["train"], "languages": pairs.languages}
+            about["told"] = [] if config.data.test else [f"Tested on pairs held out of {pairs.name} by {unit}."]
             write_file(new / ABOUT, json.dumps(about).encode())
     about = json.loads((folder / ABOUT).read_bytes())
-    return RealPairs(folder, about["name"], about["count"], about["languages"] and tuple(about["languages"]))
+    return RealPairs(folder, **about | {"languages": about["languages"] and tuple(about["languages"])})
 
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:

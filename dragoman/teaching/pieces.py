@@ -44,7 +44,7 @@ class Pieces:
         if not todo:
             return
         self.translations.mkdir(exist_ok=True)
-        with load() as translator, display.file_progress("Translating", len(jobs)) as advance:
+        with load() as translator, display.file_progress("Translating", len(jobs), unit="pieces") as advance:
             advance(len(jobs) - len(todo), 0)
             bulk = BulkTranslator(translator, config, row=_row)
             for number, job in enumerate(todo, start=len(jobs) - len(todo) + 1):

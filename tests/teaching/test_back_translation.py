@@ -57,7 +57,7 @@ def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
     reverse = ModelDirectory.load(Path("run/run/teaching/reverse"))
     assert reverse.languages == ("fr", "en")
     assert {*held_out("run/run/teaching/reverse")} == {(target, source) for source, target in held_out("run")}
-    assert "back-translated sentences by reverse, 0.5 pairs for each real one" in Path("run/README.md").read_text()
+    assert "back-translated sentences by reverse, 0.5 for each real pair" in Path("run/README.md").read_text()
 
 
 def test_no_target_of_a_held_out_pair_is_learnt(folder, dragoman):

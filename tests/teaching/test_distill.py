@@ -47,11 +47,12 @@ def distilled(run: Path) -> dict[str, str]:
 
 
 def test_a_student_learns_the_translation_that_is_closest_to_the_reference(teacher, data, dragoman, tmp_path):
-    command = ["distill", teacher, tmp_path / "edge", "--data", data, "--references", 0.25, "--json", *SMALL]
-    code, out, err = dragoman(*command)
+    other = save_model(tmp_path / "other", seed=11)
+    command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--references", 0.25]
+    code, out, err = dragoman(*command, "--json", *SMALL)
     assert code == 0, err
     found, metric = distilled(tmp_path / "edge"), CHRF(word_order=2)
-    with Translator.load(teacher) as translator:
+    with Translator.load(teacher, ensemble=[other]) as translator:
         for source, reference in PAIRS[:20]:
             if source in found:
                 each = translator.translate([source], n_best=translator.decoding.beam_size, split=False)[0]
@@ -67,7 +68,7 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(teach
     assert trained == pytest.approx(len(found) / 0.75, rel=0.1)
     student = ModelDirectory.load(tmp_path / "edge").model.config
     assert (student.num_encoder_layers, student.num_decoder_layers) == (2, 1)
-    assert "Learns from random: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()
+    assert "Learns from random and other: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()
 
 
 def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, data, dragoman, tmp_path, monkeypatch):
