@@ -4,6 +4,7 @@ With `closest` it learns the one of the teacher's n best that is most like the r
 interpolation").
 """
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,11 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.readers.types import Pair
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
+from dragoman.runs.plan import read_config
+from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import decoding_defaults
 from dragoman.system.processes import available_workers, map_on_cores
+from dragoman.teaching.back_translation import TAG
 from dragoman.teaching.pairs import RealPairs, read_pairs, write_pairs
 from dragoman.teaching.pieces import Pieces, batched
 from dragoman.teaching.work import Made, Work
@@ -40,7 +44,14 @@ def distill(work: Work, real: RealPairs) -> Made:
     corpora = {made: 1.0} | ({real.train: share / (1 - share)} if share else {})
     which = f"of {search.n_best} translations the closest to the reference" if search.n_best > 1 else "the translation"
     told = f"Learns from {name}: {which} of each source, and references for {share:.0%} of the pairs."
-    return Made(real.settings(corpora), [told])
+    return Made([*real.settings(corpora), f"tokenizer.symbols={json.dumps(_symbols(work, Path(first)))}"], [told])
+
+
+def _symbols(work: Work, teacher: Path) -> list[str]:
+    """Those that are asked for and those of the teacher, without which a tag such as <2fr> would be copied as text."""
+    own = read_config(work.asked.paths, work.asked.recipe, work.asked.settings).tokenizer.symbols
+    known = ModelDirectory.load(teacher).source_tokenizer.symbols
+    return list(dict.fromkeys([*own, *(symbol for symbol in known if symbol != TAG)]))
 
 
 def teacher_search(teacher: Path, choose: str) -> DecodingConfig:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sacrebleu.metrics import CHRF
 
 from dragoman.bulk.lines import BulkTranslator
 from dragoman.data.bitext import Bitext
+from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
@@ -103,6 +105,20 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     assert [line for piece in translated for line in piece] == sources
     for name in ("model.safetensors", "run/teaching/pairs.distilled.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp_path):
+    teacher = ModelDirectory.load(save_model(tmp_path / "teacher"))
+    texts = [text for pair in PAIRS[:31] for text in pair]
+    size = teacher.source_tokenizer.vocab_size
+    for symbols in (["<2fr>", "<bt>"], []):
+        tokenizer = Tokenizer.train(texts, vocab_size=size, symbols=symbols)
+        assert tokenizer.vocab_size == size
+        replace(teacher, source_tokenizer=tokenizer).save(tmp_path / "teacher")
+        output = tmp_path / f"student-{len(symbols)}"
+        code, _, err = dragoman("distill", tmp_path / "teacher", output, "--data", data, "--choose", "best", *SMALL)
+        assert code == 0, err
+        assert ModelDirectory.load(output).source_tokenizer.symbols == symbols[:1]
 
 
 def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_path, monkeypatch):
