@@ -74,7 +74,7 @@ def distill(
     from dragoman.storage.validate import languages
 
     teachers = [os.path.abspath(each) for each in (teacher, *(ensemble or ()))]
-    known = languages(teacher)
+    known = (source, target) if source and target else languages(teacher)
     if known and not any(each.startswith("data.languages=") for each in settings):
         settings.append(f"data.languages=[{','.join(known)}]")
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}

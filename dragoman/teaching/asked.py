@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,10 @@ from dragoman.storage.atomic import write_file
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import WEIGHTS
 from dragoman.system.resources import started_together
+
+ASKED = "asked.json"
+CHEAP = {ASKED, "pairs", "sources"}
+"""What is made in seconds: a run that has no more is begun anew, as after a mistake in the command."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class Asked:
     def write(self, path: Path) -> None:
         """Begin the run in `path`, unless that is done. Raises `UsageError` if it is another one."""
         directory, begun = RunDirectory(path), self.read(path)
+        directory.refuse_if_locked()
+        if begun not in (None, self) and {each.name for each in directory.teaching.iterdir()} <= CHEAP:
+            shutil.rmtree(directory.teaching)
+            begun = None
         if started_together()[0] > 1:
             raise UsageError("Models make pairs in one process; leave out torchrun, and go on with it afterwards.")
         if begun is None:
@@ -70,4 +79,4 @@ def stamps(files: Sequence[str], models: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _file(path: Path) -> Path:
-    return RunDirectory(path).teaching / "asked.json"
+    return RunDirectory(path).teaching / ASKED

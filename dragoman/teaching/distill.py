@@ -43,7 +43,8 @@ def distill(work: Work, real: RealPairs) -> Made:
     share, name = options["references"], " and ".join(Path(each).name for each in options["teachers"])
     corpora = {made: 1.0} | ({real.train: share / (1 - share)} if share else {})
     which = f"of {search.n_best} translations the closest to the reference" if search.n_best > 1 else "the translation"
-    told = f"Learns from {name}: {which} of each source, and references for {share:.0%} of the pairs."
+    also = f", and references for {share:.0%} of the pairs" if share else ""
+    told = f"Learns from {name}: {which} of each source{also}."
     return Made([*real.settings(corpora), f"tokenizer.symbols={json.dumps(_symbols(work, Path(first)))}"], [told])
 
 

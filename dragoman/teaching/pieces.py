@@ -43,8 +43,8 @@ class Pieces:
         todo = [job for job in jobs if not job.is_done()]
         if not todo:
             return
-        self.translations.mkdir(exist_ok=True)
         with load() as translator, display.file_progress("Translating", len(jobs), unit="pieces") as advance:
+            self.translations.mkdir(exist_ok=True)
             advance(len(jobs) - len(todo), 0)
             bulk = BulkTranslator(translator, config, row=_row)
             for number, job in enumerate(todo, start=len(jobs) - len(todo) + 1):

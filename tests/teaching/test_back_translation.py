@@ -118,15 +118,15 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
 
 def test_a_reverse_model_can_be_given(folder, dragoman):
     save_model(Path("reverse"))
-    code, _, err = dragoman(*command("run", "--reverse", "reverse"))
-    assert code == 0, err
-    assert not Path("run/run/teaching/reverse").exists()
     wrong = ModelDirectory.load(Path("reverse"))
     wrong.source_language, wrong.target_language = "en", "fr"
     wrong.save(Path("wrong"))
     code, _, err = dragoman(*command("other", "--reverse", "wrong"))
     assert code == 2
     assert "wrong translates from en to fr; --reverse needs a model from fr to en." in err
+    code, _, err = dragoman(*command("other", "--reverse", "reverse"))
+    assert code == 0, err
+    assert not Path("other/run/teaching/reverse").exists()
 
 
 def test_a_tag_does_not_hide_the_capital_that_a_source_begins_with():
