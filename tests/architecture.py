@@ -25,6 +25,7 @@ FLOORS = (
     {"report"},
     {"runs"},
     {"interop", "documents", "serving", "bulk"},
+    {"teaching"},
     {"cli", "__init__", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

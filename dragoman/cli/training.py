@@ -61,6 +61,7 @@ def demo(
     "dragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms\n"
     "dragoman train prepared/en-fr --size small\n"
     "dragoman train our-pairs.tsv --finetune runs/en-fr --mix general.tsv:0.25 --max-minutes 10\n"
+    "dragoman train pairs.tsv --monolingual news.fr --max-minutes 60 --output runs/en-fr\n"
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
 def train(
@@ -78,6 +79,19 @@ def train(
     mix: Annotated[
         str | None,
         Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
+    ] = None,
+    monolingual: Annotated[
+        list[str] | None, File(help="Target sentences, one on each line, to back-translate and learn from; repeatable.")
+    ] = None,
+    reverse: Annotated[
+        Path | None,
+        Option(metavar="MODEL", help="With --monolingual: a model of the other direction. Default: one is trained."),
+    ] = None,
+    ratio: Annotated[
+        str | None,
+        Option(
+            metavar="X[,X ...]", help="Back-translated pairs for each real one; several are tried. Default: up to 1."
+        ),
     ] = None,
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
@@ -109,11 +123,23 @@ def train(
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
     if size and finetune:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
+    if monolingual or reverse or ratio:
+        from dragoman.cli.teaching import back_translate
+
+        if resume or finetune or dry_run:
+            raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
+        run, sentences = (paths, recipe or size, settings), (monolingual, reverse, ratio)
+        return back_translate(context, run, sentences, output, started=STARTED)
     with nullcontext() if dry_run else _ranks() as ranks:
         if ranks and ranks.index:
             from dragoman.runs.train import follow_run
 
             return follow_run(ranks)
+        if resume and not dry_run:
+            from dragoman.cli.teaching import go_on, is_taught
+
+            if is_taught(resume):
+                return go_on(context, resume, settings, started=STARTED)
         path, config, pairs = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
         display = context.display()
         if dry_run:

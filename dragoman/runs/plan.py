@@ -1,6 +1,7 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,7 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
             f"{path} holds no run to go on with; start one with `{command_line('train', 'DATA', *where)}`."
         )
     directory.refuse_if_locked()
-    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
-        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
+    refuse_fixed(settings)
     config = _read_config([], str(directory.config), settings)
     if settings:
         config.chosen.append(f"Went on with {', '.join(settings)}.")
@@ -99,6 +99,12 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
             "--max-minutes, training.max_steps, training.max_epochs or training.patience."
         )
     return config
+
+
+def refuse_fixed(settings: Sequence[str]) -> None:
+    """Raise `UsageError` for a setting that a run which goes on cannot change."""
+    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
+        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
 
 
 def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
