@@ -8,7 +8,7 @@ every word is segmented anew in up to `VARIANTS` ways, and each occurrence draws
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -105,12 +105,32 @@ def word_numbers(encoding: Encoding, known: dict[tuple[int, ...], int]) -> list[
     return [known.setdefault(word, len(known)) for word in tokens]
 
 
-def write_numbered(paths: list[Path], pairs: Iterable[tuple[Encoding, Encoding]]) -> None:
-    """Write the files of two `SampledStore`s from encoded pairs; the words of each side are numbered on their own."""
-    known: list[dict[tuple[int, ...], int]] = [{}, {}]
-    TokenStore.write(paths, (list(map(word_numbers, pair, known)) for pair in pairs))
-    for path, words in zip(paths, known, strict=True):
-        TokenStore.write([_words_path(path)], zip(words))
+class Words:
+    """The words of the sentences of two `SampledStore`s, each side numbered on its own."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._paths = paths
+        self._known: list[dict[bytes, int]] = [{} for _ in paths]
+
+    def renumbered(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Sentences of a block in numbers that all blocks share: in order of the first occurrence of a word.
+
+        For each side `arrays` has numbers of the block's words and how many each sentence has, then the tokens of these
+        words in order and how many each has; what comes after the sides is left as it is.
+        """
+        result: list[np.ndarray] = []
+        for side, known in enumerate(self._known):
+            numbers, lengths, ids, sizes = arrays[4 * side : 4 * side + 4]
+            raw, ends = ids.tobytes(), (np.cumsum(sizes) * ids.itemsize).tolist()
+            words = (raw[start:stop] for start, stop in pairwise([0, *ends]))
+            shared = np.array([known.setdefault(word, len(known)) for word in words], np.uint32)
+            result += [shared[numbers], lengths]
+        return [*result, *arrays[4 * len(self._known) :]]
+
+    def write(self) -> None:
+        """Write the files of the words."""
+        for path, known in zip(self._paths, self._known, strict=True):
+            TokenStore.write([_words_path(path)], ((memoryview(word).cast("I"),) for word in known))
 
 
 def _words_path(path: Path) -> Path:
