@@ -98,6 +98,7 @@ def prepare(
     given = [*(arguments or ()), columns]
     files, settings = files_and_settings("data prepare", given, required=False, valid=valid, test=test)
     refuse_others("data prepare", settings, ("data.", "tokenizer.", "model.", "seed="))
+    from dragoman.runs.plan import told_occurrences
     from dragoman.runs.prepared import prepare_folder
 
     display = context.display()
@@ -108,6 +109,8 @@ def prepare(
         return print_json({"folder": str(output), **about})
     for reason, count in about["dropped"].items():
         display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
+    for line in told_occurrences(about["occurrences"]):
+        display.note(line)
     display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
 
 

@@ -63,6 +63,9 @@ class DataConfig(Section):
     """The target-side file, if the sides are in two files."""
     corpora: list[CorpusConfig] = Field([])
     """Several corpora in place of `source`, each with `source`, `target` and `weight`, perhaps of other `languages`."""
+    temperature: float | None = Field(None, ge=1)
+    """Temperature T that mixes `corpora`: shares of an epoch grow with (weight * pairs)^(1/T), and the pairs that are
+    repeated least occur once; empty: the weights alone say how often pairs occur."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
     columns: tuple[Column, Column] | None = None

@@ -35,6 +35,11 @@ class PreparedFolder:
         pairs, tokens = json.loads((self.path / COUNTS).read_bytes())
         return pairs, tokens
 
+    @property
+    def occurrences(self) -> dict[str, float]:
+        """How often pairs of each corpus occur in an epoch, if `data.temperature` said it."""
+        return json.loads((self.path / "about.json").read_bytes()).get("occurrences", {})
+
     def settle(self, given: RunConfig) -> RunConfig:
         """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
         origin, prepared = self.origin or {}, load_config(read_recipe(str(self.path / CONFIG)), [])

@@ -9,6 +9,7 @@ from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
+from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
@@ -45,12 +46,12 @@ def plan_run(
         raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
     config = folder.settle(_read_config([], recipe, settings))
     _choose(config, *folder.counts)
-    config.chosen += folder.changes()
+    config.chosen += [*told_occurrences(folder.occurrences), *folder.changes()]
     return config, folder
 
 
-def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
-    """The same for pairs that a config names, which is filled in."""
+def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None) -> tuple[RunConfig, PairFile]:
+    """The same for pairs that a config names, which is filled in; a `journal` has what was cleaned before."""
     architecture = adopt(config) if config.finetune.model else None
     if architecture:
         config.data.languages = config.data.languages or languages(Path(config.finetune.model or ""))
@@ -59,11 +60,12 @@ def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
     open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
     for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
         Bitext.open(*files, languages=bitext.languages)
-    pairs = write_pairs(bitext, config, near=near)
+    pairs = write_pairs(bitext, config, near=near, journal=journal)
     if config.finetune.model:
         check_languages(config.finetune.model, pairs.counts.labels, known)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
+    config.chosen += told_occurrences(pairs.counts.occurrences(config.data))
     if not config.data.holds_out_all:
         config.data.held_out = held_out
     return config, pairs
@@ -75,6 +77,12 @@ def _choose(config: RunConfig, pairs: int, tokens: float, architecture: Transfor
     ranks, on_this_machine = started_together()
     gpus = ranks * torch.cuda.is_available()
     choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
+
+
+def told_occurrences(occurrences: dict[str, float]) -> list[str]:
+    """How often pairs of each corpus occur in an epoch, in a sentence; in none if there is nothing to tell."""
+    often = ", ".join(f"of {Path(name).name} {times:.3g} times" for name, times in occurrences.items())
+    return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
 def plan_resume(path: Path, settings: list[str]) -> RunConfig:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from dragoman.data.journal import CLEANING, Journal
 from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder, origin
 from dragoman.errors import UsageError
 from dragoman.runs.plan import plan_pairs, read_config
@@ -12,28 +13,29 @@ from dragoman.storage.run_directory import refuse_to_overwrite
 
 
 def prepare_folder(paths: list[str], path: Path, *, recipe: str | None, settings: list[str]) -> None:
-    """Prepare pairs into `path`, unless that is done; what broke off goes on after the last piece that is there.
+    """Prepare pairs into `path`, unless that is done; what broke off goes on where it was.
 
     Raises `UsageError` if the folder is for something else.
     """
     config = read_config(paths, recipe, settings)
-    wanted, there = origin(config), PreparedFolder(path).origin
+    wanted, there = json.loads(json.dumps(origin(config))), PreparedFolder(path).origin
     if config.finetune.model:
         raise UsageError("Pairs are prepared for new models; leave out finetune.model, and give pairs to --finetune.")
     if there is None:
-        refuse_to_overwrite(path)
-    elif there != json.loads(json.dumps(wanted)):
+        refuse_to_overwrite(path, but=CLEANING)
+    elif there != wanted:
         raise UsageError(f"{path} is prepared from other files, or by other settings; choose another --output.")
     if (path / MANIFEST).is_file():
         return
     with naming(path):
-        config, pairs = plan_pairs(config, near=path)
+        journal = Journal(path, wanted)
+        config, pairs = plan_pairs(config, near=path, journal=journal)
         from dragoman.data.preparation import prepare  # which loads torch
 
-        path.mkdir(parents=True, exist_ok=True)
         write_file(path / ORIGIN, json.dumps(wanted).encode())
         prepare(pairs, config, path)
         pairs.close()
         write_file(path / COUNTS, json.dumps(pairs.counts[:2]).encode())
         write_file(path / CONFIG, config.to_yaml().encode())
+        journal.clear()
         seal(path)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dragoman.data.preparation import split_off
 from dragoman.data.readers.types import Pair
+from dragoman.errors import UsageError
 from dragoman.runs.plan import plan_run
 from dragoman.storage.atomic import new_file, new_folder, write_file
 from dragoman.teaching.asked import Asked
@@ -44,6 +45,7 @@ class RealPairs:
         data = {"source": None, "target": None, "columns": columns, "languages": languages}
         data |= {part: [str(self.folder / f"{self.name}.{part}.jsonl")] for part in PARTS[1:]}
         data["corpora"] = [{"source": str(path), "columns": columns, "weight": w} for path, w in corpora.items()]
+        data["temperature"] = None  # the real pairs are mixed already
         data["cleaning.drop_repeated"] = False  # those with a weight are repeated on purpose
         return [f"data.{key}={json.dumps(value)}" for key, value in data.items()]
 
@@ -52,6 +54,8 @@ def real_pairs(asked: Asked, folder: Path) -> RealPairs:
     """Clean and split the pairs that were asked for into files in `folder`, unless that is done."""
     if not folder.is_dir():
         config, pairs = plan_run(asked.paths, recipe=asked.recipe, settings=asked.settings, near=folder)
+        if pairs.counts.labels:
+            raise UsageError("These pairs have several target languages; give those of one.")
         unit = "source sentence" if config.data.split == "sentence" else "line"
         with new_folder(folder) as new:
             counts = {

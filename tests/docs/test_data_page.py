@@ -53,7 +53,7 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface, "load", lambda *_, **__: Library())
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 14
+    assert len(commands) == 15
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert program == "dragoman"
