@@ -72,7 +72,7 @@ class Interrupted(DragomanError):
 
 
 def redacted(text: str) -> str:
-    """A text with URLs as they may be printed or kept: without passwords and without queries, which may be signatures."""
+    """A text with URLs as they may be printed or kept: without passwords and queries, which may be signatures."""
     return _QUERY.sub(r"\1", _PASSWORD.sub(r"\1@", text))
 
 

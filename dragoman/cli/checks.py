@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
 from dragoman.errors import DataError, UsageError, redacted
-from dragoman.system.urls import is_url
+from dragoman.urls import is_url
 
 if TYPE_CHECKING:
     from dragoman.cli.app import Context

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.section import Section
 from dragoman.errors import redacted
-from dragoman.system.urls import is_url, name_of
+from dragoman.urls import is_url, name_of
 
 Column = Annotated[int, Field(ge=1)] | str
 
@@ -44,7 +44,7 @@ class DataConfig(Section):
     """Where the sentence pairs come from, and which are held out."""
 
     source: str | None = None
-    """A file with pairs or with source sentences, its URL, hf:NAME or builtin:grammar; files given to `train` come before it."""
+    """A file with pairs or with source sentences, its URL, hf:NAME or builtin:grammar; those of `train` come first."""
     target: str | None = None
     """The target-side file, if the sides are in two files."""
     corpora: list[CorpusConfig] = Field([])

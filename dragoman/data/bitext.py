@@ -18,7 +18,7 @@ from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import normalised, sentence_hash, share
 from dragoman.errors import DataError
-from dragoman.system.urls import is_url, stamp
+from dragoman.urls import is_url, stamp
 
 CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""

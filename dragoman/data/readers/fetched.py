@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from dragoman.errors import DataError, redacted
-from dragoman.system.urls import file_system, name_of, reaching, stamp
+from dragoman.urls import file_system, name_of, reaching, stamp
 
 
 class FetchedFile(type(Path())):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
 from dragoman.data.synthetic.builtin import BUILTIN, open_builtin, settings_for
 from dragoman.errors import DataError
-from dragoman.system.urls import is_url
+from dragoman.urls import is_url
 
 __all__ = ["find", "settings_for"]
 

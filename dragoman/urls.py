@@ -31,7 +31,7 @@ def name_of(url: str) -> str:
 def reaching(url: str, verb: str = "read") -> Iterator[None]:
     """Errors of the `with` block are told as ours. `verb` says what is done to the URL: "read" or "written".
 
-    Raises `DataError` for what is not there or forbidden, and `ResourceError` where the network or a library is missing.
+    Raises `DataError` for what is not there or forbidden, and `ResourceError` where network or library are missing.
     """
     try:
         yield
@@ -61,6 +61,7 @@ def file_system(url: str) -> tuple[Any, str]:
 
         files, path = url_to_fs(url)
         files.invalidate_cache()
+        files.auto_mkdir = True  # of a disk, which has folders
         return files, path.rstrip("/")
 
 
