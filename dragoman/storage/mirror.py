@@ -63,16 +63,17 @@ class Mirror:
         """
         with reaching(self.url, "written"):
             files, root = file_system(self.url)
-            if self._states is None:
-                self._states = self._begin(files, root, folder)
+            states = self._begin(files, root, folder) if self._states is None else self._states
+            self._states = None  # what a failure leaves is looked at anew
             marks = {path.relative_to(folder).as_posix(): self._upload(files, root, path, folder)
                      for path in _files_of(folder)}  # fmt: skip
             content = json.dumps(marks).encode()
-            number = max((int(name[:8]) for name in self._states), default=0) + 1
+            number = max((int(name[:8]) for name in states), default=0) + 1
             name = f"{number:08}-{hashlib.sha256(content).hexdigest()}.json"
             files.pipe_file(f"{root}/{STATES}/{name}", content)
-            self._states[name] = marks
-            self._prune(files, root)
+            states[name] = marks
+            self._prune(files, root, states)
+            self._states = states
 
     def publish(self, folder: Path) -> None:
         """Upload the model itself under the names that it has in the folder, config.json last."""
@@ -109,7 +110,7 @@ class Mirror:
             with suppress(DataError):  # a damaged one goes when there is a newer one
                 states[name] = _read(files, root, name)
         self._present = {path[len(root) + 1 :] for path in files.find(f"{root}/{FILES}")}
-        self._whole = _listed(states)
+        self._whole |= _listed(states)
         marks = next(filter(None, reversed(states.values())), {})
         sealed = RunDirectory(folder).data / MANIFEST
         path = sealed.relative_to(folder).as_posix()
@@ -145,9 +146,8 @@ class Mirror:
             self._whole.add(key)
         return mark
 
-    def _prune(self, files: Any, root: str) -> None:
+    def _prune(self, files: Any, root: str, states: dict[str, Marks]) -> None:
         """Delete all but the last states, and then the files that these do not list."""
-        states = self._states or {}
         kept = [name for name in sorted(states) if states[name]][-KEPT:]
         for name in sorted(states.keys() - set(kept)):
             files.rm_file(f"{root}/{STATES}/{name}")
