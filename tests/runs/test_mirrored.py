@@ -37,7 +37,7 @@ def bits(path: Path) -> dict[str, bytes]:
     """The model, and the tensors of the last checkpoint."""
     checkpoint = sorted((path / "run/checkpoints").iterdir())[-1]
     files = [path / "model.safetensors", *checkpoint.glob("*.safetensors")]
-    return {file.name: file.read_bytes() for file in files}
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
 @pytest.mark.usefixtures("annotations_unchecked")

@@ -145,7 +145,9 @@ def test_buckets_and_keys_are_not_published(url, kept, name):
     assert str(DataError(f"'{url}' is wrong")) == f"'{kept}' is wrong"
 
 
-@pytest.mark.parametrize("name", ["hf:NAME::train", "builtin:grammar:3:test", "C:\\pairs.tsv", "a/b.tsv", "data.x=s3://a/b"])
+@pytest.mark.parametrize(
+    "name", ["hf:NAME::train", "builtin:grammar:3:test", "C:\\pairs.tsv", "a/b.tsv", "data.x=s3://a/b"]
+)
 def test_other_names_are_no_urls(name):
     assert not is_url(name)
     assert Path(name)
