@@ -106,7 +106,7 @@ def test_a_file_is_downloaded_once_until_it_changes(put, monkeypatch):
 
 def test_errors_name_the_url_and_no_copy_of_it(put):
     put("bad.tsv", b"a\tb\nc\n\xff\td\n")
-    with pytest.raises(DataError, match="^memory://bucket/bad.tsv, line 3 is not valid UTF-8"):
+    with pytest.raises(DataError, match=r"^memory://bucket/bad\.tsv, line 3 is not valid UTF-8"):
         list(Bitext.open("memory://bucket/bad.tsv"))
     with pytest.raises(DataError, match="memory://bucket is a folder"):
         Bitext.open("memory://bucket")
@@ -138,7 +138,7 @@ def test_buckets_and_keys_are_not_published(url, kept, name):
     assert is_url(url)
     assert redacted(url) == kept
     assert without_folders({"source": [url]}) == {"source": [name_of(url)]} == {"source": [name]}
-    config = load_config({}, [f"data.source={url}", f"finetune.model=m", f"finetune.mix=[{json.dumps(url)}]"])
+    config = load_config({}, [f"data.source={url}", "finetune.model=m", f"finetune.mix=[{json.dumps(url)}]"])
     assert config.to_yaml().count(kept) == 2
     assert url == kept or url not in config.to_yaml()
     assert config.data.origin == name
