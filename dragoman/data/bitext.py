@@ -20,6 +20,7 @@ from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import cut_label, normalised, sentence_hash, share
 from dragoman.errors import DataError
+from dragoman.urls import is_url, stamp
 
 CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
@@ -67,10 +68,10 @@ class Bitext:
         """Opens one file with pairs, two files of aligned lines, `builtin:grammar[:COUNT][:PART]` or `hf:NAME`.
 
         The end of its name tells the format of one file: .csv, .json, .jsonl, .tmx, .xliff or .xlf, .po; any other is
-        tab-separated. Packed files are unpacked. `languages` chooses the sides in formats that name them, `columns` in
-        tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. If there is
-        a `language_column`, sources are labelled (see `dragoman.data.labels`). The first pair is read at once, to show
-        most mistakes early; the others raise `DataError` during a pass.
+        tab-separated. Packed files are unpacked, and those at URLs downloaded. `languages` chooses the sides in formats
+        that name them, `columns` in tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not
+        UTF-8 as U+FFFD. If there is a `language_column`, sources are labelled (see `dragoman.data.labels`). The first
+        pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
         options = ReaderOptions(languages, columns, language_column, replace_bad_bytes)
@@ -96,9 +97,9 @@ class Bitext:
 class OpenedBitext(Bitext):
     """Sentence pairs in files, in a data set, or built in."""
 
-    def __init__(self, name: str, reader: PairReader, files: tuple[str, ...]) -> None:
+    def __init__(self, name: str, reader: PairReader, files: tuple[str | Path, ...]) -> None:
         super().__init__(self._pairs, name=name, languages=reader.languages)
-        self.files, self.unit, self._reader = files, reader.unit, reader
+        self.files, self.unit, self._reader = tuple(map(str, files)), reader.unit, reader
         self._states = {file: file_stamp(file) for file in files}
 
     def entries(self) -> Iterator[Numbered]:
@@ -111,8 +112,10 @@ class OpenedBitext(Bitext):
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
 
 
-def file_stamp(file: str) -> tuple[int, int]:
-    """Size and time of the last change of a file; zeros for what is no file."""
+def file_stamp(file: str | Path) -> tuple[int, int | str]:
+    """Size and time of the last change of a file, of one at a URL its version; zeros for what is no file."""
+    if isinstance(file, str) and is_url(file):
+        return stamp(file)
     with suppress(OSError):
         status = os.stat(file)
         return status.st_size, status.st_mtime_ns

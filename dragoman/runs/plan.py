@@ -20,10 +20,12 @@ from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt, check_languages
 from dragoman.storage.manifest import MANIFEST
 from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
+from dragoman.urls import file_system
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
@@ -39,12 +41,16 @@ def plan_run(
     They are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
     """
     folder = PreparedFolder(Path(paths[0])) if len(paths) == 1 else None
-    if not (folder and folder.origin):
-        # A wrong key, or a library that is missing, is found before a large corpus is read.
-        return plan_pairs(read_config(paths, recipe, settings), near=near)
+    prepared = folder and folder.origin
+    # A wrong key, or a library that is missing, is found before a large corpus is read.
+    config = settled([], recipe, settings) if prepared else read_config(paths, recipe, settings)
+    if config.training.mirror:
+        Mirror(config.training.mirror).refuse_if_used()
+    if not (folder and prepared):
+        return plan_pairs(config, near=near)
     if not (folder.path / MANIFEST).is_file():
         raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
-    config = folder.settle(_read_config([], recipe, settings))
+    config = folder.settle(config)
     _choose(config, *folder.counts)
     config.chosen += [*told_occurrences(folder.occurrences), *folder.changes()]
     return config, folder
@@ -95,9 +101,9 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
         )
     directory.refuse_if_locked()
     refuse_fixed(settings)
-    config = _read_config([], str(directory.config), settings)
-    if settings:
-        config.chosen.append(f"Went on with {', '.join(settings)}.")
+    config = settled([], str(directory.config), settings)
+    if told := [each for each in settings if not each.startswith("training.mirror=")]:  # a bucket is private
+        config.chosen.append(f"Went on with {', '.join(told)}.")
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
@@ -115,7 +121,7 @@ def refuse_fixed(settings: Sequence[str]) -> None:
         raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
 
 
-def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
+def settled(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
     """The recipe with the settings, on the files in `paths`; an error in the recipe itself names the recipe."""
     tree = read_recipe(recipe) if recipe else {}
     if paths:
@@ -131,6 +137,8 @@ def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> R
         except UsageError as error:
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
+    if config.training.mirror:
+        file_system(config.training.mirror)  # which needs a library
     if config.training.tensorboard:
         load("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
     return config
@@ -138,7 +146,7 @@ def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> R
 
 def read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
     """The config that a recipe and settings give, if it names sentence pairs."""
-    config = _read_config(paths, recipe, settings)
+    config = settled(paths, recipe, settings)
     if not config.data.source and not config.data.corpora:
         raise UsageError(
             "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."
