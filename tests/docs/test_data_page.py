@@ -1,5 +1,6 @@
 """docs/data.md tells the truth: its examples are read as it says, and its commands find their data."""
 
+import gzip
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
@@ -52,8 +55,12 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
         (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface, "load", lambda *_, **__: Library())
+    monkeypatch.setitem(_registry, "s3", MemoryFileSystem)
+    bucket = MemoryFileSystem()
+    bucket.pipe("/bucket/pairs.tsv.gz", gzip.compress(files["pairs.tsv"].encode()))
+    bucket.pipe("/bucket/valid.tsv", b"A bird sings.\tUn oiseau chante.\n")
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 15
+    assert len(commands) == 16
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert program == "dragoman"
