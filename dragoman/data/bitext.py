@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
+from dragoman.data.identification import check_identifiable
 from dragoman.data.labels import label, languages_in, only
 from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
@@ -178,10 +179,12 @@ class CleanedBitext(Bitext):
                     yield each[2]
         self.report = CleaningReport(read, dropped, weighted_pairs)
 
-    def _jobs(self) -> Iterator[tuple[int, float, str | None, list[Entry]]]:
-        """Blocks of entries, with the number, the weight and the label of their corpus."""
-        for number, (bitext, *how) in enumerate(self.corpora):
-            yield from ((number, *how, block) for block in blocks(entry for _, entry in bitext.entries()))
+    def _jobs(self) -> Iterator[tuple[int, Languages, float, str | None, list[Entry]]]:
+        """Blocks of entries, with the number, the languages, the weight and the label of their corpus."""
+        for number, corpus in enumerate(self.corpora):
+            bitext, *how = corpus
+            entries = (entry for _, entry in bitext.entries())
+            yield from ((number, corpus.languages, *how, block) for block in blocks(entries))
 
 
 Judged = str | tuple[int, int, Any]
@@ -191,14 +194,14 @@ Judged = str | tuple[int, int, Any]
 def _judged(
     describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any
 ) -> tuple[int, list[Judged]]:
-    number, weight, named, block = job
+    number, spoken, weight, named, block = job
 
     def judged(entry: Entry) -> Judged:
         if isinstance(entry, Skipped):
             return entry.reason
         found, source = cut_label(entry[0]) if named is None else (named, entry[0])
         pair = normalised(source), normalised(entry[1])
-        reason = reason_to_drop(*pair, rules)
+        reason = reason_to_drop(*pair, rules, languages_in(found) if found else spoken)
         if reason is None and held_out and sentence_hash(pair[0]) in held_out:
             reason = HELD_OUT
         pair = found + pair[0], pair[1]
@@ -232,6 +235,9 @@ def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
         opened.append((bitext, corpus, corpus.languages or languages))
     labelled |= len({spoken for *_, spoken in opened}) > 1 or any(each.language_column for _, each, _ in opened)
     corpora = [Corpus(bitext, of.weight, _label(bitext, of, spoken, labelled)) for bitext, of, spoken in opened]
+    if data.cleaning.check_languages:
+        for corpus in corpora:
+            check_identifiable(corpus.languages if corpus.label is not None else (), corpus.bitext.name)
     return CleanedBitext(corpora, data.cleaning)
 
 

@@ -82,6 +82,15 @@ class PairFile(Bitext):
         pairs = partial(map, lambda pair: (without_label(pair[0]), pair[1]))
         return Bitext(lambda: pairs(repeated(map(parsed, lines))), name=self.name)
 
+    def only(self, lines: Iterable[str], near: Path) -> "PairFile":
+        """The same with these of its lines alone, in another file on the disk of the folder `near`."""
+        with ExitStack() as opened:
+            file = opened.enter_context(TemporaryFile(dir=near))
+            file.writelines(f"{line}\n".encode("ascii") for line in lines)
+            rest = PairFile(file, self, self.report, self.counts)
+            weakref.finalize(rest, opened.pop_all().close)
+        return rest
+
     def close(self) -> None:
         """Give up the file."""
         self._file.close()

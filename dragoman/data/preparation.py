@@ -90,10 +90,7 @@ def prepare(
     A run that goes on from a model keeps what that one turns text into ids with.
     """
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
-    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
-    opened = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
-    given = {name: part.cleaned() for name, part in opened.items()}
-    parts, general = _split(pairs, given, config), list[Pair]()
+    parts, general = split_off(pairs, config), list[Pair]()
     if config.finetune.model:
         mixture = mix_in(parts, config, pairs)
         general = mixture.general
@@ -150,8 +147,11 @@ def _languages(pairs: PairFile, directions: list[tuple[str | None, str]]) -> Lan
     return only(source for source, _ in directions), only(target for _, target in directions)
 
 
-def _split(pairs: PairFile, given: dict[str, CleanedBitext], config: RunConfig) -> Splits:
-    """Training, validation and test pairs; those in the files that a user has `given` are not split off."""
+def split_off(pairs: PairFile, config: RunConfig) -> Splits:
+    """Training, validation and test pairs; those for which the config names files are not split off."""
+    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
+    opened = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
+    given = {name: part.cleaned() for name, part in opened.items()}
     if len(given) == 2:
         return Splits(pairs, **given)
     sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)

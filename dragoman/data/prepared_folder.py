@@ -77,6 +77,7 @@ def origin(config: RunConfig) -> dict[str, Any]:
     data = config.data
     names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
     names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
+    names += [os.path.join(model, "model.safetensors") for model in data.cleaning.models or ()]
     return {
         "version": __version__,
         "files": {name: list(file_stamp(name)) for name in names if name},
