@@ -54,9 +54,10 @@ def _translated_badly(source: str, target: str, rules: CleaningConfig, languages
     if rules.max_overlap is not None and overlap(source, target) > rules.max_overlap:
         return f"more than {rules.max_overlap:.0%} of the words of a side are in the other, too"
     if rules.check_languages:
-        for side, text, language in zip(("source", "target"), (source, target), languages, strict=True):
-            if is_foreign(text, language):
-                return f"{side} is in another language than {language}"
+        if is_foreign(source, languages[0], target):
+            return f"source is in another language than {languages[0]}"
+        if is_foreign(target, languages[1], source):
+            return f"target is in another language than {languages[1]}"
     return None
 
 

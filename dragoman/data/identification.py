@@ -5,13 +5,14 @@ from functools import cache
 from typing import Any
 
 from dragoman.data.language_codes import close, known_code
+from dragoman.data.scripts import WORD
 from dragoman.errors import DataError
 
 SURE = 0.95
 """Probability above which a single line counts as another language."""
 NO_LANGUAGE = "zxx"
 SHORTEST = 20
-"""Bytes of UTF-8 below which no text is foreign: of clean ones with 8 to 12 bytes, 1 in 150 would be."""
+"""Bytes of letters below which no text is foreign: of clean texts with 8 to 12 bytes, 1 in 150 would be."""
 UNLIKELY = 0.01
 """Probability of its own language below which a text is foreign."""
 
@@ -36,18 +37,27 @@ def sure_language(text: str) -> str | None:
     return language if probability > SURE and language != NO_LANGUAGE else None
 
 
-def is_foreign(text: str, language: str | None) -> bool:
+def is_foreign(text: str, language: str | None, other: str) -> bool:
     """Whether a text can hardly be in this language, nor in one close to it; never for a language that is not known.
 
-    Which other language it is in need not be clear: a line that mixes two is foreign to a third.
+    What it shares with the `other` side of its pair, such as names, does not count. Which other language it is in need
+    not be clear: a line that mixes two is foreign to a third.
     """
     code = known_code(language, known_languages())
-    if code is None or len(text.encode(errors="surrogatepass")) < SHORTEST:
+    if code is None or _may_be(text, code):  # most texts; what comes now takes longer
         return False
+    shared = frozenset(WORD.findall(other.casefold()))
+    # Characters of scripts without spaces are no words.
+    own = WORD.sub(lambda word: "" if len(word[0]) > 1 and word[0].casefold() in shared else word[0], text)
+    letters = "".join(filter(str.isalpha, own))
+    if len(letters.encode()) < SHORTEST or _may_be(own, code):
+        return False
+    return sum(probability for found, probability in identifier().rank(own) if close(found, code)) < UNLIKELY
+
+
+def _may_be(text: str, code: str) -> bool:
     likeliest, _ = identifier().classify(text)
-    if likeliest == NO_LANGUAGE or close(likeliest, code):  # most texts; to rank all languages takes longer
-        return False
-    return sum(probability for other, probability in identifier().rank(text) if close(other, code)) < UNLIKELY
+    return likeliest == NO_LANGUAGE or close(likeliest, code)
 
 
 def check_identifiable(languages: Iterable[str | None], name: str) -> None:
