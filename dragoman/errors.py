@@ -18,6 +18,8 @@ BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "to below {}",
 NOUNS = {int: "whole number", float: "number", str: "text"}
 LONGEST = 2_000
 """Characters of a message."""
+_PASSWORD = re.compile(r"(\w://[^\s/:@]*):[^\s/]*@")
+_QUERY = re.compile(r"(\w://[^\s?'\"]*)\?[^\s'\"]*?(?=::|[\s'\"]|$)")
 Spell = Callable[[str], str]
 """Writes the dotted key of a setting, such as training.warmup, as the user knows it."""
 
@@ -34,6 +36,7 @@ class DragomanError(Exception):
     def __str__(self) -> str:
         """The message in one line: what it quotes of a file may be endless, or hold commands to the terminal."""
         line = re.sub(r"[\0-\x1f\x7f-\x9f\u2028\u2029]", lambda match: repr(match[0])[1:-1], super().__str__())
+        line = redacted(line)
         return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 4 :]}"
 
 
@@ -66,6 +69,11 @@ class Interrupted(DragomanError):
     def __init__(self, signal_number: int, message: str):
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+def redacted(text: str) -> str:
+    """A text with URLs as they may be printed or kept: without passwords and queries, which may be signatures."""
+    return _QUERY.sub(r"\1", _PASSWORD.sub(r"\1@", text))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

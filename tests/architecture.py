@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 # From the ground up; a room is a file or folder directly under dragoman/.
 FLOORS = (
-    {"errors", "model", "metrics", "recipes"},
+    {"errors", "model", "metrics", "recipes", "urls"},
     {"config", "system", "terminal"},
     {"data"},
     {"storage"},
@@ -25,6 +25,7 @@ FLOORS = (
     {"report"},
     {"runs"},
     {"interop", "documents", "serving", "bulk"},
+    {"teaching"},
     {"cli", "__init__", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
@@ -41,6 +42,8 @@ CORE_DATA = {
     "text", "bitext", "filtering", "splitting", "preparation", "batching", "readers.registry", "readers.types",
     "readers.text_io", "readers.tsv", "tokenizers.tokenizer", "tokenizers.algorithms", "tokenizers.byte_level",
 }  # fmt: skip
+# What runs do without unless they are asked for it.
+OPTIONAL = {"dragoman.runs.mirrored", "dragoman.storage.mirror"}
 # Satellites can be left out by a reader. The core imports each in one place only.
 SATELLITES = {
     "dragoman.data.readers": "dragoman.data.readers.registry",
@@ -50,7 +53,7 @@ SATELLITES = {
     "dragoman.interop": None,
     "dragoman.terminal": "dragoman.runs.train",
 }
-MOST_CORE_LINES, MOST_LINES = 5_800, 18_500
+MOST_CORE_LINES, MOST_LINES = 6_300, 20_500
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 299, 39, 6
 BUDGET_EXCEPTION = re.compile(r"Budget: \w+([^\w\n]+\w+){2,}")  # what is exceeded, and why
@@ -156,7 +159,7 @@ def within(name: str, package: str) -> bool:
 def is_core(name: str) -> bool:
     """Whether a module belongs to the core."""
     room, _, rest = name.removeprefix("dragoman.").partition(".")
-    return room in CORE_ROOMS or (room == "data" and rest in CORE_DATA)
+    return (room in CORE_ROOMS and name not in OPTIONAL) or (room == "data" and rest in CORE_DATA)
 
 
 def satellite_problems(root: Path) -> list[str]:

@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jaxtyping
 import pytest
@@ -41,3 +41,30 @@ def dragoman(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> C
         return exit_.value.code, *capfd.readouterr()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of a server that stands in for S3, with a bucket `pairs`."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("localhost", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty bucket."""
+    import s3fs
+
+    keys = {"AWS_ENDPOINT_URL": s3, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    for name, value in (keys | {"AWS_DEFAULT_REGION": "us-east-1"}).items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem().mkdir("pairs")
+    yield "s3://pairs"
+    s3fs.S3FileSystem().rm("pairs", recursive=True)
+    s3fs.S3FileSystem.clear_instance_cache()

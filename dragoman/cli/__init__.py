@@ -18,7 +18,7 @@ import typer
 from dragoman import __version__
 
 # They register their commands, in the order of the help.
-from dragoman.cli import training, interop, translation, serving, inspection, plot, data, doctor  # noqa: F401  # isort: skip
+from dragoman.cli import training, teaching, interop, translation, serving, inspection, plot, data, doctor  # noqa: F401  # isort: skip
 from dragoman.cli.app import ClickException
 from dragoman.cli.options import Option, app
 from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, accepted, did_you_mean, shown

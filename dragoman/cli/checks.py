@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, redacted
+from dragoman.urls import is_url
 
 if TYPE_CHECKING:
     from dragoman.cli.app import Context
@@ -106,7 +107,7 @@ def open_pairs(
     skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)
     check_output(output, read=paths)
     for reason, count in skipped.items():
-        context.display().warn(f"{' and '.join(paths)}: {count:,} left out, which are no pairs ({reason}).")
+        context.display().warn(f"{redacted(' and '.join(paths))}: {count:,} left out, which are no pairs ({reason}).")
     if directions(model) and data.language_column is None:
         return bitext.labelled(*check_languages(model, *(wanted if wanted[1] else bitext.languages or wanted)))
     return bitext
@@ -145,7 +146,7 @@ def files_and_settings(
     Raises for more than two files, and for none if they are `required`.
     """
     given = [argument for argument in arguments if argument is not None]
-    settings = [argument for argument in given if "=" in argument and not os.path.exists(argument)]
+    settings = [each for each in given if "=" in each and not (os.path.exists(each) or is_url(each))]
     paths = [argument for argument in given if argument not in settings]
     for name, files in ((f"`{command}`", paths), ("--valid", valid or ()), ("--test", test or ())):
         if len(files) > 2 or (required and not paths):

@@ -10,7 +10,7 @@ import typer
 from dragoman.cli.app import App
 from dragoman.cli.checks import check_output, files_and_settings, open_output, refuse_others
 from dragoman.cli.options import OUTPUT, Columns, Context, File, Option, Recipe, Test, Valid, app, pairs, print_json
-from dragoman.errors import DataError, UsageError, command_line
+from dragoman.errors import DataError, UsageError, command_line, redacted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +65,7 @@ def check(
     with context.display().progress("Reading") as advance:
         results = {each: check_data(part, held_out=own, progress=advance) for each, (part, own) in apart.items()}
     trainable = all(result.trainable for result in results.values())
-    to_train = sys.argv[3:]
+    to_train = map(redacted, sys.argv[3:])
     if output:
         to_train = [*_write_clean(context, output, bitext, held_out), *(s for s in settings if s.startswith(CLEANING))]
     if context.as_json:
@@ -98,6 +98,7 @@ def prepare(
     given = [*(arguments or ()), columns]
     files, settings = files_and_settings("data prepare", given, required=False, valid=valid, test=test)
     refuse_others("data prepare", settings, ("data.", "tokenizer.", "model.", "seed="))
+    from dragoman.runs.plan import told_occurrences
     from dragoman.runs.prepared import prepare_folder
 
     display = context.display()
@@ -108,6 +109,8 @@ def prepare(
         return print_json({"folder": str(output), **about})
     for reason, count in about["dropped"].items():
         display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
+    for line in told_occurrences(about["occurrences"]):
+        display.note(line)
     display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
 
 

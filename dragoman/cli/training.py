@@ -14,12 +14,14 @@ from dragoman.cli import options
 from dragoman.cli.checks import check_model, check_output, files_and_settings
 from dragoman.cli.options import OUTPUT, TRAINED_IN, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
+from dragoman.urls import is_url
 
 if TYPE_CHECKING:
     from dragoman.config.run import RunConfig
     from dragoman.data.pair_file import PairFile
     from dragoman.data.prepared_folder import PreparedFolder
     from dragoman.system.ranks import Ranks
+    from dragoman.terminal import Display
 
 STARTED = time.monotonic()
 """When the command began."""
@@ -61,6 +63,7 @@ def demo(
     "dragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms\n"
     "dragoman train prepared/en-fr --size small\n"
     "dragoman train our-pairs.tsv --finetune runs/en-fr --mix general.tsv:0.25 --max-minutes 10\n"
+    "dragoman train pairs.tsv --monolingual news.fr --max-minutes 60 --output runs/en-fr\n"
     "dragoman train --resume runs/en-fr --max-minutes 40"
 )
 def train(
@@ -79,6 +82,19 @@ def train(
         str | None,
         Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
     ] = None,
+    monolingual: Annotated[
+        list[str] | None, File(help="Target sentences, one on each line, to back-translate and learn from; repeatable.")
+    ] = None,
+    reverse: Annotated[
+        Path | None,
+        Option(metavar="MODEL", help="With --monolingual: a model of the other direction. Default: one is trained."),
+    ] = None,
+    ratio: Annotated[
+        str | None,
+        Option(
+            metavar="X[,X ...]", help="Back-translated pairs for each real one; several are tried. Default: up to 1."
+        ),
+    ] = None,
     max_minutes: Annotated[
         str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
     ] = None,
@@ -87,7 +103,9 @@ def train(
         str | None, Option(metavar="N", help="Seed of the split, the first weights, the order and dropout. Default: 1.")
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
-    resume: Annotated[Path | None, Option(metavar="DIR", help="Resume the run in this directory.")] = None,
+    resume: Annotated[
+        str | None, Option(metavar="DIR", help="Resume the run in this directory, or at the URL of its mirror.")
+    ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Train nothing; print what is chosen, and the memory of 1, 8 and 64 GPUs.")
     ] = False,
@@ -103,19 +121,37 @@ def train(
 
     load_config({}, given, spell=lambda key: SPELLED.get(key) or options.option_name(key.removeprefix("training.")))
     settings += given
-    if resume and (paths or columns or output or valid or test or size or recipe or seed or finetune or mix):
+    placed = output and not is_url(resume or "")  # a run at a URL has no folder here yet
+    if resume and (paths or columns or placed or valid or test or size or recipe or seed or finetune or mix):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
     if size and recipe:
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
     if size and finetune:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
+    if monolingual or reverse or ratio:
+        from dragoman.cli.teaching import back_translate
+
+        if resume or finetune or dry_run:
+            raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
+        run, sentences = (paths, recipe or size, settings), (monolingual, reverse, ratio)
+        return back_translate(context, run, sentences, output, started=STARTED)
     with nullcontext() if dry_run else _ranks() as ranks:
         if ranks and ranks.index:
             from dragoman.runs.train import follow_run
 
             return follow_run(ranks)
-        path, config, pairs = _plan(paths, recipe or size, settings, output=output, resume=resume, again=bool(ranks))
+        if resume and not dry_run and not is_url(resume):
+            from dragoman.cli.teaching import go_on, is_taught
+
+            if is_taught(Path(resume)):
+                return go_on(context, Path(resume), settings, started=STARTED)
         display = context.display()
+        source = _resumed(recipe or size, settings, output=output, resume=resume) if ranks else resume
+        if source:
+            path, config = _plan_resume(source, settings if resume else [], output=output, display=display)
+            pairs = None
+        else:
+            path, config, pairs = _plan(paths, recipe or size, settings, output=output)
         if dry_run:
             return _print_estimate(context, config)
         from dragoman.runs.train import resume_run, start_run
@@ -139,21 +175,36 @@ def _ranks() -> AbstractContextManager["Ranks | None"]:
     return open_ranks()
 
 
-def _plan(
-    paths: list[str], recipe: str | None, settings: list[str], *, output: Path | None, resume: Path | None, again: bool
-) -> tuple[Path, "RunConfig", "PairFile | PreparedFolder | None"]:
-    """The folder and the config of a run, and the pairs of a new one.
-
-    With `again`, the run in `output` is resumed if there is one: torchrun, Slurm and others repeat a command that was
-    interrupted.
-    """
-    from dragoman.runs.plan import plan_resume, plan_run
+def _resumed(recipe: str | None, settings: list[str], *, output: Path | None, resume: str | None) -> str | None:
+    """The run that a command goes on with, if it was interrupted: torchrun, Slurm and others repeat it as it was."""
+    from dragoman.runs.mirrored import mirror_in_use
     from dragoman.storage.run_directory import RunDirectory
 
-    if again and output and RunDirectory(output).config.exists():
-        resume, settings = output, []
-    if resume:
-        return resume, plan_resume(resume, settings), None
+    if output and RunDirectory(output).config.exists():
+        return str(output)
+    return resume or (mirror_in_use(recipe, settings) if output else None)
+
+
+def _plan_resume(
+    source: str, settings: list[str], *, output: Path | None, display: "Display"
+) -> tuple[Path, "RunConfig"]:
+    """The folder and the config of a run that goes on; one at a URL is downloaded first."""
+    from dragoman.runs.mirrored import fetch_run
+    from dragoman.runs.plan import plan_resume
+
+    if not is_url(source):
+        return Path(source), plan_resume(Path(source), settings)
+    with display.status(f"Fetching the run from {source}"):
+        return fetch_run(source, output, settings, warn=display.warn)
+
+
+def _plan(
+    paths: list[str], recipe: str | None, settings: list[str], *, output: Path | None
+) -> tuple[Path, "RunConfig", "PairFile | PreparedFolder"]:
+    """The folder, the config and the pairs of a new run."""
+    from dragoman.runs.plan import plan_run
+    from dragoman.storage.run_directory import RunDirectory
+
     if output:
         RunDirectory(output).refuse_if_used()
     config, pairs = plan_run(paths, recipe=recipe, settings=settings, near=output or Path())

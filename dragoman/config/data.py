@@ -1,12 +1,15 @@
 """The sections `data` and `tokenizer`: where pairs come from and how they become token ids."""
 
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.section import Section
+from dragoman.errors import redacted
+from dragoman.urls import is_url, name_of
 
 Column = Annotated[int, Field(ge=1)] | str
 
@@ -74,11 +77,14 @@ class DataConfig(Section):
     """Where the sentence pairs come from, and which are held out."""
 
     source: str | None = None
-    """A file with pairs or with source sentences, hf:NAME or builtin:grammar; files given to `train` come before it."""
+    """A file with pairs or with source sentences, its URL, hf:NAME or builtin:grammar; those of `train` come first."""
     target: str | None = None
     """The target-side file, if the sides are in two files."""
     corpora: list[CorpusConfig] = Field([])
     """Several corpora in place of `source`, each with `source`, `target` and `weight`, perhaps of other `languages`."""
+    temperature: float | None = Field(None, ge=1)
+    """Temperature T that mixes `corpora`: shares of an epoch grow with (weight * pairs)^(1/T), and the pairs that are
+    repeated least occur once; empty: the weights alone say how often pairs occur."""
     languages: tuple[str, str] | None = None
     """Source and target language, such as [en, fr]; empty: those in the files, if there are two, or in their names."""
     columns: tuple[Column, Column] | None = None
@@ -154,13 +160,26 @@ class DataConfig(Section):
 
 
 def without_folders(value: Any) -> Any:
-    """Settings in which paths are reduced to file names, because folders are private."""
+    """Settings in which paths and URLs are reduced to file names, because folders and buckets are private."""
+    return _changed(value, _name)
+
+
+def without_secrets(value: Any) -> Any:
+    """Settings with URLs as they may be kept: without passwords and signatures."""
+    return _changed(value, redacted)
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {key: without_folders(each) for key, each in value.items()}
+        return {key: _changed(each, change) for key, each in value.items()}
     if isinstance(value, list):
-        return [without_folders(each) for each in value]
-    if not isinstance(value, str):
-        return value
+        return [_changed(each, change) for each in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _name(value: str) -> str:
+    if is_url(value):
+        return name_of(value)
     local = value.removeprefix("hf:")
     # A data set of the Hub has a public name, with a slash in it.
     return value if local != value and not local.startswith((".", "/", "~")) else Path(local).name

@@ -7,7 +7,7 @@ from typing import Any, Self
 import yaml
 from pydantic import Field, field_validator, model_validator
 
-from dragoman.config.data import DataConfig, TokenizerConfig
+from dragoman.config.data import DataConfig, TokenizerConfig, without_secrets
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.recipes import NOT_YAML, parse_yaml
@@ -86,7 +86,11 @@ class RunConfig(Section):
         return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids))
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        tree = self.model_dump(mode="json")
+        for section in (tree, tree["tokenizer"]):
+            keys = {"data", "finetune", "pairs"} & section.keys()
+            section |= without_secrets({key: section[key] for key in keys})
+        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
 def load_config(recipe: dict[str, Any], overrides: list[str], *, spell: Spell = "`{}`".format) -> RunConfig:

@@ -2,10 +2,12 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.section import Section
+from dragoman.errors import redacted
 from dragoman.metrics import METRICS, Monitor
+from dragoman.urls import is_url
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
@@ -82,6 +84,19 @@ class TrainingConfig(Section):
     """Steps between two entries in `run/metrics.jsonl` and in TensorBoard."""
     tensorboard: bool = False
     """Also write the curves for TensorBoard, into `run/tensorboard`; needs the extra `tensorboard`."""
+    mirror: str | None = None
+    """URL of a folder, such as s3://bucket/en-fr, to which the run is copied after each checkpoint; from there
+    `train --resume URL` goes on with it on another machine; empty: none."""
+
+    @field_validator("mirror")
+    @classmethod
+    def _keeps_no_secrets(cls, mirror: str | None) -> str | None:
+        if mirror and (not is_url(mirror) or redacted(mirror) != mirror):
+            raise ValueError(
+                "it must be a URL without password or query, such as s3://bucket/en-fr; keys come from the "
+                "environment, such as AWS_PROFILE or FSSPEC_FTP_PASSWORD."
+            )
+        return mirror
 
     @model_validator(mode="after")
     def _falls_in_time(self) -> Self:

@@ -4,11 +4,12 @@ A corpus is never held in memory; every pass reads its files again.
 """
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby, starmap
+from itertools import chain, compress, groupby, islice, starmap
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,11 +21,13 @@ from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import cut_label, normalised, sentence_hash, share
 from dragoman.errors import DataError
+from dragoman.urls import is_url, stamp
 
 CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
 Piece = TypeVar("Piece", bound=Entry)
 Describe = Callable[[Pair, int], Any]
+"""What is made of a pair and the number of its corpus."""
 
 
 class Bitext:
@@ -66,10 +69,10 @@ class Bitext:
         """Opens one file with pairs, two files of aligned lines, `builtin:grammar[:COUNT][:PART]` or `hf:NAME`.
 
         The end of its name tells the format of one file: .csv, .json, .jsonl, .tmx, .xliff or .xlf, .po; any other is
-        tab-separated. Packed files are unpacked. `languages` chooses the sides in formats that name them, `columns` in
-        tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not UTF-8 as U+FFFD. If there is
-        a `language_column`, sources are labelled (see `dragoman.data.labels`). The first pair is read at once, to show
-        most mistakes early; the others raise `DataError` during a pass.
+        tab-separated. Packed files are unpacked, and those at URLs downloaded. `languages` chooses the sides in formats
+        that name them, `columns` in tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not
+        UTF-8 as U+FFFD. If there is a `language_column`, sources are labelled (see `dragoman.data.labels`). The first
+        pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)
         options = ReaderOptions(languages, columns, language_column, replace_bad_bytes)
@@ -95,9 +98,9 @@ class Bitext:
 class OpenedBitext(Bitext):
     """Sentence pairs in files, in a data set, or built in."""
 
-    def __init__(self, name: str, reader: PairReader, files: tuple[str, ...]) -> None:
+    def __init__(self, name: str, reader: PairReader, files: tuple[str | Path, ...]) -> None:
         super().__init__(self._pairs, name=name, languages=reader.languages)
-        self.files, self.unit, self._reader = files, reader.unit, reader
+        self.files, self.unit, self._reader = tuple(map(str, files)), reader.unit, reader
         self._states = {file: file_stamp(file) for file in files}
 
     def entries(self) -> Iterator[Numbered]:
@@ -110,8 +113,10 @@ class OpenedBitext(Bitext):
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
 
 
-def file_stamp(file: str) -> tuple[int, int]:
-    """Size and time of the last change of a file; zeros for what is no file."""
+def file_stamp(file: str | Path) -> tuple[int, int | str]:
+    """Size and time of the last change of a file, of one at a URL its version; zeros for what is no file."""
+    if isinstance(file, str) and is_url(file):
+        return stamp(file)
     with suppress(OSError):
         status = os.stat(file)
         return status.st_size, status.st_mtime_ns
@@ -144,7 +149,7 @@ class CleanedBitext(Bitext):
         super().__init__(lambda: self.described(lambda pair, _: pair), name=name, languages=languages)
         self.corpora, self.rules = corpora, rules
         self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
-        self.report = CleaningReport(0, Counter(), 0)
+        self.report = CleaningReport()
 
     @property
     def labelled(self) -> bool:
@@ -157,27 +162,36 @@ class CleanedBitext(Bitext):
 
     def weighted(self) -> Iterator[Pair]:
         """The pairs of an epoch: each as often as the weight of its corpus says, copies side by side."""
-        return (pair for pair, count in self.described(lambda *counted: counted) for _ in range(count))
+        numbered = self.described(lambda *numbered: numbered)
+        return (pair for pair, number in numbered for _ in range(copies(pair, self.corpora[number].weight)))
 
-    def described(self, describe: Describe, map_jobs: Callable[..., Any] = starmap) -> Iterator[Any]:
-        """What `describe(pair, copies)` says of each pair that is kept, in order.
+    def described(self, describe: Describe) -> Iterator[Any]:
+        """What `describe(pair, number of its corpus)` says of each pair that is kept, in order."""
+        report = CleaningReport()
+        yield from chain.from_iterable(self.kept_blocks(describe, report))
+        self.report = report
 
-        `map_jobs` may have other processes judge and describe them; what repeats others is found here.
+    def kept_blocks(
+        self, describe: Describe, report: CleaningReport, map_jobs: Callable[..., Any] = starmap, **done: Any
+    ) -> Iterator[list[Any]]:
+        """The same block by block; `report` counts up to each, and goes on from what it has.
+
+        `map_jobs` may have other processes judge and describe; what repeats others is found here. Of a pass that broke
+        off, `done` has the number of `blocks`, which are read but not judged, and what was `seen` of its last corpus.
         """
-        read, weighted_pairs, dropped = 0, 0, Counter[str]()
-        current, seen = -1, None
-        for number, judged in map_jobs(partial(_judged, describe, self.rules, self._held_out), self._jobs()):
-            if number != current:
-                current, seen = number, Seen() if self.rules and self.rules.drop_repeated else None
-            read += len(judged)
-            for each in judged:
-                reason = each if isinstance(each, str) else REPEATED if seen and not seen.add(each[0]) else None
-                if reason:
-                    dropped[reason] += 1
-                else:
-                    weighted_pairs += each[1]
-                    yield each[2]
-        self.report = CleaningReport(read, dropped, weighted_pairs)
+        seen, removes = done.get("seen"), self.rules is not None and self.rules.drop_repeated
+        jobs = islice(self._jobs(), done.get("blocks", 0), None)
+        for block in map_jobs(partial(_judged, describe, self.rules, self._held_out), jobs):
+            while len(report.sizes) <= block.corpus:
+                report.sizes.append(0)
+                seen = Seen()
+            new = seen.add(block.hashes) if seen and removes else [True] * len(block.hashes)
+            kept = list(compress(block.described, new))
+            report.read += len(new) + block.dropped.total()
+            report.dropped.update(block.dropped + Counter({REPEATED: new.count(False)}))
+            report.weighted += sum(compress(block.counts, new))
+            report.sizes[-1] += len(kept)
+            yield kept
 
     def _jobs(self) -> Iterator[tuple[int, Languages, float, str | None, list[Entry]]]:
         """Blocks of entries, with the number, the languages, the weight and the label of their corpus."""
@@ -187,28 +201,36 @@ class CleanedBitext(Bitext):
             yield from ((number, corpus.languages, *how, block) for block in blocks(entries))
 
 
-Judged = str | tuple[int, int, Any]
-"""Why an entry is dropped; or the hash of a pair, how often it occurs in an epoch, and what describes it."""
+class Judged(NamedTuple):
+    """A block of entries: why some are dropped; of the others a hash, how often each occurs, and what describes it."""
+
+    corpus: int
+    dropped: Counter[str]
+    hashes: array
+    counts: list[int]
+    described: list[Any]
 
 
-def _judged(
-    describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any
-) -> tuple[int, list[Judged]]:
+def _judged(describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any) -> Judged:
     number, spoken, weight, named, block = job
-
-    def judged(entry: Entry) -> Judged:
+    judged = Judged(number, Counter(), array("q"), [], [])
+    for entry in block:
         if isinstance(entry, Skipped):
-            return entry.reason
+            judged.dropped[entry.reason] += 1
+            continue
         found, source = cut_label(entry[0]) if named is None else (named, entry[0])
         pair = normalised(source), normalised(entry[1])
         reason = reason_to_drop(*pair, rules, languages_in(found) if found else spoken)
         if reason is None and held_out and sentence_hash(pair[0]) in held_out:
             reason = HELD_OUT
+        if reason:
+            judged.dropped[reason] += 1
+            continue
         pair = found + pair[0], pair[1]
-        count = copies(pair, weight)
-        return reason or (hash(pair), count, describe(pair, count))
-
-    return number, list(map(judged, block))
+        judged.hashes.append(hash(pair))
+        judged.counts.append(copies(pair, weight))
+        judged.described.append(describe(pair, number))
+    return judged
 
 
 def blocks(entries: Iterable[Piece]) -> Iterator[list[Piece]]:

@@ -1,26 +1,29 @@
 """From pairs to token ids on disk, piece by piece on all cores; what broke off goes on after the last piece."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, compress, starmap
+from itertools import chain, starmap
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from dragoman.config.run import RunConfig
-from dragoman.data.bitext import Bitext, blocks
-from dragoman.data.pair_file import PairFile, lines_of, parsed, repeated
+from dragoman.data.bitext import Bitext
+from dragoman.data.pair_file import PairFile, counted, lines_of
 from dragoman.data.preprocessing import SourceStyle, source_rules
 from dragoman.data.readers.types import Pair
 from dragoman.data.text import cut_label, without_label
 from dragoman.data.tokenizers.placeholders import mask_pair
-from dragoman.data.tokenizers.subword_regularization import write_numbered
+from dragoman.data.tokenizers.pretrained import load_tokenizer
+from dragoman.data.tokenizers.subword_regularization import Words, word_numbers
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.system.processes import map_on_cores
 
 SIDES = ("source", "target")
+STYLE = "source_style.json"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,27 @@ class TextTools:
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         return self.source_tokenizer, self.target_tokenizer
+
+    @staticmethod
+    def are_in(folder: Path) -> bool:
+        """Whether they were saved there."""
+        return (folder / STYLE).exists()
+
+    @classmethod
+    def load(cls, folder: Path, *, shared: bool) -> Self:
+        """Those that were saved in a folder, with one tokenizer if it is `shared`."""
+        source = load_tokenizer(folder / "source_tokenizer.json")
+        target = source if shared else load_tokenizer(folder / "target_tokenizer.json")
+        # Runs of version 0.1.0 have no style.
+        return cls(source, target, SourceStyle.load(folder / STYLE) if cls.are_in(folder) else SourceStyle())
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizers and style; where the style is, all is."""
+        for side, tokenizer in zip(SIDES, self.tokenizers, strict=True):
+            tokenizer.save(folder / f"{side}_tokenizer.json")
+        unfinished = folder / f"{STYLE}.tmp"
+        unfinished.write_text(self.style.model_dump_json(), encoding="utf-8")
+        unfinished.replace(folder / STYLE)
 
 
 class Encoder:
@@ -58,62 +82,76 @@ class Encoder:
 
     def write(self, path: Path, pairs: Iterable[Pair]) -> tuple[int, int]:
         """Write `path`-source and `path`-target; returns how many pairs are kept, and how many are too long."""
-        return join(path, [self._encoded(list(self.prepared(pairs)))])
+        prepared = list(self.prepared(pairs))
+        return join(path, [self._encoded(prepared, [1] * len(prepared))])
 
     def write_train(self, path: Path, pairs: PairFile) -> tuple[int, int]:
         """The same for training pairs, of which some are given slots to practise with."""
-        if self.config.tokenizer.samples:
-            return self._write_numbered(path, pairs)
         jobs = ((Path(f"{path}-{number:06}.part"), block) for number, block in enumerate(pairs.blocks()))
         parts: list[Path] = []
 
         def arrays() -> Iterator[list[np.ndarray]]:
-            for part in map_on_cores(partial(self._write_part, pairs.held_out), jobs):
+            for part in map_on_cores(partial(self._write_part, pairs), jobs):
                 parts.append(part)
                 with open(part, "rb") as file:
-                    yield [np.load(file) for _ in range(2 * len(SIDES) + 1)]
+                    yield [np.load(file) for _ in range((4 if self._samples else 2) * len(SIDES) + 1)]
 
-        counts = join(path, arrays())
+        if self._samples:
+            words = Words(store_paths(path))
+            counts = join(path, map(words.renumbered, arrays()))
+            words.write()
+        else:
+            counts = join(path, arrays())
         for part in parts:
             part.unlink()
         return counts
 
-    def _write_part(self, held_out: frozenset[str], path: Path, block: str) -> Path:
+    @property
+    def _samples(self) -> bool:
+        return self.config.tokenizer.samples
+
+    def _write_part(self, pairs: PairFile, path: Path, block: str) -> Path:
         """Write the token ids of a block of a `PairFile`, unless that was done before; returns the path."""
         if not path.exists():
-            pairs = repeated(map(parsed, lines_of(block, held_out)))
+            found = [each for each in counted(lines_of(block, pairs.held_out), pairs.counts.weights) if each[1]]
+            prepared = list(self.prepared([pair for pair, _ in found], practice=True))
+            arrays = self._encoded(prepared, [count for _, count in found], numbered=self._samples)
             unfinished = path.with_suffix(".tmp")
             with open(unfinished, "wb") as file:
-                for array in self._encoded(list(self.prepared(pairs, practice=True))):
+                for array in arrays:
                     np.save(file, array)
             unfinished.replace(path)
         return path
 
-    def _encoded(self, pairs: list[Pair]) -> list[np.ndarray]:
-        """Token ids, end to end, and lengths of the sources, then of the targets; and how many pairs are too long."""
+    def _encoded(self, pairs: list[Pair], counts: list[int], *, numbered: bool = False) -> list[np.ndarray]:
+        """Token ids, end to end, and lengths of the sources, then of the targets; and how many pairs are too long.
+
+        Each pair occurs as often as `counts` says. If they are `numbered`, sentences are numbers of words, and the
+        token ids of these words and their lengths come after.
+        """
         texts = zip(*pairs, strict=True) if pairs else ((), ())
-        sides = [each.encode_batch(side) for each, side in zip(self.tools.tokenizers, texts, strict=True)]
-        fits = [max(map(len, pair)) < self.limit for pair in zip(*sides, strict=True)]
-        kept = [list(compress(side, fits)) for side in sides]
-        arrays = ([np.fromiter(chain(*ids), np.uint32), np.fromiter(map(len, ids), np.uint32)] for ids in kept)
-        return [*chain(*arrays), np.array(len(fits) - sum(fits))]
+        tools = list(zip(self.tools.tokenizers, texts, strict=True))
+        sides = [each.words(side) if numbered else each.encode_batch(side) for each, side in tools]
+        lengths = ([sum(map(len, row)) if numbered else len(row) for row in side] for side in sides)
+        fitting = [count if max(pair) < self.limit else 0 for count, *pair in zip(counts, *lengths, strict=True)]
+        arrays: list[np.ndarray] = []
+        for side in sides:
+            known: dict[tuple[int, ...], int] = {}
+            rows = (
+                (word_numbers(row, known) if numbered else row, n) for row, n in zip(side, fitting, strict=True) if n
+            )
+            arrays += end_to_end([row for row, count in rows for _ in range(count)])
+            arrays += end_to_end(list(known)) if numbered else []
+        return [*arrays, np.array(sum(counts) - sum(fitting))]
 
-    def _write_numbered(self, path: Path, pairs: PairFile) -> tuple[int, int]:
-        """Write numbers of words, which are split into tokens anew in each epoch; the numbers follow from the order."""
-        kept = read = 0
 
-        def encoded() -> Iterator[tuple]:
-            nonlocal kept, read
-            for block in blocks(self.prepared(pairs, practice=True)):
-                texts = zip(self.tools.tokenizers, zip(*block, strict=True), strict=True)
-                for pair in zip(*(tokenizer.words(side) for tokenizer, side in texts), strict=True):
-                    fits = max(sum(map(len, words)) for words in pair) < self.limit
-                    kept, read = kept + fits, read + 1
-                    if fits:
-                        yield pair
+def end_to_end(rows: list[Sequence[int]]) -> list[np.ndarray]:
+    """The numbers of all rows, and the length of each."""
+    return [np.fromiter(chain(*rows), np.uint32), np.fromiter(map(len, rows), np.uint32)]
 
-        write_numbered([path.with_name(f"{path.name}-{side}") for side in SIDES], encoded())
-        return kept, read - kept
+
+def store_paths(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}-{side}") for side in SIDES]
 
 
 def join(path: Path, parts: Iterable[list[np.ndarray]]) -> tuple[int, int]:
@@ -121,7 +159,7 @@ def join(path: Path, parts: Iterable[list[np.ndarray]]) -> tuple[int, int]:
 
     Returns how many pairs they have, and how many are too long.
     """
-    paths, long = [path.with_name(f"{path.name}-{side}") for side in SIDES], 0
+    paths, long = store_paths(path), 0
     lengths: list[list[np.ndarray]] = [[], []]
     with ExitStack() as opened:
         files = [opened.enter_context(open(each.with_suffix(".ids"), "wb")) for each in paths]

@@ -2,9 +2,10 @@
 
 import re
 from array import array
-from bisect import bisect_left
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.identification import is_foreign
@@ -20,13 +21,16 @@ SLACK = 10
 """Characters added to the shorter side: "Go." may be said in many ways."""
 
 
-class CleaningReport(NamedTuple):
+@dataclass
+class CleaningReport:
     """What one pass did: how many pairs it read, and how many it dropped for which reason."""
 
-    read: int
-    dropped: Counter[str]
-    weighted: int
+    read: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    weighted: int = 0
     """Those that came out, each counted as often as the weight of its corpus says."""
+    sizes: list[int] = field(default_factory=list)
+    """How many came out of each corpus."""
 
 
 def reason_to_drop(
@@ -77,18 +81,26 @@ class Seen:
 
     def __init__(self):
         self._recent: set[int] = set()
-        # Reading an item of a memoryview is several times faster than of an array.
-        self._sorted = memoryview(array("q"))
+        self._sorted: Any = array("q")
 
-    def add(self, hashed: int) -> bool:
-        """Remember a pair or sentence by its hash. Returns whether it is new."""
-        index = bisect_left(self._sorted, hashed)
-        if hashed in self._recent or hashed in self._sorted[index : index + 1]:
-            return False
-        self._recent.add(hashed)
-        if len(self._recent) == self.RECENT:
+    def add(self, hashes: Iterable[int]) -> list[bool]:
+        """Remember pairs or sentences by their hashes, in order. Returns whether each is new."""
+        hashes = array("q", hashes)
+        known = [False] * len(hashes)
+        if len(self._sorted):
             import numpy as np  # which takes longer to load than most corpora to read
 
-            self._sorted = memoryview(np.union1d(self._sorted, np.fromiter(self._recent, np.int64)))
+            wanted = np.frombuffer(hashes, np.int64)
+            found = np.searchsorted(self._sorted[:-1], wanted)
+            known = (self._sorted[found] == wanted).tolist()
+        new = [
+            not (old or each in self._recent or self._recent.add(each)) for each, old in zip(hashes, known, strict=True)
+        ]
+        if len(self._recent) >= self.RECENT:
+            import numpy as np
+
+            recent = np.sort(np.fromiter(self._recent, np.int64))
+            # This kind merges what is in order already.
+            self._sorted = np.sort(np.concatenate([self._sorted, recent]), kind="stable")
             self._recent.clear()
-        return True
+        return new

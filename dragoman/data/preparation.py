@@ -21,7 +21,6 @@ from dragoman.data.readers.types import Languages, Pair
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded
 from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.pretrained import load_tokenizer
 from dragoman.data.tokenizers.subword_regularization import training_stores
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
@@ -45,6 +44,8 @@ class About:
     """Indices of test pairs whose source sentence is trained on too, as after a split by line."""
     directions: list[tuple[str | None, str]] = field(default_factory=list)
     """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
+    occurrences: dict[str, float] = field(default_factory=dict)
+    """How often pairs of each corpus, by its file, occur in an epoch, if `data.temperature` says it."""
 
 
 @dataclass
@@ -65,8 +66,8 @@ class PreparedData:
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
         """Read what `prepare` wrote."""
-        source = load_tokenizer(folder / "source_tokenizer.json")
-        target = source if config.tokenizer.shared else load_tokenizer(folder / "target_tokenizer.json")
+        tools = TextTools.load(folder, shared=config.tokenizer.shared)
+        source, target = tools.tokenizers
         sizes = {"max_tokens": config.training.max_tokens, "special": (target.special_ids, source.closing)}
         batches = partial(TokenBatches, seed=config.seed, **sizes)
         files = [folder / f"{name}.json" for name in ("valid", "test", "general")]
@@ -76,10 +77,8 @@ class PreparedData:
         about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
-        # Runs of version 0.1.0 have none.
-        style = SourceStyle.load(path) if (path := folder / "source_style.json").exists() else SourceStyle()
         batched = batches(*train_stores), batches(*valid_stores)
-        return cls(source, target, style, *batched, valid, test, general, about)
+        return cls(source, target, tools.style, *batched, valid, test, general, about)
 
 
 def prepare(
@@ -96,7 +95,13 @@ def prepare(
         general = mixture.general
         parts = parts._replace(train=write_pairs(mixture.train.cleaned(), config, near=folder))
     (folder / "general.json").write_text(json.dumps(general), encoding="utf-8")
-    about = _write(pairs, parts, kept or _learn(parts.train, config, pairs.languages), config, folder)
+    if TextTools.are_in(folder):  # a preparation that broke off has learnt them
+        tools = TextTools.load(folder, shared=config.tokenizer.shared)
+    else:
+        tools = kept or _learn(parts.train, config, pairs.languages)
+        tools.save(folder)
+    about = _write(pairs, parts, tools, config, folder)
+    about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
 
@@ -127,9 +132,6 @@ def _write(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, 
                 f"{pairs.name} leaves no {name} pairs after cleaning, splitting and data.max_length = "
                 f"{config.data.max_length}; give more pairs."
             )
-    for side, tokenizer in zip(("source", "target"), tools.tokenizers, strict=True):
-        tokenizer.save(folder / f"{side}_tokenizer.json")
-    (folder / "source_style.json").write_text(tools.style.model_dump_json(), encoding="utf-8")
     dropped = dict(pairs.report.dropped.most_common())
     if long:
         dropped[f"more than {config.data.max_length} tokens"] = long
@@ -148,7 +150,7 @@ def _languages(pairs: PairFile, directions: list[tuple[str | None, str]]) -> Lan
 
 
 def split_off(pairs: PairFile, config: RunConfig) -> Splits:
-    """Training, validation and test pairs; those for which the config names files are not split off."""
+    """Training, validation and test pairs; those in the files that a config names are not split off."""
     # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
     opened = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
     given = {name: part.cleaned() for name, part in opened.items()}

@@ -4,14 +4,16 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dragoman import __version__
+from dragoman.config.data import without_secrets
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import file_stamp
-from dragoman.errors import UsageError
+from dragoman.errors import DragomanError, UsageError
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """What the folder is made from; pairs and tokens; all settings of its preparation."""
@@ -35,6 +37,11 @@ class PreparedFolder:
         pairs, tokens = json.loads((self.path / COUNTS).read_bytes())
         return pairs, tokens
 
+    @property
+    def occurrences(self) -> dict[str, float]:
+        """How often pairs of each corpus occur in an epoch, if `data.temperature` said it."""
+        return json.loads((self.path / "about.json").read_bytes()).get("occurrences", {})
+
     def settle(self, given: RunConfig) -> RunConfig:
         """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
         origin, prepared = self.origin or {}, load_config(read_recipe(str(self.path / CONFIG)), [])
@@ -44,7 +51,7 @@ class PreparedFolder:
         kept = prepared.model_dump(mode="json")
         wrong = [
             f"{section}.{key}"
-            for section, values in asked.items()
+            for section, values in without_secrets(asked).items()
             for key, value in values.items()
             if value != origin["settings"].get(section, {}).get(key, kept[section][key])
         ]
@@ -60,8 +67,9 @@ class PreparedFolder:
     def changes(self) -> Iterator[str]:
         """A sentence for each file that has changed since."""
         for name, state in (self.origin or {})["files"].items():
-            if os.path.exists(name) and list(file_stamp(name)) != state:
-                yield f"{name} has changed since {self.path} was prepared, which has it as it was."
+            with suppress(DragomanError):  # a URL that this machine cannot reach
+                if list(file_stamp(name)) not in ([0, 0], state):
+                    yield f"{name} has changed since {self.path} was prepared, which has it as it was."
 
     def place(self, folder: Path) -> None:
         """Put the files into a run, as links where the disk is the same: no run changes them."""
@@ -78,9 +86,10 @@ def origin(config: RunConfig) -> dict[str, Any]:
     names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
     names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
     names += [os.path.join(model, "model.safetensors") for model in data.cleaning.models or ()]
+    settings = config.model_dump(mode="json", include={"data", "tokenizer", "seed"}, exclude_unset=True)
     return {
         "version": __version__,
-        "files": {name: list(file_stamp(name)) for name in names if name},
-        "settings": config.model_dump(mode="json", include={"data", "tokenizer", "seed"}, exclude_unset=True),
+        "files": {without_secrets(name): list(file_stamp(name)) for name in names if name},
+        "settings": without_secrets(settings),
         "positions": config.positions,
     }

@@ -21,6 +21,7 @@ USUAL, RARE = 0.9, 0.05
 _VERBATIM = re.compile(f"({VERBATIM})", re.VERBOSE)
 SHORTEST_EMPHASIS = 3
 """Letters of a word in capitals that is taken for emphasis, such as NOT; US and IT are rather acronyms."""
+_TAGS = re.compile(r"(?:<[^<>\s]+>\s*)+")
 _CODE = r"(?<![^\W_])(?:[A-Z]+-?\d[A-Z\d-]*|(?:[A-Z]\.)+[A-Z]?)(?![^\W_])"  # AB12CD, U.S., John F. Kennedy
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(rf"{_LETTERS.pattern}(?:['’]{_LETTERS.pattern})*")
@@ -50,6 +51,7 @@ class CaseTable(BaseModel, extra="forbid"):
         total = cased = capitals = initials = 0
         for source in sources:
             total += 1
+            source = _TAGS.sub("", source) if source.startswith("<") else source
             first = _LETTERS.search(source)
             if not first or source == source.upper():  # all in capitals, or in another script: this tells nothing
                 continue

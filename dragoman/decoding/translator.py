@@ -1,5 +1,6 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
+import copy
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

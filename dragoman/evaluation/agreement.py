@@ -8,6 +8,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice, starmap
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def keep_best(pairs: PairFile, config: RunConfig, *, near: Path, tell: Callable[
     rest = pairs.only((line for line in pairs.lines() if line[:HASH] in held_out or next(is_kept)), near)
     reason = f"two models score it below {limit:.2g}"
     dropped = pairs.report.dropped + Counter({reason: int((scores < limit).sum())})
-    rest.report = pairs.report._replace(dropped=dropped, weighted=sum(1 for _ in rest))
+    rest.report = replace(pairs.report, dropped=dropped, weighted=sum(1 for _ in rest))
     pairs.close()
     return rest
 

@@ -141,8 +141,9 @@ class Graph:
             return heads
         import torch
 
-        turns = rotation.turns_before(LONGEST, torch.empty(1, 1, 1, self.width))
-        cos, sin = (self.sliced(self.weight(turns[:, side].contiguous()), first, length) for side in (0, 1))
+        turns = rotation.turns_before(LONGEST, torch.empty(1, 1, 1, self.width)).numpy()
+        # All layers turn by the same angles.
+        cos, sin = (self.sliced(self._stored(f"turns_{side}", turns[:, side]), first, length) for side in (0, 1))
         order = self.constant(*(index ^ 1 for index in range(self.width)), whole=True)
         swapped = self.op("Gather", heads, order, axis=3)
         return self.op("Add", self.op("Mul", heads, cos), self.op("Mul", swapped, sin))

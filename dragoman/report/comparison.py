@@ -158,5 +158,5 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _shown(key: str, value: Any) -> str:
     if value in (None, []):
         return "-"
-    value = without_folders(value) if key.startswith(("data.", "tokenizer.pairs")) else value
+    value = without_folders(value) if key.startswith(("data.", "tokenizer.pairs", "training.mirror")) else value
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -66,6 +66,7 @@ class RunSummary:
         tree = self.config.model_dump(mode="json")
         tree["data"] = without_folders(tree["data"])
         tree["tokenizer"]["pairs"] = without_folders(tree["tokenizer"]["pairs"])
+        tree["training"]["mirror"] = None
         for name in ("model", "mix", "test"):
             tree["finetune"][name] = tree["finetune"][name] and without_folders(tree["finetune"][name])
         return RunConfig.validate(tree).to_yaml()

@@ -1,6 +1,7 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
+from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
@@ -19,10 +21,12 @@ from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt, check_languages
 from dragoman.storage.manifest import MANIFEST
 from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
+from dragoman.urls import file_system
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
@@ -38,19 +42,23 @@ def plan_run(
     They are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
     """
     folder = PreparedFolder(Path(paths[0])) if len(paths) == 1 else None
-    if not (folder and folder.origin):
-        # A wrong key, or a library that is missing, is found before a large corpus is read.
-        return plan_pairs(read_config(paths, recipe, settings), near=near)
+    prepared = folder and folder.origin
+    # A wrong key, or a library that is missing, is found before a large corpus is read.
+    config = settled([], recipe, settings) if prepared else read_config(paths, recipe, settings)
+    if config.training.mirror:
+        Mirror(config.training.mirror).refuse_if_used()
+    if not (folder and prepared):
+        return plan_pairs(config, near=near)
     if not (folder.path / MANIFEST).is_file():
         raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
-    config = folder.settle(_read_config([], recipe, settings))
+    config = folder.settle(config)
     _choose(config, *folder.counts)
-    config.chosen += folder.changes()
+    config.chosen += [*told_occurrences(folder.occurrences), *folder.changes()]
     return config, folder
 
 
-def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
-    """The same for pairs that a config names, which is filled in."""
+def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None) -> tuple[RunConfig, PairFile]:
+    """The same for pairs that a config names, which is filled in; a `journal` has what was cleaned before."""
     architecture = adopt(config) if config.finetune.model else None
     if architecture:
         config.data.languages = config.data.languages or languages(Path(config.finetune.model or ""))
@@ -60,11 +68,12 @@ def plan_pairs(config: RunConfig, *, near: Path) -> tuple[RunConfig, PairFile]:
     check_models(config.data.cleaning, bitext)
     for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
         Bitext.open(*files, languages=bitext.languages)
-    pairs = write_pairs(bitext, config, near=near)
+    pairs = write_pairs(bitext, config, near=near, journal=journal)
     if config.finetune.model:
         check_languages(config.finetune.model, pairs.counts.labels, known)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
+    config.chosen += told_occurrences(pairs.counts.occurrences(config.data))
     if not config.data.holds_out_all:
         config.data.held_out = held_out
     return config, pairs
@@ -80,6 +89,12 @@ def _choose(config: RunConfig, pairs: int, tokens: float, architecture: Transfor
     choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
 
 
+def told_occurrences(occurrences: dict[str, float]) -> list[str]:
+    """How often pairs of each corpus occur in an epoch, in a sentence; in none if there is nothing to tell."""
+    often = ", ".join(f"of {Path(name).name} {times:.3g} times" for name, times in occurrences.items())
+    return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
+
+
 def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
     directory = RunDirectory(path)
@@ -89,11 +104,10 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
             f"{path} holds no run to go on with; start one with `{command_line('train', 'DATA', *where)}`."
         )
     directory.refuse_if_locked()
-    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
-        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
-    config = _read_config([], str(directory.config), settings)
-    if settings:
-        config.chosen.append(f"Went on with {', '.join(settings)}.")
+    refuse_fixed(settings)
+    config = settled([], str(directory.config), settings)
+    if told := [each for each in settings if not each.startswith("training.mirror=")]:  # a bucket is private
+        config.chosen.append(f"Went on with {', '.join(told)}.")
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
@@ -105,7 +119,13 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     return config
 
 
-def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
+def refuse_fixed(settings: Sequence[str]) -> None:
+    """Raise `UsageError` for a setting that a run which goes on cannot change."""
+    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
+        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
+
+
+def settled(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
     """The recipe with the settings, on the files in `paths`; an error in the recipe itself names the recipe."""
     tree = read_recipe(recipe) if recipe else {}
     if paths:
@@ -121,6 +141,8 @@ def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> R
         except UsageError as error:
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
+    if config.training.mirror:
+        file_system(config.training.mirror)  # which needs a library
     if config.training.tensorboard:
         load("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
     return config
@@ -128,7 +150,7 @@ def _read_config(paths: list[str], recipe: str | None, settings: list[str]) -> R
 
 def read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
     """The config that a recipe and settings give, if it names sentence pairs."""
-    config = _read_config(paths, recipe, settings)
+    config = settled(paths, recipe, settings)
     if not config.data.source and not config.data.corpora:
         raise UsageError(
             "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."

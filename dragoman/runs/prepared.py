@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from dragoman.data.journal import CLEANING, Journal
 from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder, origin
 from dragoman.errors import UsageError
 from dragoman.evaluation.agreement import keep_best
@@ -21,25 +22,25 @@ def prepare_folder(
     settings: list[str],
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Prepare pairs into `path`, unless that is done; what broke off goes on after the last piece that is there.
+    """Prepare pairs into `path`, unless that is done; what broke off goes on where it was.
 
     `tell` is told how far scoring is. Raises `UsageError` if the folder is for something else.
     """
     config = read_config(paths, recipe, settings)
-    wanted, there = origin(config), PreparedFolder(path).origin
+    wanted, there = json.loads(json.dumps(origin(config))), PreparedFolder(path).origin
     if config.finetune.model:
         raise UsageError("Pairs are prepared for new models; leave out finetune.model, and give pairs to --finetune.")
     if there is None:
-        refuse_to_overwrite(path)
-    elif there != json.loads(json.dumps(wanted)):
+        refuse_to_overwrite(path, but=CLEANING)
+    elif there != wanted:
         raise UsageError(f"{path} is prepared from other files, or by other settings; choose another --output.")
     if (path / MANIFEST).is_file():
         return
     with naming(path):
-        config, pairs = plan_pairs(config, near=path)
+        journal = Journal(path, wanted)
+        config, pairs = plan_pairs(config, near=path, journal=journal)
         from dragoman.data.preparation import prepare  # which loads torch
 
-        path.mkdir(parents=True, exist_ok=True)
         write_file(path / ORIGIN, json.dumps(wanted).encode())
         if config.data.cleaning.models:
             pairs = keep_best(pairs, config, near=path, tell=tell)
@@ -47,4 +48,5 @@ def prepare_folder(
         pairs.close()
         write_file(path / COUNTS, json.dumps(pairs.counts[:2]).encode())
         write_file(path / CONFIG, config.to_yaml().encode())
+        journal.clear()
         seal(path)

@@ -24,10 +24,12 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
+from dragoman.runs.mirrored import mirrored
 from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.manifest import check_seal, seal
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
+from dragoman.storage.mirror import Mirror
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
@@ -47,6 +49,7 @@ class Surroundings(NamedTuple):
     display: Display
     started: float
     ranks: Ranks
+    mirror: Mirror | None = None
 
 
 def start_run(
@@ -86,7 +89,7 @@ def start_run(
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
-        return _train(directory, config, Surroundings(display, started, ranks or ALONE))
+        return _mirrored(directory, config, Surroundings(display, started, ranks or ALONE))
 
 
 def resume_run(
@@ -97,7 +100,7 @@ def resume_run(
     with directory.locked():
         with display.status("Checking what was prepared"):
             check_seal(directory.data)
-        return _train(directory, config, Surroundings(display, started or time.monotonic(), ranks or ALONE))
+        return _mirrored(directory, config, Surroundings(display, started or time.monotonic(), ranks or ALONE))
 
 
 def follow_run(ranks: Ranks) -> None:
@@ -111,7 +114,8 @@ def follow_run(ranks: Ranks) -> None:
     data = PreparedData.open(directory.data, config)
     model = _first_model(directory, config, data).to(choose_device())
     with stop_signals(lambda: None) as signals:
-        around = Surroundings(Display(quiet=True), started, ranks)
+        mirror = Mirror(config.training.mirror) if config.training.mirror else None
+        around = Surroundings(Display(quiet=True), started, ranks, mirror)
         callbacks = _callbacks(directory, config, data, around, signals)
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
         try:
@@ -138,6 +142,12 @@ def freeze(model: Transformer, parts: Iterable[str]) -> None:
     for name, parameter in model.named_parameters():
         part = "embeddings" if ".embedding." in name else name.partition(".")[0]
         parameter.requires_grad_(part not in parts)
+
+
+def _mirrored(directory: RunDirectory, config: RunConfig, around: Surroundings) -> Evaluation:
+    """Train, with a copy of the run at the URL that the config may name."""
+    url, display = config.training.mirror, around.display
+    return mirrored(url, directory.path, display, lambda to: _train(directory, config, around._replace(mirror=to)))
 
 
 def _train(directory: RunDirectory, config: RunConfig, around: Surroundings) -> Evaluation:
@@ -229,11 +239,12 @@ def _callbacks(
 ) -> TrainerCallbacks:
     """What a trainer needs on every rank; models and events are rank 0's."""
     warn = around.display.warn if around.ranks.index == 0 else lambda _: None
+    mirror = partial(around.mirror.save, directory.path) if around.mirror else None
     return TrainerCallbacks(
         evaluate=partial(evaluate_quickly, data=data, config=config),
         keep_best=lambda _: None,
         on_event=lambda *_: None,
-        checkpoints=Checkpoints(directory.checkpoints, warn=warn),
+        checkpoints=Checkpoints(directory.checkpoints, warn=warn, mirror=mirror),
         snapshots=Checkpoints(directory.snapshots, warn=warn),
         stop_requested=lambda: around.ranks.any(bool(signals)),
         started=around.started,

@@ -22,10 +22,10 @@ from dragoman.storage.model_directory import stored_tensors
 
 
 class Checkpoints:
-    """The checkpoints in one folder, named step_N."""
+    """The checkpoints in one folder, named step_N; `mirror` copies them elsewhere."""
 
-    def __init__(self, folder: Path, *, warn: Callable[[str], None]):
-        self.folder, self.warn = folder, warn
+    def __init__(self, folder: Path, *, warn: Callable[[str], None], mirror: Callable[[], None] | None = None):
+        self.folder, self.warn, self.mirror = folder, warn, mirror
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, oldest first."""

@@ -18,7 +18,7 @@ def fingerprint(data: bytes) -> dict[str, Any]:
 
 def seal(folder: Path) -> None:
     """Write the manifest of a folder of files, which `check_seal` compares them with."""
-    marks = {file.name: _mark(file) for file in sorted(folder.iterdir())}
+    marks = {file.name: mark_of(file) for file in sorted(folder.iterdir())}
     write_file(folder / MANIFEST, json.dumps(marks, separators=(",", ":")).encode())
 
 
@@ -28,12 +28,13 @@ def check_seal(folder: Path, *, remedy: str = "start a new run with another --ou
     try:
         marks = json.loads((folder / name).read_bytes())
         for name, mark in marks.items():
-            if _mark(folder / name) != mark:
+            if mark_of(folder / name) != mark:
                 raise ValueError(name)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         raise DataError(f"{folder} is damaged ({name} is not what was written); {remedy}.") from None
 
 
-def _mark(file: Path) -> dict[str, Any]:
+def mark_of(file: Path) -> dict[str, Any]:
+    """The mark of a file, which need not fit into memory."""
     with open(file, "rb") as opened:
         return {"size": file.stat().st_size, "sha256": hashlib.file_digest(opened, "sha256").hexdigest()}

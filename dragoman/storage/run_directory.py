@@ -28,6 +28,7 @@ class RunDirectory:
         self.evaluation = self.run / "evaluation.json"
         self.data = self.run / "data"
         self.base = self.run / "base"
+        self.teaching = self.run / "teaching"
         self.checkpoints = self.run / "checkpoints"
         self.snapshots = self.run / "snapshots"
         self.lock = self.run / "lock"
@@ -68,11 +69,8 @@ class RunDirectory:
 
     def clear(self) -> None:
         """Delete what a start left half prepared: a new run would go on from its checkpoints."""
-        for entry in self.run.iterdir():
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            elif entry != self.lock:
-                entry.unlink()
+        for entry in {*self.run.iterdir()} - {self.lock, self.teaching}:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """The `valid` or `test` pairs."""

@@ -88,9 +88,9 @@ class Display:
             yield lambda done: bar.advance(task, done)
 
     @contextmanager
-    def file_progress(self, text: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    def file_progress(self, text: str, total: int, *, unit: str = "files") -> Iterator[Callable[[int, int], None]]:
         """A progress bar over files, as a function of the files and lines done since it was last called."""
-        counts = TextColumn("{task.completed:,} of {task.total:,} files, {task.fields[lines]:,} lines")
+        counts = TextColumn(f"{{task.completed:,}} of {{task.total:,}} {unit}, {{task.fields[lines]:,}} lines")
         with self._bar(TextColumn("{task.description}"), BarColumn(), counts, TimeRemainingColumn()) as bar:
             task = bar.add_task(text, total=total, lines=0)
             yield lambda files, lines: bar.update(task, advance=files, lines=bar.tasks[task].fields["lines"] + lines)

@@ -33,6 +33,8 @@ class Saver:
         write = partial(self._write, self.checkpoints, 2, tensors, state, going_back)
         if self.attempt("No checkpoint was written", write):
             self.saved_step = progress.step
+            if self.checkpoints.mirror:
+                self.attempt("The run was not mirrored", self.checkpoints.mirror, may_make_room=False)
 
     def save_snapshot(self, weights: dict[str, Tensor], *, keep: int) -> None:
         """Write weights for the average, the last `keep` of which stay, unless the disk is too full for them."""

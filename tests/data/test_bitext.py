@@ -397,7 +397,7 @@ def test_shares_are_of_what_is_held_out(tmp_path: Path, held_out: tuple, by: str
 
 
 def test_without_a_size_five_percent_are_held_out() -> None:
-    assert sizes_to_hold_out(Counts(len(REPEATED), 0.0, 0), load_config({}, []).data, "list") == (9, 9)
+    assert sizes_to_hold_out(Counts(len(REPEATED), 0.0, 0, [1.0]), load_config({}, []).data, "list") == (9, 9)
 
 
 def test_nothing_may_be_held_out() -> None:

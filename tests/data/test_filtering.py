@@ -83,7 +83,7 @@ def test_pairs_seen_before_are_known_however_many_there_are(monkeypatch):
     seen, known = Seen(), set()
     for number in numbers:
         pair = (str(number), "x")
-        assert seen.add(hash(pair)) == (pair not in known)
+        assert seen.add([hash(pair)]) == [pair not in known]
         known.add(pair)
 
 
@@ -91,7 +91,7 @@ def test_a_pair_seen_before_costs_eight_bytes(monkeypatch):
     monkeypatch.setattr(Seen, "RECENT", 101)
     seen = Seen()
     for number in range(101 * 29):
-        seen.add(hash((str(number), "a long text that is not kept " * 10)))
+        seen.add([hash((str(number), "a long text that is not kept " * 10))])
     assert seen._sorted.nbytes == 8 * 101 * 29
     assert sys.getsizeof(seen._recent) < 101 * 100
 
@@ -135,8 +135,10 @@ def test_languages_that_are_close_are_not_told_apart():
 def test_languages_are_checked_by_the_label_of_a_pair_or_those_of_its_corpus(tmp_path):
     table = "".join(f"{s}\t{t}\t{code}\n" for s, t, code in [(ENGLISH, FRENCH, "fr"), (ENGLISH, GERMAN, "de")] * 2)
     (tmp_path / "table.tsv").write_text(table + f"{ENGLISH}\t{GERMAN}\tfr\n", encoding="utf-8")
-    options = {"source": str(tmp_path / "table.tsv"), "language_column": 3, "columns": (1, 2), "languages": ("en", "fr")}
-    cleaned = open_corpora(DataConfig(**options, cleaning={"check_languages": True, "drop_repeated": False}))
+    options = {"source": str(tmp_path / "table.tsv"), "columns": (1, 2), "language_column": 3}
+    cleaned = open_corpora(
+        DataConfig(**options, languages=("en", "fr"), cleaning={"check_languages": True, "drop_repeated": False})
+    )
     assert len(list(cleaned)) == 4
     assert cleaned.report.dropped == {"target is in another language than fr": 1}
 

@@ -61,6 +61,19 @@ def test_corpora_are_one_and_their_weights_count_in_training_alone(tmp_path: Pat
     assert data.about.train_pairs == epoch(data).total()
 
 
+@pytest.mark.parametrize(("weight", "times"), [(1, 3), (4, 6)])
+def test_temperature_repeats_the_pairs_of_the_smaller_corpus(tmp_path: Path, weight: float, times: int):
+    first, second = PAIRS[:180], PAIRS[180:200]
+    corpora = [{"source": tsv(tmp_path / "a.tsv", first)}, {"source": tsv(tmp_path / "b.tsv", [*second] * 2)}]
+    corpora[1]["weight"] = weight
+    data = prepared(tmp_path / "data", config(f"data.corpora={json.dumps(corpora)}", "data.temperature=2"))
+    # Shares are as the square roots of 180 and of 20 or 80, so they are 3:1 or 3:2, and 180 pairs occur once.
+    expected = dict.fromkeys(first, 1) | dict.fromkeys(second, times)
+    held_out = [tuple(pair) for pair in data.valid_pairs + data.test_pairs]
+    assert epoch(data) == {pair: count for pair, count in expected.items() if pair not in held_out}
+    assert list(data.about.occurrences.values()) == pytest.approx([1, times])
+
+
 def test_no_source_sentence_is_in_two_parts_whatever_corpus_it_is_in(tmp_path: Path):
     again = [(source.upper(), f"{target} Oui.") for source, target in PAIRS]
     corpora = [{"source": tsv(tmp_path / name, pairs)} for name, pairs in (("a.tsv", PAIRS), ("b.tsv", again))]
@@ -184,11 +197,11 @@ def test_a_preparation_that_broke_off_goes_on_after_the_last_piece_to_the_same_b
     encoded: list[int] = []
     encode = Encoder._encoded
 
-    def breaks_off(encoder: Encoder, pairs: list[Pair]):
+    def breaks_off(encoder: Encoder, pairs: list[Pair], *options, **names):
         if len(encoded) == 3:
             raise KeyboardInterrupt
         encoded.append(len(pairs))
-        return encode(encoder, pairs)
+        return encode(encoder, pairs, *options, **names)
 
     (tmp_path / "again").mkdir()
     with monkeypatch.context() as patch:
@@ -197,14 +210,24 @@ def test_a_preparation_that_broke_off_goes_on_after_the_last_piece_to_the_same_b
             prepare(open_corpora(run.data), run, tmp_path / "again")
     assert not (tmp_path / "again" / "about.json").exists()
     before = len(encoded)
-    monkeypatch.setattr(Encoder, "_encoded", lambda self, pairs: encoded.append(len(pairs)) or encode(self, pairs))
+    monkeypatch.setattr(
+        Encoder, "_encoded", lambda self, pairs, *a, **o: encoded.append(len(pairs)) or encode(self, pairs, *a, **o)
+    )
     data = prepared(tmp_path / "again", run)
     assert sum(encoded) == data.about.train_pairs + len(data.valid_pairs)
     assert before == 3 < len(encoded) - 3
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("settings", [[], ["data.split=line", "data.held_out=0.1"], ["tokenizer.dropout=0.1"]])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["data.split=line", "data.held_out=0.1"],
+        ["tokenizer.dropout=0.1", "data.temperature=3"],
+        ["tokenizer.kind=unigram", "tokenizer.sampling_alpha=0.2"],
+    ],
+)
 def test_processes_write_the_bytes_that_one_writes(tmp_path: Path, monkeypatch, settings: list[str]):
     monkeypatch.setattr(bitext, "CHARACTERS_AT_ONCE", 997)
     monkeypatch.setattr(pair_file, "BLOCK", 2_003)

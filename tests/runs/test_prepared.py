@@ -1,6 +1,10 @@
 """Pairs are prepared once into a folder, and runs that begin with it are those that begin with the pairs."""
 
 import json
+import multiprocessing
+import os
+import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,11 +82,11 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
     monkeypatch.setattr("dragoman.data.pair_file.BLOCK", 2_003)
     encode, calls = Encoder._encoded, []
 
-    def breaks_off(*arguments):
+    def breaks_off(*arguments, **options):
         calls.append(None)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return encode(*arguments)
+        return encode(*arguments, **options)
 
     monkeypatch.setattr(Encoder, "_encoded", breaks_off)
     with pytest.raises(KeyboardInterrupt):
@@ -92,6 +96,104 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
     prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
     assert {(tmp_path / "again" / file.name).read_bytes() == file.read_bytes() for file in folder.iterdir()} == {True}
     assert len(list((tmp_path / "again").iterdir())) == len(list(folder.iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("dies_in", "call", "kept"),
+    [
+        ("dragoman.data.bitext._judged", 1, 0),
+        ("dragoman.data.bitext._judged", 6, 4),
+        ("dragoman.data.bitext._judged", 23, 22),  # in the second corpus
+        ("dragoman.data.journal.json.dump", 3, 4),
+        ("dragoman.data.preparation._learn", 1, 35),
+        ("dragoman.data.encoding.Encoder._encoded", 4, 35),
+    ],
+)
+def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypatch, dies_in, call, kept):
+    """Cleaning in blocks of 997 characters, with a journal after every other, and learning the tokenizer."""
+    monkeypatch.setattr(processes, "cores", lambda: 1)
+    monkeypatch.setattr("dragoman.data.bitext.CHARACTERS_AT_ONCE", 997)
+    monkeypatch.setattr("dragoman.data.pair_file.BLOCK", 2_003)
+    monkeypatch.setattr("dragoman.data.pair_file.JOURNAL_EVERY", 2)
+    monkeypatch.setattr("dragoman.data.filtering.Seen.RECENT", 31)
+    lines = [f"{source}\t{target}\n" for source, target in generate(173)]
+    first = write(tmp_path / "a.tsv", "".join([*lines, "\tx\n"]))
+    second = write(tmp_path / "b.tsv", "".join([*lines[90:], *lines[20:120], "x\0\ty\n"]))
+    corpora = f"data.corpora=[{{source: {first}, weight: 1.5}}, {{source: {second}}}]"
+
+    def prepared(name: str) -> dict[str, bytes]:
+        prepare_folder([], tmp_path / name, recipe=None, settings=[*DATA, corpora])
+        return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+
+    def killed() -> None:
+        calls(monkeypatch, dies_in, lambda number: number == call and os._exit(9))
+        prepared("again")
+
+    process = multiprocessing.get_context("fork").Process(target=killed)
+    process.start()
+    process.join()
+    assert process.exitcode == 9
+    judged = calls(monkeypatch, "dragoman.data.bitext._judged")
+    learnt = calls(monkeypatch, "dragoman.data.preparation._learn")
+    whole = prepared("whole")
+    assert (len(judged), len(learnt)) == (35, 1)
+    assert prepared("again") == whole
+    assert len(judged) == 35 + 35 - kept
+    assert len(learnt) == (1 if dies_in.endswith("_encoded") else 2)
+
+
+def calls(monkeypatch, name: str, action: Callable[[int], object] = lambda number: None) -> list[int]:
+    """Numbers of the calls of a function that are made from now on, before each of which `action` is called."""
+    made: list[int] = []
+    owner, _, function = name.rpartition(".")
+    original = pkgutil.resolve_name(name)
+
+    def counted(*arguments, **options):
+        made.append(len(made) + 1)
+        action(len(made))
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(pkgutil.resolve_name(owner), function, counted)
+    return made
+
+
+def test_pairs_cleaned_from_something_else_are_cleaned_anew(tmp_path, pairs, folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.data.pair_file.map_on_cores", map_and_break_off)
+        with pytest.raises(KeyboardInterrupt):
+            prepare_folder([pairs], tmp_path / "again", recipe=None, settings=[*DATA, "data.cleaning.max_ratio=2"])
+    assert (tmp_path / "again" / "cleaning" / "pairs").is_file()
+    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()
+    }
+
+
+def map_and_break_off(work, jobs):
+    yield work(*next(jobs))
+    raise KeyboardInterrupt
+
+
+def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_a_folder(tmp_path):
+    pairs = [f"{source}\t{target}\n" for source, target in generate(200)]
+    large, small = write(tmp_path / "a.tsv", "".join([*pairs[:180], *pairs[:50]])), tmp_path / "b.tsv"
+    write(small, "".join(pairs[180:]))
+    recipe = write(
+        tmp_path / "r.yaml", f"data:\n  temperature: 2\n  corpora: [{{source: {large}}}, {{source: {small}}}]"
+    )
+    prepare_folder([], tmp_path / "folder", recipe=str(recipe), settings=DATA)
+    about = json.loads((tmp_path / "folder" / "about.json").read_bytes())
+    # (20 / 180)^(1 / 2 - 1) = 3
+    assert about["occurrences"] == pytest.approx({str(large): 1, str(small): 3})
+    from_folder, _ = plan_run([str(tmp_path / "folder")], recipe=None, settings=[])
+    from_pairs, found = plan_run([], recipe=str(recipe), settings=DATA)
+    assert from_folder.chosen == from_pairs.chosen
+    assert from_pairs.chosen[-1] == (
+        "In an epoch, by data.temperature, each pair occurs: of a.tsv 1 times, of b.tsv 3 times."
+    )
+    assert found.report.weighted == 180 + 3 * 20
+    with pytest.raises(UsageError, match=r"prepared with another `data.temperature`"):
+        plan_run([str(tmp_path / "folder")], recipe=None, settings=["data.temperature=3"])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from dragoman.data.readers.fetched import fetch
 from dragoman.data.readers.huggingface import HUB, open_dataset
 from dragoman.data.readers.jsonl import open_json
 from dragoman.data.readers.memory import is_memory, open_memory
@@ -17,6 +18,7 @@ from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
 from dragoman.data.synthetic.builtin import BUILTIN, open_builtin, settings_for
 from dragoman.errors import DataError
+from dragoman.urls import is_url
 
 __all__ = ["find", "settings_for"]
 
@@ -41,15 +43,16 @@ FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
 """By the end of the name; every other file is tab-separated, unless it begins like JSON."""
 
 
-def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, PairReader, tuple[str, ...]]:
+def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, PairReader, tuple[str | Path, ...]]:
     """Short name, reader and files of the corpus that a user calls `source`, or `source` and `target`.
 
     Raises `DataError` if there is no such thing.
     """
-    paths = [Path(name) for name in (source, target) if name is not None]
+    paths = [fetch(name) if is_url(name) else Path(name) for name in (source, target) if name is not None]
     unpacked = Path(unpacked_name(paths[0]))
     open_format = open_memory if is_memory(paths[0]) else FORMATS.get(unpacked.suffix.lower())
-    if target is not None and (source.startswith((BUILTIN, HUB)) or open_format):
+    from_hub = source.startswith(HUB) and not is_url(source)
+    if target is not None and (source.startswith(BUILTIN) or from_hub or open_format):
         raise DataError(f"{source} has both languages already; leave out {target}.")
     rows = open_format in (None, open_csv, open_json) and not source.startswith(BUILTIN)
     if options.columns and (target is not None or not rows):
@@ -60,7 +63,7 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
         raise DataError(f"--columns names {options.columns[0]} twice; give the columns of source and target.")
     if source.startswith(BUILTIN):
         return *open_builtin(source), (source,)
-    if source.startswith(HUB):
+    if from_hub:
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
         return name, open_dataset(source, options), (source,)
     for path in paths:
@@ -70,4 +73,4 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
         name, reader = unpacked.stem, (open_format or open_table)(*paths, options)
     else:
         name, reader = open_two_files(*paths, options)
-    return name, reader, tuple(map(str, paths))
+    return name, reader, tuple(paths)

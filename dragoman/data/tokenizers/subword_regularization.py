@@ -8,6 +8,7 @@ every word is segmented anew in up to `VARIANTS` ways, and each occurrence draws
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -95,21 +96,41 @@ def segmenter(tokenizer: Tokenizer, config: TokenizerConfig) -> Segmenter:
     return UnigramSampling(map(tuple, model["vocab"]), config.sampling_alpha)
 
 
-Words = list[tuple[int, ...]]
+TokensOfWords = list[tuple[int, ...]]
 """The tokens of each word of a text."""
 
 
-def word_numbers(words: Words, known: dict[tuple[int, ...], int]) -> list[int]:
+def word_numbers(words: TokensOfWords, known: dict[tuple[int, ...], int]) -> list[int]:
     """The numbers of the words of a text. `known` maps the tokens of a word to its number; new words are added."""
     return [known.setdefault(word, len(known)) for word in words]
 
 
-def write_numbered(paths: list[Path], pairs: Iterable[tuple[Words, Words]]) -> None:
-    """Write the files of two `SampledStore`s from the words of pairs; those of each side are numbered on their own."""
-    known: list[dict[tuple[int, ...], int]] = [{}, {}]
-    TokenStore.write(paths, (list(map(word_numbers, pair, known)) for pair in pairs))
-    for path, words in zip(paths, known, strict=True):
-        TokenStore.write([_words_path(path)], zip(words))
+class Words:
+    """The words of the sentences of two `SampledStore`s, each side numbered on its own."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._paths = paths
+        self._known: list[dict[bytes, int]] = [{} for _ in paths]
+
+    def renumbered(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Sentences of a block in numbers that all blocks share: in order of the first occurrence of a word.
+
+        For each side `arrays` has numbers of the block's words and how many each sentence has, then the tokens of these
+        words in order and how many each has; what comes after the sides is left as it is.
+        """
+        result: list[np.ndarray] = []
+        for side, known in enumerate(self._known):
+            numbers, lengths, ids, sizes = arrays[4 * side : 4 * side + 4]
+            raw, ends = ids.tobytes(), (np.cumsum(sizes) * ids.itemsize).tolist()
+            words = (raw[start:stop] for start, stop in pairwise([0, *ends]))
+            shared = np.array([known.setdefault(word, len(known)) for word in words], np.uint32)
+            result += [shared[numbers], lengths]
+        return [*result, *arrays[4 * len(self._known) :]]
+
+    def write(self) -> None:
+        """Write the files of the words."""
+        for path, known in zip(self._paths, self._known, strict=True):
+            TokenStore.write([_words_path(path)], ((memoryview(word).cast("I"),) for word in known))
 
 
 def _words_path(path: Path) -> Path:

@@ -13,16 +13,18 @@ from dragoman.config.data import TokenizerConfig
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
+from dragoman.data.encoding import end_to_end
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.synthetic.grammar import generate
 from dragoman.data.tokenizers.subword_regularization import (
     VARIANTS,
     BpeDropout,
     SampledStore,
+    TokensOfWords,
+    Words,
     segmenter,
     training_stores,
     word_numbers,
-    write_numbered,
 )
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 
@@ -96,9 +98,22 @@ def test_unigram_with_a_large_alpha_segments_as_the_tokenizer_does() -> None:
     )
 
 
+def write_numbered(paths: list[Path], texts: list[TokensOfWords]) -> None:
+    """The files of two stores of the same texts, joined of blocks of five texts."""
+    words, sentences = Words(paths), []
+    for start in range(0, len(texts), 5):
+        known: dict[tuple[int, ...], int] = {}
+        numbers = end_to_end([word_numbers(each, known) for each in texts[start : start + 5]])
+        source, lengths, target, _ = words.renumbered([*numbers, *end_to_end(list(known))] * 2)
+        assert np.array_equal(source, target)
+        sentences += np.split(source, np.cumsum(lengths)[:-1])
+    TokenStore.write(paths, ((each, each) for each in sentences))
+    words.write()
+
+
 def stores(folder: Path, tokenizer: Tokenizer, *, limit: int = 256, seed: int = 1, **sampling: float) -> SampledStore:
     paths = [folder / "source", folder / "target"]
-    write_numbered(paths, [(each, each) for each in tokenizer.words(TEXTS)])
+    write_numbered(paths, tokenizer.words(TEXTS))
     config = TokenizerConfig(kind=tokenizer.kind, **(sampling or KINDS[tokenizer.kind]))
     return SampledStore(paths[1], tokenizer, segmenter(tokenizer, config), seed=(seed, 1), limit=limit)
 
@@ -159,7 +174,7 @@ def test_occurrences_of_a_word_draw_its_segmentations_evenly(tmp_path: Path) -> 
     """Each segmentation of a word that occurs 4,001 times is drawn by about a sixteenth of its occurrences."""
     tokenizer = trained("bpe")
     paths = [tmp_path / "a", tmp_path / "b"]
-    write_numbered(paths, [(each, each) for each in tokenizer.words(["smallest"] * 4001)])
+    write_numbered(paths, tokenizer.words(["smallest"] * 4001))
     calls = []
 
     def numbered(words: list[str], copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -194,7 +209,7 @@ def test_batches_keep_their_budget_and_resume_with_the_same_bits(tmp_path: Path)
 def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
     tokenizer = trained("bpe")
     paths = [tmp_path / "train-source", tmp_path / "train-target"]
-    write_numbered(paths, [(each, each) for each in tokenizer.words(TEXTS)])
+    write_numbered(paths, tokenizer.words(TEXTS))
     config = load_config({}, ["tokenizer.dropout=0.4"])
     source, target = (store.epoch(0) for store in training_stores(tmp_path, (tokenizer, tokenizer), config))
     assert source[0].tolist() != target[0].tolist()

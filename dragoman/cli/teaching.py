@@ -1,0 +1,159 @@
+"""The command distill, and what `train` takes to learn from sentences without translations.
+
+Budget: a command takes more parameters than a function may, since they are its options.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from dragoman.cli import options
+from dragoman.cli.checks import check_model, files_and_settings
+from dragoman.cli.options import Argument, Context, Ensemble, File, Option, app, choice
+from dragoman.errors import UsageError, command_line
+
+if TYPE_CHECKING:
+    from dragoman.teaching.asked import Asked
+
+SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
+MOST = 100
+"""Back-translated pairs for each real one."""
+CHOOSE = choice("choice", ("closest", "best"))
+
+
+@app.command(
+    epilog="dragoman distill runs/en-fr runs/edge --data train.en --data train.fr\n"
+    "dragoman distill runs/a runs/edge --ensemble runs/b --data pairs.tsv --max-minutes 60"
+)
+def distill(
+    context: Context,
+    teacher: options.Model,
+    output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.")],
+    given: Annotated[
+        list[str] | None,
+        Argument(metavar="[key=value ...]", help="Settings of the student, such as training.learning_rate=1e-3."),
+    ] = None,
+    data: Annotated[list[str] | None, File(help="Pairs, such as those of the teacher; twice for two files.")] = None,
+    columns: options.Columns = None,
+    valid: options.Valid = None,
+    test: options.Test = None,
+    size: Annotated[str | None, Option(**SIZE, help="Recipe of this size. Default: edge.")] = None,
+    recipe: options.Recipe = None,
+    ensemble: Ensemble = None,
+    choose: Annotated[
+        str,
+        Option(**CHOOSE, help="Of the teacher's n best translations, learn the closest to the reference, or the best."),
+    ] = "closest",
+    references: Annotated[
+        float, Option(metavar="SHARE", min=0, max=0.99, help="Share of references in an epoch, beside translations.")
+    ] = 0.0,
+    source: options.From = None,
+    target: options.To = None,
+    max_minutes: Annotated[
+        str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
+    ] = None,
+    seed: Annotated[str | None, Option(metavar="N", help="Seed of split and training. Default: 1.")] = None,
+) -> None:
+    """Train a small, fast student on what a teacher translates, a model or several together.
+
+    The same command goes on where it broke off, and so does `dragoman train --resume OUT`.
+    """
+    files, held_out = [*(data or ()), *(given or ()), columns], {"valid": valid, "test": test}
+    paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
+    if size and recipe:
+        raise UsageError("--size and --recipe both choose the settings; give one of them.")
+    limits = {"training.max_minutes": max_minutes, "seed": seed}
+    limits = [f"{key}={value}" for key, value in limits.items() if value is not None]
+    check_model(teacher, paths, ensemble=ensemble)
+    from dragoman.config.run import load_config
+
+    load_config({}, limits, spell=lambda key: options.option_name(key.removeprefix("training.")))
+    settings += limits
+    from dragoman.cli.training import STARTED
+    from dragoman.storage.validate import languages
+
+    teachers = [os.path.abspath(each) for each in (teacher, *(ensemble or ()))]
+    known = (source, target) if source and target else languages(teacher)
+    if known and not any(each.startswith("data.languages=") for each in settings):
+        settings.append(f"data.languages=[{','.join(known)}]")
+    wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
+    asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
+    train_taught(context, asked, output, started=STARTED)
+
+
+def back_translate(
+    context: Context,
+    run: tuple[list[str], str | None, list[str]],
+    sentences: tuple[list[str] | None, Path | None, str | None],
+    output: Path | None,
+    *,
+    started: float,
+) -> None:
+    """Train the run of these files, this recipe and these settings with sentences that a reverse model translates."""
+    monolingual, reverse, ratio = sentences
+    if not monolingual:
+        raise UsageError("--reverse and --ratio are for sentences without translations; name some with --monolingual.")
+    if reverse:
+        check_model(reverse)
+    from dragoman.data.bitext import open_corpora
+    from dragoman.data.readers.text_io import open_input
+    from dragoman.runs.plan import read_config
+
+    for each in monolingual:
+        open_input(Path(each)).close()
+    path = output or Path("runs", open_corpora(read_config(*run).data).name)
+    texts, model = [os.path.abspath(each) for each in monolingual], reverse and os.path.abspath(reverse)
+    wanted = {"monolingual": texts, "reverse": model, "ratios": _ratios(ratio)}
+    asked = ask("back-translate", run, wanted, models=[model] if model else [], texts=texts)
+    train_taught(context, asked, path, started=started)
+
+
+def _ratios(given: str | None) -> list[float]:
+    try:
+        ratios = [float(each) for each in given.split(",")] if given else []
+    except ValueError:
+        ratios = [0.0]
+    if not all(0 < ratio <= MOST for ratio in ratios):
+        raise UsageError(f"--ratio is {given}; give numbers above 0 to {MOST}, such as 1 or 0.5,1,2.")
+    return ratios
+
+
+def ask(
+    how: str,
+    run: tuple[list[str], str | None, list[str]],
+    wanted: dict[str, Any],
+    *,
+    models: Sequence[str],
+    texts: Sequence[str] = (),
+) -> "Asked":
+    """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
+    from dragoman.teaching.asked import Asked, stamps
+
+    paths, recipe, settings = run
+    paths = [os.path.abspath(path) if os.path.exists(path) else path for path in paths]
+    return Asked(how, paths, recipe, settings, wanted, stamps([*paths, *texts], models))
+
+
+def train_taught(context: Context, asked: "Asked", path: Path, *, started: float) -> None:
+    """Begin the run, or go on with it, and print its scores."""
+    asked.write(path)
+    go_on(context, path, [], started=started)
+
+
+def is_taught(path: Path) -> bool:
+    """Whether models make pairs for the run in `path`, whose training has not begun."""
+    from dragoman.storage.run_directory import RunDirectory
+    from dragoman.teaching.asked import Asked
+
+    return Asked.read(path) is not None and not RunDirectory(path).config.is_file()
+
+
+def go_on(context: Context, path: Path, settings: list[str], *, started: float) -> None:
+    """Make the pairs of the run in `path`, as far as they are not there, train it, and print its scores."""
+    display = context.display()
+    from dragoman.teaching.run import run_taught
+
+    evaluation = run_taught(path, settings, display=display, started=started)
+    options.print_scores(context, evaluation, "On the test pairs")
+    display.note(f"Try it:  {command_line('translate', path, '...')}")

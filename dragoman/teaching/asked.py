@@ -1,0 +1,82 @@
+"""What was asked of a run whose pairs models make, written into its folder, so that it can go on where it broke off."""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from dragoman import __version__
+from dragoman.data.bitext import file_stamp, open_corpora, open_held_out
+from dragoman.errors import DataError, UsageError, command_line
+from dragoman.runs.plan import read_config
+from dragoman.storage.atomic import write_file
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.storage.validate import WEIGHTS
+from dragoman.system.resources import started_together
+
+ASKED = "asked.json"
+CHEAP = {ASKED, "pairs", "sources"}
+"""What is made in seconds: a run that has no more is begun anew, as after a mistake in the command."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The real pairs, recipe and settings of a run, what models make for it, and the files that this is read from."""
+
+    how: str
+    """A key of `dragoman.teaching.run.MAKERS`."""
+    paths: list[str]
+    recipe: str | None
+    settings: list[str]
+    options: dict[str, Any]
+    files: dict[str, list[int]]
+    """Size and time of each file whose change would mix two runs."""
+    version: str = __version__
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """What was asked of the run in `path`; None for other runs."""
+        file = _file(path)
+        return cls(**json.loads(file.read_bytes())) if file.is_file() else None
+
+    def write(self, path: Path) -> None:
+        """Begin the run in `path`, unless that is done. Raises `UsageError` if it is another one."""
+        directory, begun = RunDirectory(path), self.read(path)
+        directory.refuse_if_locked()
+        if begun not in (None, self) and {each.name for each in directory.teaching.iterdir()} <= CHEAP:
+            shutil.rmtree(directory.teaching)
+            begun = None
+        if started_together()[0] > 1:
+            raise UsageError("Models make pairs in one process; leave out torchrun, and go on with it afterwards.")
+        if begun is None:
+            config = read_config(self.paths, self.recipe, self.settings)
+            if config.finetune.model:
+                raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
+            open_held_out(config.data, open_corpora(config.data).languages)
+            directory.refuse_if_used()
+            directory.teaching.mkdir(parents=True, exist_ok=True)
+            write_file(_file(path), json.dumps(asdict(self)).encode())
+        elif begun != self:
+            go_on = command_line("train", "--resume", path)
+            raise UsageError(
+                f"{path} was begun with other files, models or settings; choose another folder, or go on: {go_on}"
+            )
+
+    def refuse_changes(self, path: Path) -> None:
+        """Raise `DataError` that names a file which is not as it was when the run was begun."""
+        for name, stamp in self.files.items():
+            if list(file_stamp(name)) != stamp:
+                raise DataError(f"{name} has changed since {path} was begun; begin anew in another folder.")
+
+
+def stamps(files: Sequence[str], models: Sequence[str]) -> dict[str, list[int]]:
+    """The `Asked.files` for files of text and model directories."""
+    names = [*files, *(os.path.join(model, WEIGHTS) for model in models)]
+    return {os.path.abspath(name): list(file_stamp(name)) for name in names if os.path.isfile(name)}
+
+
+def _file(path: Path) -> Path:
+    return RunDirectory(path).teaching / ASKED

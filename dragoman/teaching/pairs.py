@@ -1,0 +1,87 @@
+"""The real pairs of a run in files: those to train on, and those that are held out, which no model changes."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.data.preparation import split_off
+from dragoman.data.readers.types import Pair
+from dragoman.errors import UsageError
+from dragoman.runs.plan import plan_run
+from dragoman.storage.atomic import new_file, new_folder, write_file
+from dragoman.teaching.asked import Asked
+
+ABOUT, PARTS = "about.json", ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class RealPairs:
+    """Cleaned pairs, split once."""
+
+    folder: Path
+    name: str
+    """Of the corpora together, as the pairs to train on are called."""
+    count: int
+    """Of the pairs to train on, each as often as it occurs in an epoch."""
+    languages: tuple[str, str] | None
+    told: list[str]
+    """Where the test pairs come from, unless they are given."""
+
+    @property
+    def train(self) -> Path:
+        return self.folder / f"{self.name}.train.jsonl"
+
+    def held_out(self) -> Iterator[Pair]:
+        """The pairs to validate and to test on."""
+        for name in PARTS[1:]:
+            yield from read_pairs(self.folder / f"{self.name}.{name}.jsonl")
+
+    def settings(self, corpora: dict[Path, float], *, reverse: bool = False) -> list[str]:
+        """The settings of a run on files of pairs with these weights, scored on the real pairs that are held out."""
+        columns = ["target", "source"] if reverse else None
+        languages = self.languages[::-1] if reverse and self.languages else self.languages
+        data = {"source": None, "target": None, "columns": columns, "languages": languages}
+        data |= {part: [str(self.folder / f"{self.name}.{part}.jsonl")] for part in PARTS[1:]}
+        data["corpora"] = [{"source": str(path), "columns": columns, "weight": w} for path, w in corpora.items()]
+        data["temperature"] = None  # the real pairs are mixed already
+        data["cleaning.drop_repeated"] = False  # those with a weight are repeated on purpose
+        return [f"data.{key}={json.dumps(value)}" for key, value in data.items()]
+
+
+def real_pairs(asked: Asked, folder: Path) -> RealPairs:
+    """Clean and split the pairs that were asked for into files in `folder`, unless that is done."""
+    if not folder.is_dir():
+        config, pairs = plan_run(asked.paths, recipe=asked.recipe, settings=asked.settings, near=folder)
+        if pairs.counts.labels:
+            raise UsageError("These pairs have several target languages; give those of one.")
+        unit = "source sentence" if config.data.split == "sentence" else "line"
+        with new_folder(folder) as new:
+            counts = {
+                part: write_pairs(new / f"{pairs.name}.{part}.jsonl", bitext)
+                for part, bitext in zip(PARTS, split_off(pairs, config), strict=True)
+            }
+            about = {"name": pairs.name, "count": counts["train"], "languages": pairs.languages}
+            about["told"] = [] if config.data.test else [f"Tested on pairs held out of {pairs.name} by {unit}."]
+            write_file(new / ABOUT, json.dumps(about).encode())
+    about = json.loads((folder / ABOUT).read_bytes())
+    return RealPairs(folder, **about | {"languages": about["languages"] and tuple(about["languages"])})
+
+
+def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
+    """Write pairs as JSON, one on each line, whole or not at all; returns how many."""
+    count = 0
+    with new_file(path) as file:
+        for source, target in pairs:
+            count += 1
+            file.write(f"{json.dumps({'source': source, 'target': target})}\n".encode("ascii"))
+    return count
+
+
+def read_pairs(path: Path) -> Iterator[Pair]:
+    """The pairs that `write_pairs` wrote."""
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            record: dict[str, Any] = json.loads(line)
+            yield record["source"], record["target"]

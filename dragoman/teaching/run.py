@@ -1,0 +1,54 @@
+"""A run on pairs that models make: they are made, piece by piece, and then it is a run as any other."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.errors import Interrupted, command_line
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
+from dragoman.runs.train import resume_run, start_run
+from dragoman.storage.run_directory import RunDirectory
+from dragoman.teaching.asked import Asked
+from dragoman.teaching.back_translation import back_translate
+from dragoman.teaching.distill import distill
+from dragoman.teaching.pairs import RealPairs, real_pairs
+from dragoman.teaching.work import Made, Work
+from dragoman.terminal import Display
+
+MAKERS: dict[str, Callable[[Work, RealPairs], Made]] = {"distill": distill, "back-translate": back_translate}
+
+
+def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, started: float) -> Evaluation:
+    """Make the pairs that were asked of the run in `path`, and train it; what was done before is not done again.
+
+    `settings` are those of a command that goes on. Raises `Interrupted` if it was stopped.
+    """
+    directory = RunDirectory(path)
+    if directory.config.is_file():
+        return resume_run(path, plan_resume(path, list(settings)), display=display, started=started)
+    refuse_fixed(settings)
+    asked = Asked.read(path)
+    asked.refuse_changes(path)
+    asked = replace(asked, settings=[*asked.settings, *settings])
+    with _going_on(path), directory.locked():
+        work = Work(asked, directory.teaching, display, started)
+        with display.status("Cleaning and splitting the pairs"):
+            real = real_pairs(asked, work.folder / "pairs")
+        made = MAKERS[asked.how](work, real)
+    config, pairs = plan_run([], recipe=asked.recipe, settings=[*asked.settings, *made.settings], near=path)
+    config.chosen += [*made.told, *real.told]
+    return start_run(pairs, config, path, display=display, started=started)
+
+
+@contextmanager
+def _going_on(path: Path) -> Iterator[None]:
+    """Tell how to go on if a signal comes inside the `with` block."""
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted) as stop:
+        number = stop.exit_code - 128 if isinstance(stop, Interrupted) else (*stop.args, signal.SIGINT)[0]
+        go_on = command_line("train", "--resume", path)
+        raise Interrupted(number, f"Stopped; what is translated and trained is kept. Go on with:  {go_on}") from None

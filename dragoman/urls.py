@@ -1,0 +1,75 @@
+"""Files at URLs, such as s3://bucket/pairs.tsv.gz, through the library `fsspec`, which comes with torch."""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any
+
+from dragoman.errors import DataError, DragomanError, ResourceError, redacted
+
+_URL = re.compile(r"\w[\w+.-]+:(//|:)")  # zip://pairs.tsv::s3://bucket/pairs.zip is one, too
+TAGS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
+"""What file systems call the mark of a content, or the time of its last change."""
+LIBRARIES = {"s3": '"dragoman[s3]"', "s3a": '"dragoman[s3]"', "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs",
+             "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}  # fmt: skip
+
+
+def is_url(text: str) -> bool:
+    """Whether a name is no path of this machine, but that of a file elsewhere."""
+    return bool(_URL.match(text))
+
+
+def name_of(url: str) -> str:
+    """The name of the file at a URL, without folders."""
+    parts = redacted(url).split("::")
+    return PurePosixPath(next((part for part in parts if "://" in part), parts[-1]).partition("://")[2]).name
+
+
+@contextmanager
+def reaching(url: str, verb: str = "read") -> Iterator[None]:
+    """Errors of the `with` block are told as ours. `verb` says what is done to the URL: "read" or "written".
+
+    Raises `DataError` for what is not there or forbidden, and `ResourceError` where network or library are missing.
+    """
+    try:
+        yield
+    except DragomanError:
+        raise
+    except ImportError as error:
+        package = LIBRARIES.get(url.partition(":")[0])
+        remedy = f"type: pip install {package}" if package else str(error)
+        raise ResourceError(f"{url} needs another library; {remedy}") from None
+    # Each file system has errors of its own for the network and for keys.
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        if isinstance(error, FileNotFoundError):
+            raise DataError(f"{url} cannot be {verb}: it is not there ({reason}); check its name.") from None
+        if isinstance(error, PermissionError) or "redential" in f"{type(error).__name__}{reason}":
+            remedy = "check your keys (for s3:// as `aws` finds them: AWS_PROFILE, or AWS_ACCESS_KEY_ID) and rights"
+            raise DataError(f"{url} may not be {verb} ({reason}); {remedy}.") from None
+        raise ResourceError(f"{url} cannot be {verb}: {reason}; check the network and the URL.") from None
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, which has forgotten what it was told before, and the path in it."""
+    with reaching(url):
+        from fsspec.core import url_to_fs  # not before it is needed: it takes time
+
+        files, path = url_to_fs(url)
+        files.invalidate_cache()
+        files.auto_mkdir = True  # of a disk, which has folders
+        return files, path.rstrip("/")
+
+
+def stamp(url: str) -> tuple[int, str]:
+    """The size of the file at a URL, and what tells its versions apart, if the file system has that."""
+    files, path = file_system(url)
+    with reaching(url):
+        info = files.info(path)
+    if info["type"] == "directory":
+        raise DataError(f"{url} is a folder; name a file in it, such as {url.rstrip('/')}/train.tsv.")
+    return info["size"] or 0, str(next((info[tag] for tag in TAGS if info.get(tag)), ""))
