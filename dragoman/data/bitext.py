@@ -3,7 +3,6 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
-import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import cut_label, normalised, sentence_hash, share
 from dragoman.errors import DataError
-from dragoman.urls import is_url, stamp
+from dragoman.urls import file_stamp
 
 CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
@@ -111,16 +110,6 @@ class OpenedBitext(Bitext):
 
     def _pairs(self) -> Iterator[Pair]:
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
-
-
-def file_stamp(file: str | Path) -> tuple[int, int | str]:
-    """Size and time of the last change of a file, of one at a URL its version; zeros for what is no file."""
-    if isinstance(file, str) and is_url(file):
-        return stamp(file)
-    with suppress(OSError):
-        status = os.stat(file)
-        return status.st_size, status.st_mtime_ns
-    return 0, 0
 
 
 class Corpus(NamedTuple):

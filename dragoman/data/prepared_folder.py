@@ -12,8 +12,8 @@ from dragoman import __version__
 from dragoman.config.data import without_secrets
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
-from dragoman.data.bitext import file_stamp
 from dragoman.errors import DragomanError, UsageError
+from dragoman.urls import file_stamp
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """What the folder is made from; pairs and tokens; all settings of its preparation."""

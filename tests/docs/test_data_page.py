@@ -1,13 +1,17 @@
 """docs/data.md tells the truth: its examples are read as it says, and its commands find their data."""
 
+import gzip
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
@@ -57,8 +61,12 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     model = small_model()
     model.save(Path("runs/en-fr"))
     replace(model, source_language="fr", target_language="en").save(Path("runs/fr-en"))
+    monkeypatch.setitem(_registry, "s3", Bucket)
+    bucket = Bucket()
+    bucket.pipe("/bucket/pairs.tsv.gz", gzip.compress(files["pairs.tsv"].encode()))
+    bucket.pipe("/bucket/valid.tsv", b"A bird sings.\tUn oiseau chante.\n")
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 17
+    assert len(commands) == 18
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert program == "dragoman"
@@ -79,6 +87,17 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
         assert len(bitext.counts.labels) == next((several[word] for word in words if word in several), 0)
         if "[fr,en]" in command:
             assert next(iter(bitext)) == pairs[0][::-1]
+
+
+class Bucket(MemoryFileSystem):
+    """Stands in for S3."""
+
+    protocol = "s3"
+    store: ClassVar[dict] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol(path.removeprefix("s3://"))
 
 
 class Library:

@@ -282,7 +282,7 @@ def test_more_positions_for_targets_allow_longer_translations(keras, tmp_path):
 @pytest.mark.parametrize("failure", [OSError("full"), KeyboardInterrupt(), MemoryError()])
 @pytest.mark.parametrize("exists", [False, True])
 def test_nothing_is_left_behind_by_a_failure(prenorm, tmp_path, monkeypatch, failure, exists):
-    def fail(*_) -> None:
+    def fail(*_, **__) -> None:
         raise failure
 
     if exists:
