@@ -1,10 +1,11 @@
 """Files at URLs, such as s3://bucket/pairs.tsv.gz, through the library `fsspec`, which comes with torch."""
 
 import errno
+import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import PurePosixPath
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dragoman.errors import DataError, DragomanError, ResourceError, redacted
@@ -73,3 +74,13 @@ def stamp(url: str) -> tuple[int, str]:
     if info["type"] == "directory":
         raise DataError(f"{url} is a folder; name a file in it, such as {url.rstrip('/')}/train.tsv.")
     return info["size"] or 0, str(next((info[tag] for tag in TAGS if info.get(tag)), ""))
+
+
+def file_stamp(file: str | Path) -> tuple[int, int | str]:
+    """Size and time of the last change of a file, of one at a URL its version; zeros for what is no file."""
+    if isinstance(file, str) and is_url(file):
+        return stamp(file)
+    with suppress(OSError):
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
+    return 0, 0

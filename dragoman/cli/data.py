@@ -102,8 +102,8 @@ def prepare(
     from dragoman.runs.prepared import prepare_folder
 
     display = context.display()
-    with display.status("Preparing"):
-        prepare_folder(files, output, recipe=recipe, settings=settings)
+    with display.status("Preparing") as tell:
+        prepare_folder(files, output, recipe=recipe, settings=settings, tell=tell)
     about = json.loads((output / "about.json").read_bytes())
     if context.as_json:
         return print_json({"folder": str(output), **about})

@@ -25,6 +25,22 @@ class CleaningConfig(Section):
     """Longest text, in characters, that may be the same on both sides, as names and numbers are; null: any."""
     drop_repeated: bool = True
     """Of equal pairs in one corpus, only the first is kept."""
+    check_languages: bool = False
+    """Leave out pairs with a side that can hardly be in its language; the languages must be known."""
+    max_overlap: float | None = Field(None, gt=0, le=1)
+    """Largest share of the words of the shorter side that may be in the other side too, if it has 5 different words or
+    more; 0.8 suits most languages; null: any."""
+    models: tuple[str, str] | None = None
+    """Two model directories, from source to target and back. Pairs that they find unlikely are left out last; empty:
+    none are."""
+    keep: float = Field(0.8, gt=0, lt=1)
+    """With `models`: the share of the pairs that is kept, those with the best scores."""
+
+    @model_validator(mode="after")
+    def _has_models(self) -> Self:
+        if self.keep != type(self).model_fields["keep"].get_default() and not self.models:
+            raise ValueError("`keep` is a share of what two models have scored; set data.cleaning.models as well.")
+        return self
 
 
 def _norwegian(names: Any) -> Any:

@@ -3,7 +3,6 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
-import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,12 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
+from dragoman.data.identification import check_identifiable
 from dragoman.data.labels import label, languages_in, only
 from dragoman.data.readers.registry import find
 from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.data.text import cut_label, normalised, sentence_hash, share
 from dragoman.errors import DataError
-from dragoman.urls import is_url, stamp
+from dragoman.urls import file_stamp
 
 CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
@@ -112,16 +112,6 @@ class OpenedBitext(Bitext):
         return (entry for _, entry in self.entries() if not isinstance(entry, Skipped))
 
 
-def file_stamp(file: str | Path) -> tuple[int, int | str]:
-    """Size and time of the last change of a file, of one at a URL its version; zeros for what is no file."""
-    if isinstance(file, str) and is_url(file):
-        return stamp(file)
-    with suppress(OSError):
-        status = os.stat(file)
-        return status.st_size, status.st_mtime_ns
-    return 0, 0
-
-
 class Corpus(NamedTuple):
     """A bitext, and how often each of its pairs occurs in an epoch."""
 
@@ -192,10 +182,12 @@ class CleanedBitext(Bitext):
             report.sizes[-1] += len(kept)
             yield kept
 
-    def _jobs(self) -> Iterator[tuple[int, float, str | None, list[Entry]]]:
-        """Blocks of entries, with the number, the weight and the label of their corpus."""
-        for number, (bitext, *how) in enumerate(self.corpora):
-            yield from ((number, *how, block) for block in blocks(entry for _, entry in bitext.entries()))
+    def _jobs(self) -> Iterator[tuple[int, Languages, float, str | None, list[Entry]]]:
+        """Blocks of entries, with the number, the languages, the weight and the label of their corpus."""
+        for number, corpus in enumerate(self.corpora):
+            bitext, *how = corpus
+            entries = (entry for _, entry in bitext.entries())
+            yield from ((number, corpus.languages, *how, block) for block in blocks(entries))
 
 
 class Judged(NamedTuple):
@@ -209,7 +201,7 @@ class Judged(NamedTuple):
 
 
 def _judged(describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any) -> Judged:
-    number, weight, named, block = job
+    number, spoken, weight, named, block = job
     judged = Judged(number, Counter(), array("q"), [], [])
     for entry in block:
         if isinstance(entry, Skipped):
@@ -217,7 +209,7 @@ def _judged(describe: Describe, rules: CleaningConfig | None, held_out: frozense
             continue
         found, source = cut_label(entry[0]) if named is None else (named, entry[0])
         pair = normalised(source), normalised(entry[1])
-        reason = reason_to_drop(*pair, rules)
+        reason = reason_to_drop(*pair, rules, languages_in(found) if found else spoken)
         if reason is None and held_out and sentence_hash(pair[0]) in held_out:
             reason = HELD_OUT
         if reason:
@@ -254,6 +246,9 @@ def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
         opened.append((bitext, corpus, corpus.languages or languages))
     labelled |= len({spoken for *_, spoken in opened}) > 1 or any(each.language_column for _, each, _ in opened)
     corpora = [Corpus(bitext, of.weight, _label(bitext, of, spoken, labelled)) for bitext, of, spoken in opened]
+    if data.cleaning.check_languages:
+        for corpus in corpora:
+            check_identifiable(corpus.languages if corpus.label is not None else (), corpus.bitext.name)
     return CleanedBitext(corpora, data.cleaning)
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.config.data import CleaningConfig
+from dragoman.data.identification import is_foreign
+from dragoman.data.overlap import overlap
+from dragoman.data.readers.types import Languages
 
 # Line and paragraph ends inside a sentence are odd, but no damage; \t and \r come from tables and Windows.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -30,8 +33,11 @@ class CleaningReport:
     """How many came out of each corpus."""
 
 
-def reason_to_drop(source: str, target: str, rules: CleaningConfig | None) -> str | None:
-    """Why a normalised pair is not learnt from, or None; without `rules`, only an empty side is a reason."""
+def reason_to_drop(
+    source: str, target: str, rules: CleaningConfig | None, languages: Languages = (None, None)
+) -> str | None:
+    """Why a normalised pair of these languages is not learnt from, or None; without `rules`, only an empty side is a
+    reason."""
     if not source or not target:
         return "target is empty" if source else "source is empty"
     if rules is None:
@@ -45,6 +51,17 @@ def reason_to_drop(source: str, target: str, rules: CleaningConfig | None) -> st
         return f"one side is more than {rules.max_ratio:g} times as long as the other"
     if rules.max_copied is not None and longer > rules.max_copied and source == target:
         return "both sides are the same text"
+    return _translated_badly(source, target, rules, languages)
+
+
+def _translated_badly(source: str, target: str, rules: CleaningConfig, languages: Languages) -> str | None:
+    if rules.max_overlap is not None and overlap(source, target) > rules.max_overlap:
+        return f"more than {rules.max_overlap:.0%} of the words of a side are in the other, too"
+    if rules.check_languages:
+        if is_foreign(source, languages[0], target):
+            return f"source is in another language than {languages[0]}"
+        if is_foreign(target, languages[1], source):
+            return f"target is in another language than {languages[1]}"
     return None
 
 

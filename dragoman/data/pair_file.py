@@ -93,6 +93,15 @@ class PairFile(Bitext):
         """The pairs of lines, each as often as it occurs in an epoch, copies side by side."""
         return (pair for pair, count in counted(lines, self.counts.weights) for _ in range(count))
 
+    def only(self, lines: Iterable[str], near: Path) -> "PairFile":
+        """The same with these of its lines alone, in another file on the disk of the folder `near`."""
+        with ExitStack() as opened:
+            file = opened.enter_context(TemporaryFile(dir=near))
+            file.writelines(f"{line}\n".encode("ascii") for line in lines)
+            rest = PairFile(file, self, self.report, self.counts)
+            weakref.finalize(rest, opened.pop_all().close)
+        return rest
+
     def close(self) -> None:
         """Give up the file."""
         self._file.close()

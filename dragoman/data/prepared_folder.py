@@ -12,8 +12,8 @@ from dragoman import __version__
 from dragoman.config.data import without_secrets
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
-from dragoman.data.bitext import file_stamp
 from dragoman.errors import DragomanError, UsageError
+from dragoman.urls import file_stamp
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """What the folder is made from; pairs and tokens; all settings of its preparation."""
@@ -85,6 +85,7 @@ def origin(config: RunConfig) -> dict[str, Any]:
     data = config.data
     names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
     names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
+    names += [os.path.join(model, "model.safetensors") for model in data.cleaning.models or ()]
     settings = config.model_dump(mode="json", include={"data", "tokenizer", "seed"}, exclude_unset=True)
     return {
         "version": __version__,

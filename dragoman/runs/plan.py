@@ -15,6 +15,7 @@ from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
+from dragoman.evaluation.agreement import check_models
 from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt, check_languages
@@ -64,6 +65,7 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     known = directions(Path(config.finetune.model)) if config.finetune.model else []
     bitext = open_corpora(config.data, labelled=bool(known))
     open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
+    check_models(config.data.cleaning, bitext)
     for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
         Bitext.open(*files, languages=bitext.languages)
     pairs = write_pairs(bitext, config, near=near, journal=journal)
@@ -80,6 +82,8 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
 def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:
     import torch  # after all that a mistake can be found in: it takes seconds
 
+    if config.data.cleaning.models:
+        pairs, tokens = round(pairs * config.data.cleaning.keep), tokens * config.data.cleaning.keep
     ranks, on_this_machine = started_together()
     gpus = ranks * torch.cuda.is_available()
     choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)

@@ -1,21 +1,30 @@
 """Pairs prepared once, for any number of runs."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from dragoman.data.journal import CLEANING, Journal
 from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder, origin
 from dragoman.errors import UsageError
+from dragoman.evaluation.agreement import keep_best
 from dragoman.runs.plan import plan_pairs, read_config
 from dragoman.storage.atomic import naming, write_file
 from dragoman.storage.manifest import MANIFEST, seal
 from dragoman.storage.run_directory import refuse_to_overwrite
 
 
-def prepare_folder(paths: list[str], path: Path, *, recipe: str | None, settings: list[str]) -> None:
+def prepare_folder(
+    paths: list[str],
+    path: Path,
+    *,
+    recipe: str | None,
+    settings: list[str],
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
     """Prepare pairs into `path`, unless that is done; what broke off goes on where it was.
 
-    Raises `UsageError` if the folder is for something else.
+    `tell` is told how far scoring is. Raises `UsageError` if the folder is for something else.
     """
     config = read_config(paths, recipe, settings)
     wanted, there = json.loads(json.dumps(origin(config))), PreparedFolder(path).origin
@@ -33,6 +42,8 @@ def prepare_folder(paths: list[str], path: Path, *, recipe: str | None, settings
         from dragoman.data.preparation import prepare  # which loads torch
 
         write_file(path / ORIGIN, json.dumps(wanted).encode())
+        if config.data.cleaning.models:
+            pairs = keep_best(pairs, config, near=path, tell=tell)
         prepare(pairs, config, path)
         pairs.close()
         write_file(path / COUNTS, json.dumps(pairs.counts[:2]).encode())

@@ -19,6 +19,7 @@ from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line
+from dragoman.evaluation.agreement import keep_best
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
@@ -73,6 +74,9 @@ def start_run(
         for line in config.chosen:
             display.note(line)
         kept = _adopt(config, directory) if config.finetune.model else None
+        if config.data.cleaning.models and isinstance(pairs, PairFile):
+            with display.status("Scoring pairs with two models") as tell:
+                pairs = keep_best(pairs, config, near=directory.data, tell=tell)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             if isinstance(pairs, PreparedFolder):
                 check_seal(pairs.path, remedy="prepare the pairs again, into another folder")

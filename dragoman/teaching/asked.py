@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from dragoman import __version__
-from dragoman.data.bitext import file_stamp, open_corpora, open_held_out
+from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.plan import read_config
 from dragoman.storage.atomic import write_file
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import WEIGHTS
 from dragoman.system.resources import started_together
+from dragoman.urls import file_stamp
 
 ASKED = "asked.json"
 CHEAP = {ASKED, "pairs", "sources"}

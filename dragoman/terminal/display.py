@@ -64,12 +64,12 @@ class Display:
             self.console.print(table)
 
     @contextmanager
-    def status(self, text: str) -> Iterator[None]:
-        """Show a spinner inside the `with` block, then print how long it took."""
+    def status(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show a spinner inside the `with` block, with what its function is told, then print how long it took."""
         started = time.monotonic()
         live = self.console.is_terminal and not self.quiet
-        with self.console.status(escape(text)) if live else nullcontext():
-            yield
+        with self.console.status(escape(text)) if live else nullcontext() as spinner:
+            yield lambda detail: spinner.update(escape(f"{text}: {detail}")) if spinner else None
         self.note(f"{text}: {time.monotonic() - started:.1f} s")
 
     @contextmanager

@@ -4,6 +4,7 @@ import gzip
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +20,7 @@ from dragoman.data.readers import huggingface
 from dragoman.data.readers.registry import FORMATS
 from dragoman.runs.plan import plan_run
 from dragoman.runs.prepared import prepare_folder
+from tests.report.models import small_model
 
 PAGE = (Path(__file__).parents[2] / "docs/data.md").read_text(encoding="utf-8")
 
@@ -38,7 +40,7 @@ def test_every_example_is_the_same_pair(tmp_path: Path, form: str):
 def test_every_format_and_rule_is_on_the_page():
     assert all(f"`{suffix}`" in PAGE for suffix in FORMATS)
     for name, field in CleaningConfig.model_fields.items():
-        default = str(field.default).lower().removesuffix(".0")
+        default = "null" if field.default is None else str(field.default).lower().removesuffix(".0")
         assert re.search(rf"^\| `data.cleaning.{name}` \| {default} \|", PAGE, re.MULTILINE), name
 
 
@@ -46,7 +48,7 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     pairs = list(Bitext.open("builtin:grammar:40"))
     files = {"train.en": "".join(f"{s}\n" for s, _ in pairs), "train.fr": "".join(f"{t}\n" for _, t in pairs)}
     files |= {"valid.en": files["train.en"], "valid.fr": files["train.fr"], "corpora.yaml": blocks("yaml")[0]}
-    files["pairs.tsv"] = "".join(f"{s}\t{t}\n" for s, t in pairs)
+    files["pairs.tsv"] = files["crawl.en-fr.tsv"] = "".join(f"{s}\t{t}\n" for s, t in pairs)
     unit = "".join(f'<tuv xml:lang="{code}"><seg>{{}}</seg></tuv>' for code in ("en", "fr", "de", "es"))
     files["memory.tmx"] = f"<tmx>{''.join(f'<tu>{unit.format(s, t, t, t)}</tu>' for s, t in pairs)}</tmx>"
     files["languages.yaml"], other = blocks("yaml")[1], list(Bitext.open("builtin:grammar:9:test"))
@@ -56,12 +58,15 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
         (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface, "load", lambda *_, **__: Library())
+    model = small_model()
+    model.save(Path("runs/en-fr"))
+    replace(model, source_language="fr", target_language="en").save(Path("runs/fr-en"))
     monkeypatch.setitem(_registry, "s3", Bucket)
     bucket = Bucket()
     bucket.pipe("/bucket/pairs.tsv.gz", gzip.compress(files["pairs.tsv"].encode()))
     bucket.pipe("/bucket/valid.tsv", b"A bird sings.\tUn oiseau chante.\n")
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 16
+    assert len(commands) == 18
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert program == "dragoman"

@@ -3,12 +3,11 @@
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator
-from functools import cache
-from typing import Any
 
 from dragoman.data.check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data.check.locations import Block, NumberedPair, Tally
 from dragoman.data.check.result import Check, Finding, PartResult, Side
+from dragoman.data.identification import NO_LANGUAGE, SURE, identifier, known_languages, sure_language
 from dragoman.data.language_codes import close, known_code
 from dragoman.data.scripts import script
 
@@ -17,14 +16,11 @@ LINES_AT_ONCE = 20
 """Lines that are identified together to find the language of a side: the longer the text, the surer."""
 ENOUGH_BYTES = 36
 """Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
-SURE = 0.95
-"""Probability above which a single line counts as another language."""
 MIXED = 0.4
 """Share of the lines above which a language is that of a side without a clear majority."""
 NOT_BY_CHANCE = 5
 """Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
 SHARE = 0.02
-NO_LANGUAGE = "zxx"
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
 
 
@@ -114,25 +110,6 @@ def _long(pairs: list[NumberedPair], index: int) -> Iterator[NumberedPair]:
     return (pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES)
 
 
-@cache
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-@cache
-def known_languages() -> frozenset[str]:
-    """The codes that the identification can give: ISO 639, of two letters where there is one."""
-    return frozenset(_identifier().labels) - {NO_LANGUAGE}
-
-
-def sure_language(text: str) -> str | None:
-    """The language of a text, or None where that is not clear."""
-    language, probability = _identifier().classify(text)
-    return language if probability > SURE and language != NO_LANGUAGE else None
-
-
 def main_language(texts: list[str], votes: list[str | None], *, expected: str | None = None) -> str | None:
     """The language of most texts; where they are mixed, of a large part; None where it is not clear.
 
@@ -158,7 +135,7 @@ def _most_common(votes: Collection[str | None]) -> tuple[str | None, float]:
 
 def _most_likely(text: str) -> str | None:
     """Like `sure_language`, but languages that are close count together, and the first of them is given."""
-    ranked = _identifier().rank(text)
+    ranked = identifier().rank(text)
     language = ranked[0][0]
     certainty = sum(probability for other, probability in ranked if close(other, language))
     return language if certainty > SURE and language != NO_LANGUAGE else None

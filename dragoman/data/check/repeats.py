@@ -26,8 +26,9 @@ class RepeatCheck(Check):
         self._rows = array("q")
 
     def add(self, block: Block) -> None:
+        languages = self.result.source.declared, self.result.target.declared
         for number, source, target in block:
-            if reason := reason_to_drop(source, target, self.result.rules):
+            if reason := reason_to_drop(source, target, self.result.rules, languages):
                 self.result.dropped[reason] += 1
             else:
                 self._rows.extend((number, hash(folded(source)), hash((source, target))))

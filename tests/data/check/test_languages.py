@@ -7,15 +7,10 @@ import pytest
 
 from dragoman.data.check import languages
 from dragoman.data.check.exchanged import exchanged_pairs
-from dragoman.data.check.languages import (
-    LanguageCheck,
-    known_languages,
-    main_language,
-    main_script,
-    sure_language,
-)
+from dragoman.data.check.languages import LanguageCheck, main_language, main_script
 from dragoman.data.check.locations import NumberedPair
 from dragoman.data.check.result import Finding, PartResult, Side
+from dragoman.data.identification import known_languages, sure_language
 from dragoman.data.language_codes import close, known_code
 from tests.data.check.corpora import Pairs, clean, examined, german, lines, only
 

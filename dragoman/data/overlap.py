@@ -1,0 +1,21 @@
+"""How much of one side of a pair stands in the other side, too: text that nobody translated, or only a part of it."""
+
+from itertools import pairwise
+
+from dragoman.data.scripts import WORD, is_unspaced
+
+FEWEST = 5
+"""Different words of the shorter side below which nothing is compared: many may be names."""
+
+
+def overlap(source: str, target: str) -> float:
+    """Share of the words of the side with fewer of them that are in the other as well; 0 if these are less than FEWEST.
+
+    Where words are not separated by spaces, their characters are compared, and pairs of them if both sides are
+    written so: Chinese and Japanese share many characters. Numbers and punctuation do not count.
+    """
+    sides = [[word for word in WORD.findall(text.casefold()) if word[0].isalpha()] for text in (source, target)]
+    if is_unspaced(source) and is_unspaced(target):
+        sides = [list(map("".join, pairwise(words))) for words in sides]
+    fewer, more = sorted(map(set, sides), key=len)
+    return len(fewer & more) / len(fewer) if len(fewer) >= FEWEST else 0.0
