@@ -1,5 +1,6 @@
 """Batches that do not fit in memory: halved with the gradient of the whole, pairs left out, nothing counted twice."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -114,6 +115,7 @@ def test_a_batch_beyond_the_memory_of_the_process_is_halved_with_the_same_gradie
 
     def step() -> None:
         torch.set_num_threads(1)  # others do not survive a fork
+        gc.collect()  # what other tests have left would make room later
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 200 * 2**20,) * 2)
         limited = trainer()
