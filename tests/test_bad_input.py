@@ -179,6 +179,7 @@ MISTAKES = [
     ("train pairs.tsv --monolingual train.fr --ratio x", USAGE, "--ratio is x; give numbers above 0 to 100"),
     ("train pairs.tsv --monolingual train.fr --dry-run", USAGE, "leave out --resume, --finetune and --dry-run"),
     ("train pairs.tsv --monolingual train.fr --reverse nowhere", DATA, "nowhere does not exist; give the folder"),
+    ("train pairs.tsv --output s3://bucket/run", USAGE, "to keep a copy of the run at a URL, set training.mirror"),
     # settings and recipes
     ("train pairs.tsv training.warmpu=3", USAGE, "no setting `training.warmpu` (did you mean 'training.warmup'?)"),
     ("train pairs.tsv training.warmup=soon", USAGE, "`training.warmup` is 'soon'"),
