@@ -125,7 +125,9 @@ def train(
     if resume and (paths or columns or placed or valid or test or size or recipe or seed or finetune or mix):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
     if output and is_url(str(output).replace(":/", "://", 1)):
-        raise UsageError("--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror.")
+        raise UsageError(
+            "--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror."
+        )
     if size and recipe:
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
     if size and finetune:
