@@ -13,6 +13,7 @@ from transformers import MarianMTModel
 
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.model.int8 import can_quantise
 from dragoman.storage.model_directory import ModelDirectory
 from peers.ctranslate import number, save, token, translator
 from peers.marian import generate, with_weights_of, without_special
@@ -119,7 +120,7 @@ def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> It
     with ExitStack() as opened:
         folder = Path(opened.enter_context(TemporaryDirectory()))
         # First of all, and each gets two batches at once, which makes it fork: threads of others do not survive that.
-        for precision in ("float32", "bfloat16"):
+        for precision in ("float32", "bfloat16", *["int8"] * can_quantise(directory.model.config)):
             ours = Translator(directory, precision=precision, workers=workers)
             settings = threads if alone else (workers,)
             made.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
