@@ -219,8 +219,8 @@ typedef struct {
     const uint16_t **keys;
 } Scratch;
 
-VNNI static void quantise_rows(const float *x, Size width, Size stride, Size rows, Scratch *at) {
-    for (Size r = 0; r < rows; r++) quantise(x + r * stride, at->quantised + r * width, at->scales + r, width);
+VNNI static void quantise_rows(const float *x, Size width, Size rows, Scratch *at) {
+    for (Size r = 0; r < rows; r++) quantise(x + r * width, at->quantised + r * width, at->scales + r, width);
 }
 
 /* What a sub-layer reads. */
@@ -277,7 +277,7 @@ VNNI static void feed_forward(const Decoder *d, const Layer *l, Size rows, Scrat
         y = l->gate.weight != NULL ? y * activated(load(at->gate, i, 0), d->activation) : activated(y, d->activation);
         store(at->wide, i, y, 0);
     }
-    quantise_rows(at->wide, d->d_ff, d->d_ff, rows, at);
+    quantise_rows(at->wide, d->d_ff, rows, at);
 }
 
 VNNI static void layer(const Decoder *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
@@ -323,7 +323,7 @@ VNNI int linear(const float *x, Size rows, const Linear *l, float *out) {
     int failed = at.quantised == NULL;
     for (Size r = 0; !failed && r < rows; r += TILE) {
         Size count = rows - r < TILE ? rows - r : TILE;
-        quantise_rows(x + r * l->inputs, l->inputs, l->inputs, count, &at);
+        quantise_rows(x + r * l->inputs, l->inputs, count, &at);
         product(at.quantised, at.scales, l, out + r * l->outputs, l->outputs, count, 0);
     }
     free(at.quantised);

@@ -149,6 +149,8 @@ class Int8Cache(DecoderCache):
         self.memory: list[Tensor] = []
         """Keys and values of each layer, (sentences, src_len, 2, d_model)."""
         self.source_lengths = torch.empty(0, dtype=torch.int32)
+        self.decoder = _Decoder()
+        """The decoder as int8.c takes it, over this memory."""
 
     @property
     def length(self) -> int:
@@ -184,6 +186,13 @@ class Int8Decoder:
 
     def _fill(self, cache: Int8Cache, memory: Tensor, mask: Tensor, *, rows: int) -> None:
         cache.memory = [product(memory).bfloat16() for product in self.memory_products]
+        layers = type(self.layers).from_buffer_copy(self.layers)
+        for layer, contents in zip(layers, cache.memory, strict=True):
+            layer.memory = contents.data_ptr()
+        cache.decoder = _Decoder(
+            layers, len(layers), self.config.d_model, self.config.d_ff, self.config.num_heads, self.norm,
+            NUMBERS[ACTIVATIONS[self.config.activation]], self.config.norm_eps, self.config.norm_order == "pre",
+        )  # fmt: skip
         cache.source_lengths = mask.sum(1, dtype=torch.int32)
         cache.sentences = torch.arange(len(memory), dtype=torch.int32).repeat_interleave(rows // len(memory))
         cache.ancestors = torch.empty(rows, 0, dtype=torch.int32)
@@ -195,16 +204,9 @@ class Int8Decoder:
         cache.positions.append(keys_and_values)
         own = torch.arange(rows, dtype=torch.int32)
         cache.ancestors = torch.cat([cache.ancestors, own[:, None]], dim=1)
-        layers = type(self.layers).from_buffer_copy(self.layers)
-        for layer, memory in zip(layers, cache.memory, strict=True):
-            layer.memory = memory.data_ptr()
         turns = None
         if self.rotation is not None:
             turns = self.rotation.turns_before(length, x.unflatten(2, (config.num_heads, -1)))[-1]
-        decoder = _Decoder(
-            layers, len(layers), config.d_model, config.d_ff, config.num_heads,
-            self.norm, NUMBERS[ACTIVATIONS[config.activation]], config.norm_eps, config.norm_order == "pre",
-        )  # fmt: skip
         step = _Step(
             x.data_ptr(), rows, length,
             (Pointer * length)(*(each.data_ptr() for each in cache.positions)),
@@ -212,7 +214,7 @@ class Int8Decoder:
             *(each.data_ptr() for each in (cache.ancestors, cache.sentences, cache.source_lengths)),
             cache.memory[0].size(1), None if turns is None else turns.data_ptr(),
         )  # fmt: skip
-        _check(_library.decoder_step(ctypes.byref(decoder), ctypes.byref(step)))
+        _check(_library.decoder_step(ctypes.byref(cache.decoder), ctypes.byref(step)))
         return x
 
     def _layer(self, layer: Any) -> _Layer:
