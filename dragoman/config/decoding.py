@@ -47,8 +47,9 @@ class DecodingConfig(Section):
     case."""
     forbid: list[str] = Field(default_factory=list)
     """Target terms that must not appear; a term in small letters is forbidden in any case."""
-    max_tokens: int = Field(12_288, ge=1)
-    """Source tokens of a batch with padding, times beams. A larger batch is hardly faster and takes more memory."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Source tokens of a batch with padding, times beams; empty: as many as suit the precision. A larger batch is
+    hardly faster and takes more memory."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

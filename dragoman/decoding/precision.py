@@ -6,11 +6,19 @@ import torch
 
 from dragoman.errors import UsageError
 from dragoman.model import Transformer
-from dragoman.model.int8 import can_quantise, in_int8
+from dragoman.model.int8 import can_quantise, in_int8, is_int8
 from dragoman.model.prepacked_weights import prepack
 from dragoman.system.device import choose_precision
 
 INT8 = "int8"
+BATCH_TOKENS, INT8_BATCH_TOKENS = 12_288, 4_096
+"""Source tokens of a batch, times beams: products of eight bits are quick with few rows, too, and these are all near
+the processor."""
+
+
+def batch_tokens(model: Transformer) -> int:
+    """Source tokens of a batch, times beams, that suit a model as `ready` returns it."""
+    return INT8_BATCH_TOKENS if is_int8(model) else BATCH_TOKENS
 
 
 def ready(model: Transformer, precision: str) -> Transformer:

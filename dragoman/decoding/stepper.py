@@ -4,10 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.model import Transformer, kernels
-
-SLICE = 64
-"""Rows whose logits exist at the same time on a CPU: near the processor, and in little memory."""
+from dragoman.model import Transformer
 
 
 class ModelStepper:
@@ -21,15 +18,17 @@ class ModelStepper:
         self.cache = model.new_cache()
         self.sentences = torch.arange(len(source_ids))
         """Which row of the memory each row reads."""
+        self._log_probs = torch.empty(0)
+        """Of all steps, one after the other: fresh memory is slower than the product that fills it."""
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         tokens = tokens.to(self.device)[:, None]
         states = self.model.decoder(tokens, self.memory, self.source_mask, self.cache)[:, 0]
-        size = len(states), self.model.config.target_vocab_size
-        log_probs = torch.empty(size, dtype=torch.float32, device=self.device)
-        rows = SLICE if self.device.type == "cpu" else len(states)
-        for part, found in zip(states.split(rows), log_probs.split(rows), strict=True):
-            kernels.log_softmax(self.model.project(part), found)
+        if len(states) > len(self._log_probs):
+            size = len(states), self.model.config.target_vocab_size
+            self._log_probs = torch.empty(size, dtype=torch.float32, device=self.device)
+        log_probs = self._log_probs[: len(states)]
+        self.model.log_probs(states, log_probs)
         return log_probs
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:

@@ -19,7 +19,7 @@ from dragoman.decoding.alignment import Alignment
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
-from dragoman.decoding.precision import ready
+from dragoman.decoding.precision import batch_tokens, ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
@@ -211,7 +211,8 @@ class Translator:
         filled = [index for index, text in enumerate(sentences) if text.strip()]
         asked = self._asked([prepared[i] for i in filled], [prefixes[i] for i in filled], config)
         rows = config.n_best if config.sample else config.beam_size
-        batches = self._shared_out([len(each.source) + 1 for each in asked], config.max_tokens // rows)
+        budget = (config.max_tokens or batch_tokens(self.model)) // rows
+        batches = self._shared_out([len(each.source) + 1 for each in asked], budget)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
         groups = self._map("search", asked, batches, config.model_copy(update={"glossary": {}}))
         for index, group in zip(filled, groups, strict=True):

@@ -35,7 +35,8 @@ class Splitter:
         )
 
     def _fits(self, text: str) -> bool:
-        return 4 * len(text) <= self.most or self.count(text) <= self.most  # a character has four tokens at most
+        # A byte is one token at most, besides a label.
+        return len(text.encode(errors="surrogatepass")) < self.most or self.count(text) <= self.most
 
 
 def translate_texts(

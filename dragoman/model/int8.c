@@ -1,4 +1,4 @@
-/* Products of eight bits, and a whole step of the decoder that is made of them (int8.py).
+/* Products of eight bits, and what is made of them: the encoder, and a whole step of the decoder (int8.py).
 
    A row of activations and the weights of each output are whole numbers from -127 to 127, times a scale of their own.
    Sums of their products are exact; everything else is float32, and what is kept of keys and values bfloat16. Widths
@@ -14,6 +14,8 @@
 /* Rows that share a pass over the weights, and those among them whose sums are kept in registers. */
 #define TILE 64
 #define GROUP 8
+/* Unrolled, or sums would be kept in memory. */
+#define FOR_ROWS(r) _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
 
 typedef struct {
     const int8_t *weight; /* (outputs / 16, inputs / 4, 16, 4), filled up with zeros */
@@ -28,6 +30,7 @@ typedef struct {
 
 typedef enum { RELU, GELU, SILU } Activation;
 
+/* The encoder's have no `query`, no `memory_output` and no second norm. */
 typedef struct {
     Linear own, own_output, query, memory_output, inner, gate, outer; /* `own`: query, key and value */
     Norm norms[3];
@@ -41,7 +44,7 @@ typedef struct {
     Activation activation;
     float eps;
     int pre_norm;
-} Decoder;
+} Stack;
 
 /* One more position of each row. Positions before it are where they were computed: row r has at position p the keys and
    values of row ancestors[r, p] of that time. */
@@ -56,7 +59,30 @@ typedef struct {
     const float *turns; /* (2, width of a head) for rotary positions, or NULL */
 } Step;
 
+/* Sentences for the encoder. */
+typedef struct {
+    float *x; /* (rows, length, d_model): embeddings, which become the memory */
+    Size rows, length;
+    const int32_t *lengths; /* tokens of each row; what follows them stays as it is */
+    const float *turns;     /* (length, 2, width of a head) for rotary positions, or NULL */
+} Sources;
+
 VNNI INLINE float top_of(Vector x) { return _mm512_reduce_max_ps((__m512)x); }
+
+VNNI INLINE Vector most(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
+
+/* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. The
+   polynomial is 2^f over [-1/2, 1/2] to 8e-8. */
+VNNI INLINE Vector power_of_e(Vector x) {
+    x = most(x, all(-87.0f));
+    Vector n = (Vector)_mm512_roundscale_ps((__m512)(x * 1.44269504f), 0), f = x * 1.44269504f - n;
+    Vector p = f * 0.001327647164f + 0.009675541332f;
+    p = p * f + 0.05550713275f;
+    p = p * f + 0.2402211972f;
+    p = p * f + 0.6931469671f;
+    p = p * f + 1.000000072f;
+    return (Vector)_mm512_scalef_ps((__m512)p, (__m512)n);
+}
 
 VNNI INLINE float sum_of(Vector x) { return _mm512_reduce_add_ps((__m512)x); }
 
@@ -69,7 +95,7 @@ VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width)
     Vector top = all(0.0f);
     for (Size i = 0; i < width; i += LANES) {
         Vector part = load(x, i, 0);
-        top = larger(larger(part, -part), top);
+        top = most(most(part, -part), top);
     }
     float most = top_of(top), steps = most > 0 ? 127.0f / most : 0.0f;
     *scale = most / 127.0f;
@@ -80,35 +106,41 @@ VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width)
     }
 }
 
+/* The sums of `rows` for outputs from `at` on become numbers: stored, or added to what is there. */
+VNNI INLINE void finish(const __m512i *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
+                        int add, const int rows) {
+    Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
+    __mmask16 there = l->outputs - at < LANES ? (1 << (l->outputs - at)) - 1 : 0xffff;
+    FOR_ROWS(r) {
+        float *to = out + r * stride + at;
+        Vector y = (Vector)_mm512_cvtepi32_ps(sums[r]) * (scale * scales[r]) + bias;
+        if (add) y += (Vector)_mm512_maskz_loadu_ps(there, to);
+        _mm512_mask_storeu_ps(to, there, (__m512)y);
+    }
+}
+
 /* Outputs `first` to `first` + 31, or + 15, of a few rows. */
 VNNI INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
                             int add, const int rows) {
-    int two = first + LANES < l->outputs;
-    const int8_t *left = l->weight + first * l->inputs, *right = left + (two ? LANES * l->inputs : 0);
-    __m512i sums[rows][2];
-    for (int r = 0; r < rows; r++) {
-        sums[r][0] = _mm512_loadu_si512(l->offset + first);
-        sums[r][1] = _mm512_loadu_si512(l->offset + first + two * LANES);
+    Size inputs = l->inputs, second = first + LANES < l->outputs ? first + LANES : first;
+    const int8_t *weights = l->weight + first * inputs, *others = l->weight + second * inputs;
+    __m512i left[GROUP], right[GROUP];
+    FOR_ROWS(r) {
+        left[r] = _mm512_loadu_si512(l->offset + first);
+        right[r] = _mm512_loadu_si512(l->offset + second);
     }
-    for (Size i = 0; i < l->inputs; i += 4) {
-        __m512i a = _mm512_loadu_si512(left + LANES * i), b = _mm512_loadu_si512(right + LANES * i);
-        for (int r = 0; r < rows; r++) {
+    for (Size i = 0; i < inputs; i += 4) {
+        __m512i a = _mm512_loadu_si512(weights + LANES * i), b = _mm512_loadu_si512(others + LANES * i);
+        FOR_ROWS(r) {
             int32_t four;
-            memcpy(&four, x + r * l->inputs + i, sizeof four);
+            memcpy(&four, x + r * inputs + i, sizeof four);
             __m512i same = _mm512_set1_epi32(four);
-            sums[r][0] = _mm512_dpbusd_epi32(sums[r][0], same, a);
-            sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], same, b);
+            __asm__("vpdpbusd %2, %1, %0" : "+v"(left[r]) : "v"(same), "v"(a));
+            __asm__("vpdpbusd %2, %1, %0" : "+v"(right[r]) : "v"(same), "v"(b));
         }
     }
-    for (int side = 0; side <= two; side++) {
-        Size at = first + side * LANES;
-        Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
-        for (int r = 0; r < rows; r++) {
-            Vector y = (Vector)_mm512_cvtepi32_ps(sums[r][side]) * (scale * scales[r]) + bias;
-            if (add) y += load_before(out, r * stride + at, r * stride + l->outputs, 0, 0.0f);
-            store_before(out, r * stride + at, r * stride + l->outputs, y, 0);
-        }
-    }
+    finish(left, scales, l, first, out, stride, add, rows);
+    if (second != first) finish(right, scales, l, second, out, stride, add, rows);
 }
 
 /* out = x W^T + b for `rows` of `stride` numbers each, or what is added to them. */
@@ -143,33 +175,57 @@ VNNI INLINE void norm_of(const float *x, float *out, Norm norm, Size width, floa
     }
 }
 
-/* One query of all heads. `keys` point to the keys of all heads, which their values follow. */
+/* The sums of four vectors. */
+VNNI INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
+    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
+    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
+    __m512 all_four = (__m512)_mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)ab, (__m512d)cd),
+                                            (__m512)_mm512_unpackhi_pd((__m512d)ab, (__m512d)cd));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all_four), _mm512_extractf32x8_ps(all_four, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* The other quarters of a vector, in two turns: with both, each quarter meets all others. */
+#define TURNED(x, how) ((Vector)_mm512_shuffle_f32x4((__m512)(x), (__m512)(x), how))
+#define HALF_TURN 0x4e
+#define QUARTER_TURN 0xb1
+
+/* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. */
 VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                            Size heads, const Size parts) {
-    Size blocks = (count + LANES - 1) / LANES, width = parts * LANES;
-    Vector weights[blocks];
+    Size blocks = (count + 3) / 4, width = parts * LANES;
+    Vector weights[blocks]; /* of four keys each, and of each key for four heads */
     float *numbers = (float *)weights, scale = 1.0f / sqrtf((float)width);
-    for (Size h = 0; h < heads; h++) {
-        Vector one[parts], mixed[parts];
-        for (Size v = 0; v < parts; v++) {
-            one[v] = load(query, h * width + v * LANES, 0) * scale;
-            mixed[v] = all(0.0f);
-        }
+    for (Size first = 0; first < heads; first += 4) {
+        Size at[4]; /* where a head begins; the last one takes the place of those that there are not */
+        for (Size h = 0; h < 4; h++) at[h] = (first + h < heads ? first + h : heads - 1) * width;
         for (Size k = 0; k < count; k++) {
-            Vector total = all(0.0f);
-            for (Size v = 0; v < parts; v++) total += one[v] * load_half(keys[k] + h * width + v * LANES);
-            numbers[k] = sum_of(total);
+            Vector totals[4];
+#pragma GCC unroll 4
+            for (Size h = 0; h < 4; h++) {
+                totals[h] = load(query, at[h], 0) * load_half(keys[k] + at[h]);
+                for (Size v = LANES; v < width; v += LANES)
+                    totals[h] += load(query, at[h] + v, 0) * load_half(keys[k] + at[h] + v);
+            }
+            _mm_storeu_ps(numbers + 4 * k, four_sums(totals[0], totals[1], totals[2], totals[3]));
         }
-        for (Size k = count; k < blocks * LANES; k++) numbers[k] = -INFINITY;
-        Vector top = all(-FLT_MAX), total = all(0.0f);
-        for (Size b = 0; b < blocks; b++) top = larger(weights[b], top);
-        top = all(top_of(top));
-        for (Size b = 0; b < blocks; b++) total += weights[b] = exponential(weights[b] - top);
-        float norm = 1.0f / sum_of(total);
-        for (Size k = 0; k < count; k++)
-            for (Size v = 0; v < parts; v++)
-                mixed[v] += numbers[k] * load_half(keys[k] + d_model + h * width + v * LANES);
-        for (Size v = 0; v < parts; v++) store(out, h * width + v * LANES, mixed[v] * norm, 0);
+        for (Size k = 4 * count; k < blocks * LANES; k++) numbers[k] = -INFINITY;
+        Vector top = weights[0], total = all(0.0f);
+        for (Size b = 1; b < blocks; b++) top = most(weights[b], top);
+        top = most(top, TURNED(top, HALF_TURN));
+        top = most(top, TURNED(top, QUARTER_TURN));
+        for (Size b = 0; b < blocks; b++) total += weights[b] = power_of_e((weights[b] - top) * scale);
+        total += TURNED(total, HALF_TURN);
+        total += TURNED(total, QUARTER_TURN);
+        Vector norm = 1.0f / total;
+        for (Size b = 0; b < blocks; b++) weights[b] *= norm;
+#pragma GCC unroll 4
+        for (Size h = 0; h < 4; h++)
+            for (Size v = 0; v < width; v += LANES) {
+                Vector mixed = all(0.0f);
+                for (Size k = 0; k < count; k++) mixed += numbers[4 * k + h] * load_half(keys[k] + d_model + at[h] + v);
+                store(out, at[h] + v, mixed, 0);
+            }
     }
 }
 
@@ -195,36 +251,50 @@ VNNI INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
 
 /* The error function to 5e-7 (Abramowitz and Stegun, 7.1.26). */
 VNNI INLINE Vector error_function(Vector x) {
-    Vector size = larger(x, -x), t = 1.0f / (0.3275911f * size + 1.0f);
+    Vector size = most(x, -x), t = 1.0f / (0.3275911f * size + 1.0f);
     Vector p = t * 1.061405429f - 1.453152027f;
     p = p * t + 1.421413741f;
     p = p * t - 0.284496736f;
     p = p * t + 0.254829592f;
-    Vector y = 1.0f - p * t * exponential(-(size * size));
+    Vector y = 1.0f - p * t * power_of_e(-(size * size));
     return choose(x < 0.0f, -y, y);
 }
 
 VNNI INLINE Vector activated(Vector x, Activation activation) {
-    if (activation == RELU) return larger(x, all(0.0f));
+    if (activation == RELU) return most(x, all(0.0f));
     if (activation == GELU) return x * 0.5f * (error_function(x * 0.70710678f) + 1.0f);
-    Vector least = larger(x, all(-80.0f)); /* whose exponential is a number */
-    return x / (exponential(-least) + 1.0f);
+    Vector least = most(x, all(-80.0f)); /* whose exponential is a number */
+    return x / (power_of_e(-least) + 1.0f);
 }
+
+/* Space for `count` pieces that begin where vectors do. */
+static void *space(Size count, Size size) { return aligned_alloc(64, (count * size + 63) / 64 * 64); }
 
 /* What a tile of rows needs while it passes through the layers. */
 typedef struct {
-    float *wide, *gate, *one;
+    float *wide, *gate, *one, *scales;
     uint8_t *quantised;
-    float scales[TILE];
     const uint16_t **keys;
 } Scratch;
+
+static void release(Scratch at) {
+    free(at.wide), free(at.gate), free(at.one), free(at.scales), free(at.quantised), free(at.keys);
+}
+
+/* Returns 0, or 1 if there is no memory. */
+static int reserve(Scratch *at, const Stack *d, Size rows, Size keys) {
+    Size wide = 3 * d->d_model > d->d_ff ? 3 * d->d_model : d->d_ff, number = sizeof(float);
+    *at = (Scratch){space(rows * wide, number), space(rows * d->d_ff, number), space(d->d_model, number),
+                    space(rows, number), space(rows * wide, 1), space(keys, sizeof(void *))};
+    return !(at->wide && at->gate && at->one && at->scales && at->quantised && at->keys);
+}
 
 VNNI static void quantise_rows(const float *x, Size width, Size rows, Scratch *at) {
     for (Size r = 0; r < rows; r++) quantise(x + r * width, at->quantised + r * width, at->scales + r, width);
 }
 
 /* What a sub-layer reads. */
-VNNI static void begin(const Decoder *d, const float *x, Norm norm, Size rows, Scratch *at) {
+VNNI static void begin(const Stack *d, const float *x, Norm norm, Size rows, Scratch *at) {
     Size width = d->d_model;
     for (Size r = 0; r < rows; r++) {
         const float *row = x + r * width;
@@ -234,13 +304,13 @@ VNNI static void begin(const Decoder *d, const float *x, Norm norm, Size rows, S
 }
 
 /* x + f(x) from what is quantised, and its norm if that comes after. */
-VNNI static void end(const Decoder *d, float *x, const Linear *l, Norm norm, Size rows, Scratch *at) {
+VNNI static void end(const Stack *d, float *x, const Linear *l, Norm norm, Size rows, Scratch *at) {
     product(at->quantised, at->scales, l, x, d->d_model, rows, 1);
     if (!d->pre_norm)
         for (Size r = 0; r < rows; r++) norm_of(x + r * d->d_model, x + r * d->d_model, norm, d->d_model, d->eps);
 }
 
-VNNI static void attend_to_own(const Decoder *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
+VNNI static void attend_to_own(const Stack *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
     Size width = d->d_model, last = s->length - 1;
     uint16_t *now = s->positions[last] + (index * s->position_rows[last] + first) * 2 * width;
     for (Size r = 0; r < rows; r++) {
@@ -258,7 +328,7 @@ VNNI static void attend_to_own(const Decoder *d, const Step *s, Size index, Size
     }
 }
 
-VNNI static void attend_to_memory(const Decoder *d, const Step *s, const Layer *l, Size first, Size rows, Scratch *at) {
+VNNI static void attend_to_memory(const Stack *d, const Step *s, const Layer *l, Size first, Size rows, Scratch *at) {
     Size width = d->d_model;
     for (Size r = 0; r < rows; r++) {
         Size sentence = s->sentences[first + r], count = s->source_lengths[sentence];
@@ -268,7 +338,7 @@ VNNI static void attend_to_memory(const Decoder *d, const Step *s, const Layer *
     }
 }
 
-VNNI static void feed_forward(const Decoder *d, const Layer *l, Size rows, Scratch *at) {
+VNNI static void feed_forward(const Stack *d, const Layer *l, Size rows, Scratch *at) {
     Size count = rows * d->d_ff;
     product(at->quantised, at->scales, &l->inner, at->wide, d->d_ff, rows, 0);
     if (l->gate.weight != NULL) product(at->quantised, at->scales, &l->gate, at->gate, d->d_ff, rows, 0);
@@ -280,7 +350,7 @@ VNNI static void feed_forward(const Decoder *d, const Layer *l, Size rows, Scrat
     quantise_rows(at->wide, d->d_ff, rows, at);
 }
 
-VNNI static void layer(const Decoder *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
+VNNI static void layer(const Stack *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
     const Layer *l = d->layers + index;
     float *x = s->x + first * d->d_model;
     begin(d, x, l->norms[0], rows, at);
@@ -296,39 +366,112 @@ VNNI static void layer(const Decoder *d, const Step *s, Size index, Size first, 
     end(d, x, &l->outer, l->norms[2], rows, at);
 }
 
-/* Space for `count` pieces that begin where vectors do. */
-static void *space(Size count, Size size) { return aligned_alloc(64, (count * size + 63) / 64 * 64); }
+VNNI static void last_norm(const Stack *d, float *x, Size rows) {
+    if (d->norm.gain != NULL)
+        for (Size r = 0; r < rows; r++) norm_of(x + r * d->d_model, x + r * d->d_model, d->norm, d->d_model, d->eps);
+}
 
 /* Returns 0, or 1 if there is no memory. */
-VNNI int decoder_step(const Decoder *d, const Step *s) {
-    Size wide = 3 * d->d_model > d->d_ff ? 3 * d->d_model : d->d_ff;
-    Size keys = s->length > s->source_length ? s->length : s->source_length;
-    Scratch at = {space(TILE * wide, sizeof(float)), space(TILE * d->d_ff, sizeof(float)),
-                  space(d->d_model, sizeof(float)), space(TILE * wide, 1), {0}, space(keys, sizeof(void *))};
-    int failed = at.wide == NULL || at.gate == NULL || at.one == NULL || at.quantised == NULL || at.keys == NULL;
+VNNI int decoder_step(const Stack *d, const Step *s) {
+    Scratch at;
+    int failed = reserve(&at, d, TILE, s->length > s->source_length ? s->length : s->source_length);
     for (Size first = 0; !failed && first < s->rows; first += TILE) {
         Size rows = s->rows - first < TILE ? s->rows - first : TILE;
         for (Size index = 0; index < d->num_layers; index++) layer(d, s, index, first, rows, &at);
-        float *x = s->x + first * d->d_model;
-        if (d->norm.gain != NULL)
-            for (Size r = 0; r < rows; r++) norm_of(x + r * d->d_model, x + r * d->d_model, d->norm, d->d_model, d->eps);
+        last_norm(d, s->x + first * d->d_model, rows);
     }
-    free(at.wide), free(at.gate), free(at.one), free(at.quantised), free(at.keys);
+    release(at);
     return failed;
 }
 
-/* `rows` of x, one after the other, through a linear layer. Returns 0, or 1 if there is no memory. */
-VNNI int linear(const float *x, Size rows, const Linear *l, float *out) {
-    Scratch at = {.quantised = space(TILE * l->inputs, 1)};
-    int failed = at.quantised == NULL;
-    for (Size r = 0; !failed && r < rows; r += TILE) {
-        Size count = rows - r < TILE ? rows - r : TILE;
-        quantise_rows(x + r * l->inputs, l->inputs, count, &at);
-        product(at.quantised, at.scales, l, out + r * l->outputs, l->outputs, count, 0);
+/* The attention of a sentence to itself, in the encoder; `now` receives its keys and values. */
+VNNI static void attend_to_sentence(const Stack *d, const float *turns, uint16_t *now, Size first, Size count,
+                                    Scratch *at) {
+    Size width = d->d_model, head = width / d->heads;
+    for (Size p = 0; p < count; p++) {
+        float *query = at->wide + (first + p) * 3 * width, *key = query + width;
+        if (turns != NULL) turn(query, turns + p * 2 * head, width, head), turn(key, turns + p * 2 * head, width, head);
+        for (Size i = 0; i < 2 * width; i += LANES) store(now, p * 2 * width + i, load(key, i, 0), 1);
+        at->keys[p] = now + p * 2 * width;
     }
-    free(at.quantised);
+    for (Size p = first; p < first + count; p++) {
+        attend_heads(at->wide + p * 3 * width, at->keys, count, at->one, width, d->heads);
+        quantise(at->one, at->quantised + p * width, at->scales + p, width);
+    }
+}
+
+/* Some sentences, whose tokens are one after the other in x, through the layers of the encoder. */
+VNNI static void encode_tile(const Stack *d, const int32_t *lengths, Size sentences, const float *turns, float *x,
+                             uint16_t *now, Scratch *at) {
+    Size rows = 0;
+    for (Size s = 0; s < sentences; s++) rows += lengths[s];
+    for (const Layer *l = d->layers; l < d->layers + d->num_layers; l++) {
+        begin(d, x, l->norms[0], rows, at);
+        product(at->quantised, at->scales, &l->own, at->wide, 3 * d->d_model, rows, 0);
+        for (Size s = 0, first = 0; s < sentences; first += lengths[s++])
+            attend_to_sentence(d, turns, now, first, lengths[s], at);
+        end(d, x, &l->own_output, l->norms[0], rows, at);
+        begin(d, x, l->norms[2], rows, at);
+        feed_forward(d, l, rows, at);
+        end(d, x, &l->outer, l->norms[2], rows, at);
+    }
+    last_norm(d, x, rows);
+}
+
+/* Whole sentences at a time, some TILE tokens, or one that is longer. Returns 0, or 1 if there is no memory. */
+VNNI int encode(const Stack *d, const Sources *s) {
+    Size most = s->length > TILE ? s->length : TILE, size = d->d_model * sizeof(float);
+    Scratch at;
+    float *x = space(most, size);
+    uint16_t *now = space(s->length, size);
+    int failed = reserve(&at, d, most, s->length) || x == NULL || now == NULL;
+    for (Size first = 0, end = 0; !failed && first < s->rows; first = end) {
+        Size rows = 0;
+        for (; end < s->rows && (end == first || rows + s->lengths[end] <= TILE); rows += s->lengths[end++])
+            memcpy(x + rows * d->d_model, s->x + end * s->length * d->d_model, s->lengths[end] * size);
+        encode_tile(d, s->lengths + first, end - first, s->turns, x, now, &at);
+        for (rows = 0; first < end; rows += s->lengths[first++])
+            memcpy(s->x + first * s->length * d->d_model, x + rows * d->d_model, s->lengths[first] * size);
+    }
+    release(at), free(x), free(now);
     return failed;
 }
+
+/* Turn a row of logits into log-probabilities, while it is near the processor. */
+VNNI INLINE void normalise(float *row, Size width) {
+    Vector tops[2] = {all(-INFINITY), all(-INFINITY)}, sums[2] = {all(0.0f), all(0.0f)};
+    Size pairs = width - width % (2 * LANES);
+    for (Size i = 0; i < pairs; i += 2 * LANES)
+        for (Size side = 0; side < 2; side++) tops[side] = most(load(row, i + side * LANES, 0), tops[side]);
+    for (Size i = pairs; i < width; i += LANES) tops[0] = most(load_before(row, i, width, 0, -INFINITY), tops[0]);
+    float top = top_of(most(tops[0], tops[1]));
+    for (Size i = 0; i < pairs; i += 2 * LANES)
+        for (Size side = 0; side < 2; side++) sums[side] += power_of_e(load(row, i + side * LANES, 0) - top);
+    for (Size i = pairs; i < width; i += LANES)
+        sums[0] += power_of_e(load_before(row, i, width, 0, -INFINITY) - top);
+    float all_of_it = top + logf(sum_of(sums[0] + sums[1]));
+    for (Size i = 0; i < width; i += LANES)
+        store_before(row, i, width, load_before(row, i, width, 0, 0.0f) - all_of_it, 0);
+}
+
+/* `rows` of x, one after the other, through a linear layer, and through log-softmax if `normalised`. */
+VNNI INLINE int apply(const float *x, Size rows, const Linear *l, float *out, const int normalised) {
+    Size tile = normalised ? GROUP : TILE; /* logits of few rows stay near the processor */
+    Scratch at = {.quantised = space(tile * l->inputs, 1), .scales = space(tile, sizeof(float))};
+    int failed = at.quantised == NULL || at.scales == NULL;
+    for (Size r = 0; !failed && r < rows; r += tile) {
+        Size count = rows - r < tile ? rows - r : tile;
+        quantise_rows(x + r * l->inputs, l->inputs, count, &at);
+        product(at.quantised, at.scales, l, out + r * l->outputs, l->outputs, count, 0);
+        for (Size row = r; normalised && row < r + count; row++) normalise(out + row * l->outputs, l->outputs);
+    }
+    release(at);
+    return failed;
+}
+
+/* Both return 0, or 1 if there is no memory. */
+VNNI int linear(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 0); }
+VNNI int log_probs(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 1); }
 
 int multiplies_int8(void) {
     __builtin_cpu_init();

@@ -6,7 +6,7 @@
 #include "vectors.h"
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 5
+#define INTERFACE 6
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 

@@ -8,11 +8,13 @@ from torch import Tensor, nn
 from dragoman.model.attention import AttentionMaps, DecoderCache, causal_mask
 from dragoman.model.config import TransformerConfig
 from dragoman.model.initialisation import initialise
-from dragoman.model.kernels import Dropout
+from dragoman.model.kernels import Dropout, log_softmax
 from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
 
 SourceMask = Bool[Tensor, "batch src_len"]
 Memory = Float[Tensor, "batch src_len d_model"]
+SLICE = 64
+"""Rows whose logits exist at the same time on a CPU: near the processor, and in little memory."""
 
 
 class Encoder(nn.Module):
@@ -128,6 +130,12 @@ class Transformer(nn.Module):
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape tgt_vocab"]:
         """States of the decoder to logits."""
         return self.projection(self.projection_dropout(states))
+
+    def log_probs(self, states: Float[Tensor, "rows d_model"], out: Float[Tensor, "rows tgt_vocab"]) -> None:
+        """Write log-probabilities of the next token to `out`, in float32: what translating needs of `project`."""
+        rows = SLICE if states.device.type == "cpu" else max(1, len(states))
+        for part, found in zip(states.split(rows), out.split(rows), strict=True):
+            log_softmax(self.project(part), found)
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for `decode`."""

@@ -27,7 +27,7 @@ from dragoman.data.tokenizers.pretrained import load_tokenizer
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.int8 import restored, stored
+from dragoman.model.int8_linear import restored, stored
 from dragoman.storage.atomic import write_files
 from dragoman.storage.validate import (
     DIRECTIONS,

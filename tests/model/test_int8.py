@@ -7,8 +7,9 @@ import torch
 
 from dragoman.decoding.precision import ready
 from dragoman.errors import UsageError
-from dragoman.model import int8
-from dragoman.model.int8 import Int8Cache, Int8Linear, can_quantise, in_int8
+from dragoman.model import int8_linear
+from dragoman.model.int8 import Int8Cache, can_quantise, in_int8
+from dragoman.model.int8_linear import Int8Linear
 from tests.model.variants import VARIANTS, build, sentences, small_config
 
 WIDTHS = {"d_model": 64, "d_ff": 80, "num_heads": 2}
@@ -18,11 +19,15 @@ needs_int8 = pytest.mark.skipif(not can_quantise(small_config(**WIDTHS)), reason
 @needs_int8
 @pytest.mark.parametrize("rows", [1, 5, 8, 63, 64, 65, 130])
 @pytest.mark.parametrize("outputs", [3, 16, 32, 47, 96])
-def test_a_product_is_exact_but_for_the_order_of_float_sums(rows: int, outputs: int):
+def test_a_product_and_its_log_softmax_are_exact_but_for_the_order_of_float_sums(rows: int, outputs: int):
     torch.manual_seed(rows)
     linear = Int8Linear(torch.randn(outputs, 48), torch.randn(outputs) if outputs % 2 else None)
     x = torch.randn(rows, 96)[:, ::2] * torch.logspace(-3, 3, rows)[:, None]
-    torch.testing.assert_close(linear(x), linear.formula(x), rtol=1e-5, atol=1e-5)
+    wanted = linear.formula(x)
+    torch.testing.assert_close(linear(x), wanted, rtol=1e-5, atol=1e-5)
+    found = torch.empty(rows, outputs)
+    linear.log_probs(x, found)
+    torch.testing.assert_close(found, wanted.log_softmax(-1), rtol=1e-5, atol=1e-3)  # logits reach thousands
 
 
 @needs_int8
@@ -88,7 +93,7 @@ def test_odd_widths_and_other_processors_have_none(monkeypatch):
     assert not can_quantise(small_config())
     with pytest.raises(UsageError, match="--precision auto"):
         ready(build(), "int8")
-    monkeypatch.setattr(int8, "_library", None)
+    monkeypatch.setattr(int8_linear, "library", None)
     model = build(**WIDTHS)
     assert not can_quantise(model.config)
     assert not isinstance(ready(model, "auto").new_cache(), Int8Cache)
