@@ -17,6 +17,10 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
 
 FILES = ("encoder.onnx", "decoder.onnx")
+SHARED = "shared.bin"
+"""Weights that both graphs read, such as the table of embeddings."""
+LARGE, ALIGNED = 1024, 64
+"""Bytes of a weight that is worth sharing, and of which its place is a multiple."""
 FLOAT = 1
 """What ONNX calls float32."""
 
@@ -24,46 +28,54 @@ FLOAT = 1
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     """Write both graphs, the tokenizers and a script into `folder`, which exists."""
     write_graphs(directory, folder, numbers)
+    write_tokenizers(directory, folder)
     write_script(directory, folder, "onnxruntime")
 
 
 @torch.no_grad()
 def write_graphs(directory: ModelDirectory, folder: Path, numbers: str) -> None:
-    """Write both graphs and the tokenizers into `folder`, which exists."""
+    """Write both graphs, and a file of the weights that both read, into `folder`, which exists."""
     onnx, model = load("onnx", extra="onnx", purpose="Writing ONNX"), directory.model
-    for name, graph in zip(FILES, (encoder_graph, decoder_graph), strict=True):
-        onnx.save(graph(model), folder / name)
-        if numbers == "int8":
-            _round(folder / name)
-    write_tokenizers(directory, folder)
+    encoder, decoder = encoder_graph(model), decoder_graph(model)
+    first, second = (folder / name for name in FILES)
+    if numbers == "int8":
+        decoder = _rounded(decoder, second)
+        encoder = _rounded(encoder, first, decoder.graph.initializer)
+    _share(encoder.graph.initializer, decoder.graph.initializer, folder / SHARED)
+    onnx.save(encoder, first)
+    onnx.save(decoder, second)
 
 
-def _round(path: Path) -> None:
-    """The weights of matrix products and the tables in eight bits."""
+def _rounded(graph: Any, path: Path, known: Sequence[Any] = ()) -> Any:
+    """The graph with the weights of matrix products and the tables in eight bits, by way of a file.
+
+    `known` are the weights of the other graph, which may have rounded a table of this one.
+    """
     onnx = load("onnx", extra="onnx", purpose="Writing ONNX")
     quantization = load("onnxruntime.quantization", extra="onnx", purpose="Writing eight bits")
     # Columns are only gathered from a table that the projection has rounded, each token by a scale of its own.
-    tied = {node.name for node in onnx.load(path).graph.node if node.op_type == "Gather" and _axis(node) == 1}
+    tied = {node.name for node in graph.graph.node if node.op_type == "Gather" and _axis(node) == 1}
     kind = quantization.QuantType.QInt8
-    quantization.quantize_dynamic(path, path, weight_type=kind, per_channel=True, nodes_to_exclude=[*tied])
+    quantization.quantize_dynamic(graph, path, weight_type=kind, per_channel=True, nodes_to_exclude=[*tied])
     made = onnx.load(path)
     for node in [each for each in made.graph.node if each.name in tied]:
-        _gather_rounded(made.graph, node, onnx.helper.make_node)
+        _gather_rounded(made.graph, node, onnx.helper.make_node, known)
     onnx.checker.check_model(made)
-    onnx.save(made, path)
+    return made
 
 
 def _axis(node: Any) -> int:
     return next((each.i for each in node.attribute if each.name == "axis"), 0)
 
 
-def _gather_rounded(graph: Any, node: Any, make: Callable[..., Any]) -> None:
+def _gather_rounded(graph: Any, node: Any, make: Callable[..., Any], known: Sequence[Any]) -> None:
     """Let `node` gather the columns of the table in eight bits, and the scale of each, instead of those in float32."""
     (table, ids), (output,) = node.input, node.output
+    rounded, scale = f"{table}_quantized", f"{table}_scale"
     steps = [
-        make("Gather", [f"{table}_quantized", ids], [f"{output}_rounded"], axis=1),
+        make("Gather", [rounded, ids], [f"{output}_rounded"], axis=1),
         make("Cast", [f"{output}_rounded"], [f"{output}_whole"], to=FLOAT),
-        make("Gather", [f"{table}_scale", ids], [f"{output}_scale"]),
+        make("Gather", [scale, ids], [f"{output}_scale"]),
         make("Mul", [f"{output}_whole", f"{output}_scale"], [output]),
     ]
     place = [*graph.node].index(node)
@@ -71,6 +83,25 @@ def _gather_rounded(graph: Any, node: Any, make: Callable[..., Any]) -> None:
     for step in reversed(steps):
         graph.node.insert(place, step)
     graph.initializer.remove(next(each for each in graph.initializer if each.name == table))
+    graph.initializer.extend(each for each in known if each.name in (rounded, scale))
+
+
+def _share(first: Sequence[Any], second: Sequence[Any], path: Path) -> None:
+    """Move the weights that two graphs have in common into a file beside them, if there are any."""
+    helper = load("onnx.external_data_helper", extra="onnx", purpose="Writing ONNX")
+    others = {each.name: each for each in second}
+    pairs = [(each, others[each.name]) for each in first if each.name in others]
+    same = [pair for pair in pairs if len(pair[0].raw_data) >= LARGE and pair[0].raw_data == pair[1].raw_data]
+    if not same:
+        return
+    with path.open("wb") as file:
+        for pair in same:
+            weights = pair[0].raw_data
+            file.write(bytes(-file.tell() % ALIGNED))
+            for tensor in pair:
+                helper.set_external_data(tensor, path.name, file.tell(), len(weights))
+                tensor.ClearField("raw_data")
+            file.write(weights)
 
 
 class OnnxStepper:

@@ -35,6 +35,7 @@ class Graph:
         self.weights: dict[str, Any] = {}
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
+        self.turns: list[str] = []
         self.width = config.d_model // config.num_heads
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -139,14 +140,28 @@ class Graph:
         """Queries or keys, turned by their positions."""
         if rotation is None:
             return heads
-        import torch
-
-        turns = rotation.turns_before(LONGEST, torch.empty(1, 1, 1, self.width)).numpy()
-        # All layers turn by the same angles.
-        cos, sin = (self.sliced(self._stored(f"turns_{side}", turns[:, side]), first, length) for side in (0, 1))
+        if not self.turns:  # All layers turn by the same angles.
+            self.turns = self._turns(first, length)
+        cos, sin = self.turns
         order = self.constant(*(index ^ 1 for index in range(self.width)), whole=True)
         swapped = self.op("Gather", heads, order, axis=3)
         return self.op("Add", self.op("Mul", heads, cos), self.op("Mul", swapped, sin))
+
+    def _turns(self, first: str, length: str) -> list[str]:
+        """Cosines of `length` positions from `first` on, and sines, negative for the first of a pair: (length, width).
+
+        They are computed, in double precision as in `RotaryPositions`, because a table of them is larger than a layer.
+        """
+        types = self.onnx.TensorProto
+        end, one = self.op("Add", first, length), self.constant(1, whole=True, scalar=True)
+        positions = self.op("Range", self.op("Squeeze", first), self.op("Squeeze", end), one)
+        column = self.op("Unsqueeze", self.op("Cast", positions, to=types.DOUBLE), self.constant(1, whole=True))
+        rates = np.repeat(10_000.0 ** -(np.arange(0, self.width, 2) / self.width), 2)
+        sine = self._stored("signed_rates", rates * np.resize([-1.0, 1.0], self.width))
+        # Cosines are shifted sines, because onnxruntime before 1.32 has no cosine in double precision.
+        cosine = self.op("Mul", column, self._stored("rates", rates))
+        angles = self.op("Add", cosine, self._stored("quarter", np.array(math.pi / 2))), self.op("Mul", column, sine)
+        return [self.op("Cast", self.op("Sin", each), to=types.FLOAT) for each in angles]
 
     def attention(
         self, query: str, key: str, value: str, mask: str | None, part: MultiHeadAttention
@@ -174,7 +189,8 @@ def encoder_graph(model: Transformer) -> Any:
     mask = graph.op("Unsqueeze", hidden, graph.constant(1, 2, whole=True))
     first = graph.constant(0, whole=True)
     length = graph.op("Slice", graph.op("Shape", ids), graph.constant(1, whole=True), graph.constant(2, whole=True))
-    x = graph.embedding(ids, model.encoder.embedding, first, length)
+    tied = config.share_embeddings and config.tie_projection
+    x = graph.embedding(ids, model.encoder.embedding, first, length, tied=tied)
     for layer in model.encoder.layers:
         attend = partial(_attend_to_all, graph, length, mask, layer.self_attention)
         x = graph.residual(x, layer.residuals[0], attend)

@@ -1,9 +1,11 @@
 """Models for the browser: a page that translates offline with onnxruntime's WebAssembly, in JavaScript of its own.
 
-The runtime is fetched with the npm client, in one version whose checksum is known, unless a folder has it.
+The runtime is fetched with the npm client, in one version whose checksum is known, unless a folder has it. The page
+decompresses it, because most web servers would send it as it is.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import shutil
@@ -17,16 +19,18 @@ from dragoman.data.tokenizers import algorithms
 from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.interop import onnx
+from dragoman.interop.engine_files import SIDES
 from dragoman.interop.onnx_graph import LONGEST
 from dragoman.interop.proof import Found
 from dragoman.report.templates import read_static, render
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.validate import checksum
 
 PACKAGE, VERSION = "onnxruntime-web", "1.30.0"
 CHECKSUM = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 """SHA-512 of the package, as the registry of npm has it."""
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-PAGE = ("app.js", "search.js", "tokenizer.js", "style.css")
+PAGE = ("start.js", "app.js", "files.js", "search.js", "tokenizer.js", "style.css")
 KINDS = ("bpe", "unigram")
 """Tokenizers that tokenizer.js has."""
 
@@ -51,12 +55,23 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     about |= {"max_length": config.max_length or LONGEST}
     about |= {"forced": directory.target_tokenizer.begin_ids}
     about |= {"never": [config.pad_id] if config.starts_with_padding else []}
+    about |= {"tokenizers": _write_tokenizers(directory, folder / "model")}
+    about |= {"sums": {path.name: checksum(path.read_bytes()) for path in sorted((folder / "model").iterdir())}}
     (folder / "model" / "config.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
     for name in PAGE:
         (folder / name).write_text(read_static(f"web/{name}"), encoding="utf-8")
     languages = " to ".join(code or "?" for code in directory.languages)
     title = f"Translate {languages}" if any(directory.languages) else "Translate"
     (folder / "index.html").write_text(render("web/index.html", direction=title), encoding="utf-8")
+
+
+def _write_tokenizers(directory: ModelDirectory, folder: Path) -> list[str]:
+    """Write the tokenizers, or one if both are the same, and return the names of the files."""
+    contents = dict.fromkeys(tokenizer.backend_copy().to_str() for tokenizer in directory.tokenizers)
+    names = [f"{side}_tokenizer.json" for side in SIDES] if len(contents) > 1 else ["tokenizer.json"]
+    for name, content in zip(names, contents, strict=True):
+        (folder / name).write_text(content, encoding="utf-8")
+    return names
 
 
 def add_runtime(folder: Path, runtime: Path | None) -> None:
@@ -67,7 +82,11 @@ def add_runtime(folder: Path, runtime: Path | None) -> None:
         if missing := [name for name in RUNTIME if not (source / name).is_file()]:
             raise UsageError(f"{source} has no {missing[0]}; give the folder `dist` of the npm package {PACKAGE}.")
         for name in RUNTIME:
-            shutil.copy(source / name, folder / "runtime" / name)
+            content, path = (source / name).read_bytes(), folder / "runtime" / name
+            if path.suffix == ".wasm":
+                path.with_name(f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
+            else:  # Some web servers do not know .mjs, and browsers refuse scripts of an unknown type.
+                path.with_suffix(".js").write_bytes(content)
 
 
 def _fetched(folder: Path) -> Path:

@@ -215,20 +215,25 @@ def test_the_script_beside_the_model_translates_text(models, tmp_path, target, b
 
 
 @pytest.mark.parametrize("numbers", ["float32", "int8"])
-def test_onnx_stores_a_table_once_that_the_projection_shares(tokenizer, tmp_path, numbers):
+def test_onnx_stores_a_table_once_that_both_graphs_and_the_projection_share(tokenizer, tmp_path, numbers):
     size, width, found = 5_003, SMALL["d_model"], {}
     for tied in (True, False):
         sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
-        model = Transformer(TransformerConfig(**(SMALL | sizes | {"tie_projection": tied, "projection_bias": True})))
-        (tmp_path / str(tied)).mkdir()
-        write_graphs(ModelDirectory(model.eval(), tokenizer, tokenizer), tmp_path / str(tied), numbers)
-        files = [tmp_path / str(tied) / f"{part}.onnx" for part in ("encoder", "decoder")]
-        found[tied] = [sum(size in each.dims and width in each.dims for each in tensors(file)) for file in files]
-    assert found == {True: [1, 1], False: [1, 2]}
+        choices = {"tie_projection": tied, "projection_bias": True, "positions": "rotary"}
+        model, folder = Transformer(TransformerConfig(**(SMALL | sizes | choices))), tmp_path / str(tied)
+        folder.mkdir()
+        write_graphs(ModelDirectory(model.eval(), tokenizer, tokenizer), folder, numbers)
+        found[tied] = [
+            sum(size in each.dims and width in each.dims and not each.external_data for each in tensors(folder / name))
+            for name in ("encoder.onnx", "decoder.onnx")
+        ]
+        table = size * width * (1 if numbers == "int8" else 4)
+        assert table <= (folder / "shared.bin").stat().st_size < 1.3 * table
+    assert found == {True: [0, 0], False: [0, 1]}
 
 
 def tensors(file: Path) -> list:
-    return [*onnx.load(file).graph.initializer]
+    return [*onnx.load(file, load_external_data=False).graph.initializer]
 
 
 def test_the_readme_tells_how_many_raw_texts_the_script_translates_as_dragoman_does(tmp_path):

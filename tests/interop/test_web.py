@@ -1,17 +1,19 @@
 """The page of `export --to web` in a real browser without a network: its texts are those of our search."""
 
+import gzip
 import json
 import shutil
 import subprocess
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from dragoman.config.recipes import read_recipe
 from dragoman.data.bitext import Bitext
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -19,6 +21,7 @@ from dragoman.errors import DataError
 from dragoman.interop import web
 from dragoman.interop.exporting import ExportOptions, export
 from dragoman.interop.proof import search
+from dragoman.model import Transformer, TransformerConfig
 from dragoman.report.templates import read_static
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
@@ -43,37 +46,84 @@ try {
     ({ text, score, rows, columns, attention: attention.map((row) => Array.from(row)) }))) });
 } catch (error) { await post({ error: String(error.stack ?? error) }); }
 </script>"""
+WASM = "runtime/ort-wasm-simd-threaded.wasm.gz"
+CASES: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
+    "whole": ("app.js", bytes, "Ready. Nothing leaves this page."),
+    "decompressed": (WASM, gzip.decompress, "Ready. Nothing leaves this page."),
+    "runtime": (WASM, lambda content: content[:-9], f"The page cannot start: {WASM} is damaged."),
+    "graph": (
+        "model/encoder.onnx",
+        lambda content: content[:-9],
+        "model/encoder.onnx is damaged, or of another export.",
+    ),
+    "other": ("model/shared.bin", lambda content: content[::-1], "model/shared.bin is damaged, or of another export."),
+    "config": ("model/config.json", lambda content: content[:-9], "model/config.json is damaged."),
+    "missing": ("model/tokenizer.json", lambda _: b"", "model/tokenizer.json cannot be read (404 Not Found)."),
+    "script": ("search.js", lambda content: content[:-9], "a script is missing or damaged."),
+    "none": ("tokenizer.js", lambda _: b"", "a script is missing or damaged."),
+    "old": (
+        "start.js",
+        lambda content: b"delete self.DecompressionStream;" + content,
+        "too old for the page. Use Chrome",
+    ),
+}
+"""A file of the page, what a server makes of it (nothing: it is missing), and a part of what the page says then."""
+CASES_PAGE = """<!doctype html><meta charset="utf-8"><script type="module">
+const said = (frame) => frame.contentDocument?.getElementById("status")?.textContent ?? "Loading";
+const frames = Object.fromEntries(NAMES.map((name) => {
+  const frame = document.createElement("iframe");
+  frame.src = `/case-${name}/index.html`;
+  document.body.append(frame);
+  return [name, frame];
+}));
+const result = () => Object.fromEntries(Object.entries(frames).map(([name, frame]) => [name, said(frame)]));
+const wait = () => new Promise((done) => setTimeout(done, 100));
+while (Object.values(result()).some((text) => text.startsWith("Loading"))) await wait();
+await fetch("/result", { method: "POST", body: JSON.stringify(result()) });
+</script>""".replace("NAMES", json.dumps([*CASES]))
 
 
 class Pages(ThreadingHTTPServer):
-    """Serves an exported folder and one page more, and receives what that finds."""
+    """Serves an exported folder and two pages more, and receives what these find."""
 
     def __init__(self, folder: Path, sentences: list[tuple[str, int]]):
         super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-        self.sentences, self.result, self.arrived = sentences, {}, threading.Event()
+        self.folder, self.sentences, self.result, self.arrived = folder, sentences, {}, threading.Event()
 
 
 class Handler(SimpleHTTPRequestHandler):
     server: Pages
-    extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".wasm": "application/wasm"}
+
+    def guess_type(self, path: object) -> str:
+        """The few types that old web servers know."""
+        known = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+        return known.get(Path(str(path)).suffix, "application/octet-stream")
 
     def do_GET(self) -> None:
         known = {
-            "/test.html": ("text/html", TEST_PAGE),
-            "/sentences": ("application/json", json.dumps(self.server.sentences)),
+            "/test.html": TEST_PAGE,
+            "/cases.html": CASES_PAGE,
+            "/sentences": json.dumps(self.server.sentences),
         }
-        if self.path not in known:
-            return super().do_GET()
-        kind, content = known[self.path]
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
+        case, _, path = self.path.removeprefix("/case-").partition("/")
+        if self.path in known:
+            self.answer(self.path, known[self.path].encode())
+        elif case in CASES and (self.server.folder / path).is_file():
+            changed, change, _ = CASES[case]
+            content = (self.server.folder / path).read_bytes()
+            self.answer(path, change(content) if path == changed else content)
+        else:
+            super().do_GET()
+
+    def answer(self, path: str, content: bytes) -> None:
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Type", self.guess_type(path))
         self.end_headers()
-        self.wfile.write(content.encode())
+        self.wfile.write(content)
 
     def do_POST(self) -> None:
         self.server.result = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
-        self.end_headers()
+        self.answer("", b"done")
         self.server.arrived.set()
 
     def log_message(self, *_: object) -> None: ...
@@ -146,24 +196,34 @@ def test_the_tokenizer_of_the_page_is_that_of_dragoman_for_any_text(kind, tmp_pa
         assert (ascii(text), *found) == (ascii(text), ids, tokenizer.decode(ids))
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked")
-def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
+def browser(tmp_path: Path, *arguments: str) -> list[str]:
+    """The command of a browser that reaches nothing but this machine."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
-    server, _ = served
-    browser = subprocess.Popen(
-        [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--proxy-server=", "--no-first-run",
-         f"http://127.0.0.1:{server.server_port}/test.html"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    return [
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--proxy-server=", "--no-first-run", *arguments,
+    ]  # fmt: skip
+
+
+def answer(server: Pages, page: str, tmp_path: Path) -> dict:
+    """What a page of the server finds in a browser."""
+    command = browser(tmp_path, f"http://127.0.0.1:{server.server_port}/{page}")
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         assert server.arrived.wait(300), "the page did not answer"
     finally:
-        browser.kill()
-        browser.wait()
-    assert "error" not in server.result, server.result["error"]
+        running.kill()
+        running.wait()
+    return server.result
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
+    server, _ = served
+    result = answer(server, "test.html", tmp_path)
+    assert "error" not in result, result["error"]
     directory = ModelDirectory.load(model)
     for size in (1, 4):
         rows = [index for index, (_, beams) in enumerate(server.sentences) if beams == size]
@@ -171,9 +231,32 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
         sources = directory.source_tokenizer.encode_batch(map(normalised, texts))
         found = search(directory, sources, beam_size=size, length_penalty=1.0)
         for row, (ids, score) in zip(rows, found, strict=True):
-            theirs = server.result["found"][row]
+            theirs = result["found"][row]
             assert theirs[0]["text"] == directory.target_tokenizer.decode(ids)
             assert theirs[0]["score"] == pytest.approx(score, abs=1e-3)
             assert len(theirs) == size
             for line in theirs[0]["attention"]:
                 assert sum(line) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_the_page_says_why_it_cannot_start(served, tmp_path):
+    server, folder = served
+    for name, said in answer(server, "cases.html", tmp_path).items():
+        assert CASES[name][-1] in said, (name, said)
+    command = browser(tmp_path, "--dump-dom", (folder / "index.html").as_uri())
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
+    assert "Type python -m http.server in this folder" in done.stdout
+
+
+@pytest.mark.usefixtures("annotations_unchecked")
+def test_a_page_with_a_student_takes_less_than_six_megabytes(runtime, tmp_path):
+    sizes = {"source_vocab_size": 4000, "target_vocab_size": 4000, "d_model": 128, "num_heads": 4}
+    choices = {"positions": "rotary", "share_embeddings": True} | read_recipe("edge")["model"]
+    config = TransformerConfig(**sizes, **choices)
+    corpus = [text for pair in Bitext.open("builtin:grammar:2000") for text in pair]
+    tokenizer = Tokenizer.train(corpus, vocab_size=4000)
+    web.write(ModelDirectory(Transformer(config).eval(), tokenizer, tokenizer), tmp_path, "int8")
+    web.add_runtime(tmp_path, runtime)
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*.*")) < 6_000_000

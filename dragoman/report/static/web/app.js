@@ -1,20 +1,24 @@
 // The page: loads the model, translates what is typed, and shows other translations and what each word looked at.
 
-import * as runtime from "./runtime/ort.wasm.min.mjs";
+import * as runtime from "./runtime/ort.wasm.min.js";
+import { read, readJson } from "./files.js";
 import { Model, search } from "./search.js";
 import { Tokenizer } from "./tokenizer.js";
 
 const find = (id) => document.getElementById(id);
-runtime.env.wasm.wasmPaths = new URL("./runtime/", import.meta.url).href;
+const RUNTIME = "runtime/ort-wasm-simd-threaded";
+runtime.env.wasm.wasmPaths = { mjs: new URL(`${RUNTIME}.js`, import.meta.url).href };
 // More threads need a server that isolates the page.
 runtime.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency ?? 1) : 1;
 
 export async function load(progress = () => {}) {
-  const read = async (name) => (await fetch(`./model/${name}`)).json();
+  progress("runtime");
+  runtime.env.wasm.wasmBinary = await read(`${RUNTIME}.wasm.gz`);
   progress("tokenizer");
-  const tokenizers = await Promise.all(["source_tokenizer.json", "target_tokenizer.json"].map(read));
-  const [source, target] = tokenizers.map((json) => new Tokenizer(json));
-  const model = await Model.load(runtime, "./model", progress);
+  const config = await readJson("model/config.json");
+  const kept = config.tokenizers.map((name) => readJson(`model/${name}`, config.sums[name]));
+  const [source, target = source] = (await Promise.all(kept)).map((json) => new Tokenizer(json));
+  const model = await Model.load(runtime, config, (name) => read(`model/${name}`, config.sums[name]), progress);
   return async (text, options) => {
     const ids = source.encode(text);
     if (ids.length === source.begin.length) return [];
@@ -103,7 +107,7 @@ async function start() {
       form.requestSubmit();
     }
   } catch (error) {
-    status.textContent = `The model could not be loaded: ${error.message}. Serve the folder: python -m http.server`;
+    status.textContent = `The page cannot start: ${error.message}. Copy the whole folder to the server again, and reload.`;
   }
 }
 

@@ -7,13 +7,15 @@ export class Model {
     this.past = layers.flatMap((layer) => [`key_${layer}`, `value_${layer}`]);
   }
 
-  static async load(runtime, folder, progress = () => {}) {
-    const config = await (await fetch(`${folder}/config.json`)).json();
+  // `read` gives a file of the model as bytes.
+  static async load(runtime, config, read, progress = () => {}) {
+    const shared = "shared.bin";
+    const externalData = shared in config.sums ? [{ path: shared, data: await read(shared) }] : [];
     const sessions = [];
     for (const part of ["encoder", "decoder"]) {
       progress(part);
-      const bytes = await (await fetch(`${folder}/${part}.onnx`)).arrayBuffer();
-      sessions.push(await runtime.InferenceSession.create(bytes, { executionProviders: ["wasm"] }));
+      const bytes = await read(`${part}.onnx`);
+      sessions.push(await runtime.InferenceSession.create(bytes, { executionProviders: ["wasm"], externalData }));
     }
     return new Model(runtime, ...sessions, config);
   }
