@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/resources.py imports
 
 Memory is read from /proc (Linux) every 50 ms: the sum over the processes of their proportional set sizes, in which
-a page that several share counts once.
+a page that several share counts once. Other programs that have the same libraries open lower it: measure alone.
 """
 
 import os

@@ -92,6 +92,7 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
         log_probs = stepper.step(tokens)
         chosen = choose(log_probs, live, history.size(1))
         totals += log_probs.gather(1, chosen[:, None])[:, 0].cpu()
+        del log_probs  # before the next ones are computed
         tokens = chosen.cpu()
         history = torch.cat([history, tokens[:, None]], dim=1)
         ended = tokens == options.eos_id
@@ -111,13 +112,13 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
 @torch.inference_mode()
 def beam_search(stepper: Stepper, beams: "Beams") -> list[list[Hypothesis]]:
     """Advance `beams` until all sentences are done; returns the hypotheses of each sentence, best first."""
-    log_probs = stepper.step(torch.full((len(beams.live),), beams.options.bos_id))
+    first = torch.full((len(beams.live),), beams.options.bos_id)
     # The first step has one row for each sentence; from here on each has `beam_size`.
-    rows, tokens = beams.advance(log_probs[:, None])
+    rows, tokens = beams.advance(stepper.step(first)[:, None])
     while len(rows):
         stepper.reorder(rows)
-        log_probs = stepper.step(tokens)
-        rows, tokens = beams.advance(log_probs.unflatten(0, (-1, beams.beam_size)))
+        # Without a name: the log-probabilities of one step are gone before the next ones are computed.
+        rows, tokens = beams.advance(stepper.step(tokens).unflatten(0, (-1, beams.beam_size)))
     return beams.results()
 
 

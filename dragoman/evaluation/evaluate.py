@@ -72,12 +72,12 @@ def evaluate_pairs(
         started = time.perf_counter()
         translations = [translation.text for translation in translator.translate(sources, search, split=False)]
         seconds = time.perf_counter() - started
-        plain = [*map(without_label, sources)]
-        scores = score(translations, references, sources=plain, target_language=first.target_language)
-        batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
-        statistics = token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids))
-        apart = scores_by_languages(translations, references, sources)
-        return Evaluation(scores, statistics, translations, seconds, by_languages=apart)
+    plain = [*map(without_label, sources)]
+    scores = score(translations, references, sources=plain, target_language=first.target_language)
+    batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
+    statistics = token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids))
+    apart = scores_by_languages(translations, references, sources)
+    return Evaluation(scores, statistics, translations, seconds, by_languages=apart)
 
 
 def score_pairs(

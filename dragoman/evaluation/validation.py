@@ -13,12 +13,14 @@ from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import choose_precision
+from dragoman.system.resources import release_memory
 
 SAMPLES = 3
 
 
 def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
     """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
+    release_memory()  # of the steps before
     languages = data.about.source_language, data.about.target_language
     directory = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, style=data.style)
     # That of training: eight bits translate on one thread.

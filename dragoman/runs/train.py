@@ -34,6 +34,7 @@ from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
 from dragoman.system.ranks import ALONE, Ranks
+from dragoman.system.resources import release_memory
 from dragoman.system.signals import stop_signals
 from dragoman.terminal import Display
 from dragoman.terminal.tensorboard import EventFile
@@ -172,6 +173,7 @@ def _train(directory: RunDirectory, config: RunConfig, around: Surroundings) -> 
         display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
             display.warn(troubles)
+        release_memory()  # of the training
         evaluation = score_kept(directory, config, data, display)
         try:
             describe(directory, config, data, evaluation, display)

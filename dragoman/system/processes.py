@@ -42,6 +42,9 @@ class Workers:
             self._pool, self._call = ThreadPoolExecutor(count), work
         else:
             fork = multiprocessing.get_context("fork")
+            # Objects of now stay until `close`: to search them for garbage would write to all of them, and so copy the
+            # memory that the processes share. It also takes a tenth of the time.
+            gc.freeze()
             self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin, initargs=(work,))
             self._call = _call
 
@@ -78,6 +81,7 @@ class Workers:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+        gc.unfreeze()
 
     def _submit(self, *call: Any) -> Future:
         try:
@@ -157,8 +161,6 @@ def _begin(work: Callable[..., Any]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     _use_one_thread()
-    # Objects from before the fork stay: to search them for garbage takes a tenth of the time, and copies their memory.
-    gc.freeze()
 
 
 def _use_one_thread() -> None:

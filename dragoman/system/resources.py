@@ -3,9 +3,12 @@
 Reads Linux's /proc and control groups; elsewhere the figures that are unknown are None or 0.
 """
 
+import ctypes
+import gc
 import multiprocessing
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -40,6 +43,13 @@ def memory_in_use() -> int:
     """Bytes of RAM that this process and its workers hold, shared pages counted once; 0 if unknown."""
     processes = [os.getpid(), *(worker.pid for worker in multiprocessing.active_children())]
     return 1024 * sum(_table(PROC / str(process) / "smaps_rollup").get("Pss:", 0) for process in processes)
+
+
+def release_memory() -> None:
+    """Give memory that is no longer in use back to the system, where the C library is glibc, which would keep it."""
+    gc.collect()
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_available() -> int | None:

@@ -1,5 +1,6 @@
 """Optimizers by name."""
 
+import inspect
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,8 @@ MOMENTS = {
     "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
 }  # fmt: skip
 """For each optimizer the name of a state of torch's that tells it from others."""
+WRAPPED = "add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"
+"""Methods of optimizers that import torch.compile when they are called."""
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
@@ -28,17 +31,23 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
         {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
     ]
     if config.optimizer == "rmsprop":
-        return torch.optim.RMSprop(groups, lr=0.0, alpha=config.betas[1], eps=config.eps)
+        return eager(torch.optim.RMSprop)(groups, lr=0.0, alpha=config.betas[1], eps=config.eps)
     if config.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=0.0, momentum=config.momentum, fused=True)
+        return eager(torch.optim.SGD)(groups, lr=0.0, momentum=config.momentum, fused=True)
     if config.optimizer == "muon":
         matrices = [cast(nn.Parameter, each.weight) for each in linear_maps(model)]
         of_muon = set(map(id, matrices))
         others = [group | {"params": [p for p in group["params"] if id(p) not in of_muon]} for group in groups]
-        rest = torch.optim.AdamW(others, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
-        return CombinedOptimizer(Muon(matrices, weight_decay=config.weight_decay), rest)
+        rest = eager(torch.optim.AdamW)(others, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
+        return eager(CombinedOptimizer)(eager(Muon)(matrices, weight_decay=config.weight_decay), rest)
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
-    return optimizer(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
+    return eager(optimizer)(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
+
+
+def eager(kind: type[torch.optim.Optimizer]) -> Any:
+    """The same optimizer without what torch wraps around methods for torch.compile, whose import takes 70 MB."""
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in WRAPPED}
+    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(methods["step"])})
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """Search against enumeration and plain loops, on made-up Markov chains instead of a model."""
 
 import math
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -286,6 +287,21 @@ def test_each_live_sentence_has_as_many_rows_as_the_beam() -> None:
     for position, rows in enumerate(chain.rows_of_steps[1:], start=1):
         assert rows % 3 == 0
         assert rows <= 3 * sum(limit > position for limit in limits)
+
+
+@pytest.mark.parametrize("search", [greedy, lambda *args: beam(*args, beam_size=3)])
+def test_log_probabilities_of_a_step_are_gone_before_the_next(search: Callable, monkeypatch: pytest.MonkeyPatch):
+    results: list[weakref.ref[Tensor]] = []
+    step = Chain.step
+
+    def watched(chain: Chain, tokens: Tensor) -> Tensor:
+        assert not any(each() is not None for each in results)
+        results.append(weakref.ref(found := step(chain, tokens)))
+        return found
+
+    monkeypatch.setattr(Chain, "step", watched)
+    search(chains(61, positions=5), [5, 5, 5])
+    assert len(results) > 2
 
 
 # ---- what is quick, and the readable way --------------------------------------------------------

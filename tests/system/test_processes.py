@@ -1,5 +1,6 @@
 """Worker processes: the same results in the same order, and a clear word when one dies."""
 
+import gc
 import os
 import signal
 
@@ -52,6 +53,14 @@ def test_a_worker_computes_on_one_thread():
     workers = Workers(lambda _: torch.get_num_threads(), 2, remedy="")
     assert set(workers.map((i,) for i in range(5))) == {1}
     workers.close()
+
+
+def test_objects_that_workers_share_are_not_searched_for_garbage():
+    workers = Workers(gc.get_freeze_count, 2, remedy="")
+    workers.start()
+    assert min(workers.result(workers.submit()), gc.get_freeze_count()) > 10_000
+    workers.close()
+    assert gc.get_freeze_count() == 0
 
 
 def test_an_error_in_a_worker_reaches_the_caller():

@@ -1,6 +1,8 @@
 """Optimizers against their formulas."""
 
 import math
+import subprocess
+import sys
 from typing import Any, get_args
 
 import pytest
@@ -19,6 +21,27 @@ def test_every_optimizer_can_be_told_from_others():
 
 def optimizer_of(model: nn.Module, name: str, **options: Any) -> torch.optim.Optimizer:
     return build_optimizer(model, TrainingConfig(optimizer=name, **options))
+
+
+STEPS = """
+import sys, torch
+from dragoman.config.training import TrainingConfig
+from dragoman.training.optimizer import MOMENTS, build_optimizer, load_moments, moments
+from tests.model.variants import build
+for name in MOMENTS:
+    model = build()
+    optimizer = build_optimizer(model, TrainingConfig(optimizer=name))
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    optimizer.zero_grad()
+    load_moments(optimizer, moments(optimizer), name=name)
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+def test_no_optimizer_imports_the_compiler_of_torch():
+    subprocess.run([sys.executable, "-c", STEPS], check=True)
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])
