@@ -97,11 +97,12 @@ VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width)
 VNNI INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
                         int add, const int rows) {
     Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
+    Mask there = first(l->outputs - at);
     FOR_ROWS(r) {
-        float *to = out + r * stride;
+        float *to = out + r * stride + at;
         Vector y = __builtin_convertvector(sums[r], Vector) * (scale * scales[r]) + bias;
-        if (add) y += load_before(to, at, l->outputs, 0, 0.0f);
-        store_before(to, at, l->outputs, y, 0);
+        if (add) y += load_masked(to, there);
+        store_masked(to, there, y);
     }
 }
 

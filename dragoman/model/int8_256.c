@@ -28,6 +28,14 @@ VNNI INLINE void store_bytes(uint8_t *to, Integers x) {
     _mm_storel_epi64((__m128i *)to, _mm_packus_epi16(words, words));
 }
 
+typedef __m256i Mask;
+
+VNNI INLINE Mask first(Size count) { return (Mask)((Integers){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)count); }
+
+VNNI INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm256_maskload_ps(from, there); }
+
+VNNI INLINE void store_masked(float *to, Mask there, Vector x) { _mm256_maskstore_ps(to, there, (__m256)x); }
+
 /* The sums of four vectors. */
 VNNI INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m256 all_four = _mm256_hadd_ps(_mm256_hadd_ps((__m256)a, (__m256)b), _mm256_hadd_ps((__m256)c, (__m256)d));

@@ -26,6 +26,14 @@ VNNI INLINE void store_bytes(uint8_t *to, Integers x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8((__m512i)x));
 }
 
+typedef __mmask16 Mask;
+
+VNNI INLINE Mask first(Size count) { return count < LANES ? (1 << count) - 1 : 0xffff; }
+
+VNNI INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm512_maskz_loadu_ps(there, from); }
+
+VNNI INLINE void store_masked(float *to, Mask there, Vector x) { _mm512_mask_storeu_ps(to, there, (__m512)x); }
+
 /* The sums of four vectors. */
 VNNI INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
