@@ -121,12 +121,11 @@ VNNI INLINE void product_of(const uint8_t *x, const float *scales, const Linear 
         memcpy(&a, weights + BLOCK * i, sizeof a);
         memcpy(&b, others + BLOCK * i, sizeof b);
         FOR_ROWS(r) {
-            int32_t four;
-            memcpy(&four, x + r * inputs + i, sizeof four);
-            Integers same = (Integers){0} + four;
-            /* Intrinsics would have the compiler copy sums. */
-            __asm__(VPDPBUSD " %2, %1, %0" : "+v"(left[r]) : "v"(same), "v"(a));
-            __asm__(VPDPBUSD " %2, %1, %0" : "+v"(right[r]) : "v"(same), "v"(b));
+            Integers same;
+            /* With intrinsics, or these apart, the compiler copies sums. */
+            __asm__("vpbroadcastd %3, %2\n\t" VPDPBUSD " %4, %2, %0\n\t" VPDPBUSD " %5, %2, %1"
+                    : "+&v"(left[r]), "+&v"(right[r]), "=&v"(same)
+                    : "m"(*(const uint8_t(*)[4])(x + r * inputs + i)), "v"(a), "v"(b));
         }
     }
     finish(left, scales, l, first, out, stride, add, rows);
