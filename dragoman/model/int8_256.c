@@ -3,7 +3,7 @@
 #define LANES 8
 #include "vectors.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(NO_AVX_VNNI)
 #include <cpuid.h>
 #include <immintrin.h>
 
