@@ -9,6 +9,7 @@
 
 /* Rows that share a pass over the weights; GROUP of them keep their sums in registers. */
 #define TILE 64
+/* Outputs whose weights lie side by side, however long vectors are. */
 #define BLOCK 16
 /* Unrolled, or sums would be kept in memory. */
 #define FOR_ROWS(r) _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
@@ -76,7 +77,7 @@ VNNI INLINE Vector power_of_e(Vector x) {
     return times_power_of_two(p, n);
 }
 
-/* Those of an output, where a vector begins. */
+/* Weights of an output, the first of a vector. */
 VNNI INLINE const int8_t *weights_of(const Linear *l, Size output) {
     return l->weight + output / BLOCK * BLOCK * l->inputs + output % BLOCK * 4;
 }
@@ -168,8 +169,8 @@ VNNI INLINE void norm_of(const float *x, float *out, Norm norm, Size width, floa
 /* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. */
 VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                            Size heads, const Size parts) {
-    Size keys_at_once = LANES / 4, blocks = (count + keys_at_once - 1) / keys_at_once, width = parts * LANES;
-    Vector weights[blocks]; /* of some keys each, and of each key for four heads */
+    Size together = LANES / 4, blocks = (count + together - 1) / together, width = parts * LANES;
+    Vector weights[blocks]; /* of `together` keys each, and of each key for four heads */
     float *numbers = (float *)weights, scale = 1.0f / sqrtf((float)width);
     for (Size first = 0; first < heads; first += 4) {
         Size at[4]; /* where a head begins; the last one takes the place of those that there are not */
