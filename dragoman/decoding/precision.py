@@ -30,8 +30,8 @@ def ready(model: Transformer, precision: str) -> Transformer:
     fits = device.type == "cpu" and can_quantise(model.config)
     if precision == INT8 and not fits:
         raise UsageError(
-            "There is no int8 for this model on this machine: it needs a CPU with AVX-512 VNNI, compiled kernels, and "
-            "widths of heads and layers that are multiples of 16; choose --precision auto."
+            "There is no int8 for this model on this machine: it needs a CPU with AVX-512 VNNI or AVX-VNNI, compiled "
+            "kernels, and widths of heads and layers that are multiples of 16; choose --precision auto."
         )
     # What others have trained has seldom been seen in eight bits.
     if precision == INT8 or (precision == "auto" and fits and not model.config.is_pretrained):

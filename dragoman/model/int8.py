@@ -1,6 +1,6 @@
-"""A model in eight bits on a CPU: the encoder, and a step of the decoder, each compiled as a whole (int8.c).
+"""A model in eight bits on a CPU: the encoder, and a step of the decoder, each compiled as a whole (int8.h).
 
-Processors without VNNI of 512 bits, and models with odd widths, have neither.
+Processors with neither AVX-512 VNNI nor AVX-VNNI, and models with odd widths, have none of this.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from dragoman.model.prepacked_weights import with_products
 from dragoman.model.transformer import Transformer
 
 NUMBERS = {"relu": 0, "gelu": 1, "silu": 2}
-"""Of the activations in int8.c."""
+"""Of the activations in int8.h."""
 
 
 class _Norm(ctypes.Structure):
@@ -89,7 +89,7 @@ class Int8Cache(DecoderCache):
         """Keys and values of each layer, (sentences, src_len, 2, d_model)."""
         self.source_lengths = torch.empty(0, dtype=torch.int32)
         self.stack = _Stack()
-        """The layers of the decoder as int8.c takes them, over this memory."""
+        """The layers of the decoder as int8.h takes them, over this memory."""
 
     @property
     def length(self) -> int:
@@ -102,7 +102,7 @@ class Int8Cache(DecoderCache):
 
 
 class _Layers:
-    """The layers of an encoder or decoder whose linear layers are `Int8Linear`, as int8.c takes them."""
+    """The layers of an encoder or decoder whose linear layers are `Int8Linear`, as int8.h takes them."""
 
     def __init__(self, module: Any, config: TransformerConfig):
         self.config, self.embedding, self.plain = config, module.embedding, module.forward
@@ -112,7 +112,7 @@ class _Layers:
         self.norm = self._norm(module.norm) if isinstance(module.norm, Norm) else _Norm()
 
     def stack(self, layers: ctypes.Array[_Layer]) -> _Stack:
-        """All that int8.c needs to know of them."""
+        """All that int8.h needs to know of them."""
         config = self.config
         return _Stack(
             layers, len(layers), config.d_model, config.d_ff, config.num_heads, self.norm,
@@ -120,7 +120,7 @@ class _Layers:
         )  # fmt: skip
 
     def embedded(self, ids: Int[Tensor, "rows length"], offset: int = 0) -> Float[Tensor, "rows length d_model"]:
-        """The input of the first layer, which int8.c overwrites."""
+        """The input of the first layer, which int8.h overwrites."""
         return self.embedding(ids, offset).float().contiguous()
 
     def turns(self, length: int, x: Tensor) -> Tensor | None:

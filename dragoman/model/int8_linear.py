@@ -1,10 +1,11 @@
-"""Products of eight bits on a CPU: numbers, linear layers, and the compiled library (int8.c).
+"""Products of eight bits on a CPU: numbers, linear layers, and the compiled library (int8.h).
 
 Weights have a scale for each output, and activations one for each row, which is found while they are multiplied.
 """
 
 import ctypes
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -94,18 +95,23 @@ class Int8Linear:
 
 
 def check(failed: int) -> None:
-    """Raises `MemoryError` for what functions of int8.c return where there is none."""
+    """Raises `MemoryError` for what functions of int8.h return where there is none."""
     if failed:
         raise MemoryError("There is no memory to multiply eight bits.")
 
 
-def _load() -> ctypes.CDLL | None:
+def compiled(bits: int) -> Any:
+    """The functions of int8.h for vectors of so many bits: 512, or 256.
+
+    None where this processor or this library has none.
+    """
     found = kernels.library()
-    if found is None or not found.multiplies_int8():
+    if found is None or not found[f"multiplies_int8_{bits}"]():
         return None
-    for function in (found.linear, found.log_probs):
-        function.argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
-    return found
+    functions = {name: found[f"{name}_{bits}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
+    for name in ("linear", "log_probs"):
+        functions[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    return SimpleNamespace(**functions)
 
 
-library: Any = _load()  # None: this processor or this library has no products of eight bits
+library: Any = compiled(512) or compiled(256)  # None: this processor or this library has no products of eight bits

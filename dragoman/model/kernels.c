@@ -5,8 +5,24 @@
 
 #include "vectors.h"
 
+typedef float Quarter __attribute__((vector_size(LANES)));
+
+INLINE float sum(Vector x) {
+    Quarter part[4];
+    memcpy(part, &x, sizeof x);
+    Quarter total = (part[0] + part[1]) + (part[2] + part[3]);
+    return (total[0] + total[1]) + (total[2] + total[3]);
+}
+
+#define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
+INLINE Vector only_first(Vector x, Size count) {
+    Integers lanes = COUNT;
+    return choose(lanes < (int32_t)count, x, all(0.0f));
+}
+
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 6
+#define INTERFACE 7
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 

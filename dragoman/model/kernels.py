@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 6
+INTERFACE = 7
 """Version of the library's functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that the library reads at a time; the width of a head must be a multiple of it."""

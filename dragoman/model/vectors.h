@@ -1,4 +1,4 @@
-/* Vectors of sixteen numbers, for the kernels. */
+/* Vectors of LANES numbers, for the kernels. */
 
 #include <float.h>
 #include <math.h>
@@ -16,11 +16,12 @@
 
 typedef int64_t Size;
 
-/* --- numbers, sixteen at a time ----------------------------------------------------------------------------------- */
+/* --- numbers, LANES at a time ------------------------------------------------------------------------------------- */
 
+#ifndef LANES
 #define LANES 16
+#endif
 typedef float Vector __attribute__((vector_size(4 * LANES)));
-typedef float Quarter __attribute__((vector_size(LANES)));
 typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
 typedef uint32_t Bits __attribute__((vector_size(4 * LANES)));
 typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));
@@ -38,13 +39,6 @@ INLINE float largest(Vector x) {
     float top = x[0];
     for (int i = 1; i < LANES; i++) top = x[i] > top ? x[i] : top;
     return top;
-}
-
-INLINE float sum(Vector x) {
-    Quarter part[4];
-    memcpy(part, &x, sizeof x);
-    Quarter total = (part[0] + part[1]) + (part[2] + part[3]);
-    return (total[0] + total[1]) + (total[2] + total[3]);
 }
 
 INLINE float number(const void *from, Size index, int half) {
@@ -123,13 +117,6 @@ INLINE void store_pair(void *to, Size start, Pair x, int half) {
     } else {
         store(to, start, x.even, 0), store(to, start + LANES, x.odd, 0);
     }
-}
-
-#define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-
-INLINE Vector only_first(Vector x, Size count) {
-    Integers lanes = COUNT;
-    return choose(lanes < (int32_t)count, x, all(0.0f));
 }
 
 /* exp x to 2 units in the last place, for x up to 88, and 0 below -87: 2^n times a polynomial over

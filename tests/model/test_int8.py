@@ -13,10 +13,18 @@ from dragoman.model.int8_linear import Int8Linear
 from tests.model.variants import VARIANTS, build, sentences, small_config
 
 WIDTHS = {"d_model": 64, "d_ff": 80, "num_heads": 2}
-needs_int8 = pytest.mark.skipif(not can_quantise(small_config(**WIDTHS)), reason="needs AVX-512 VNNI and a C compiler")
+with_each_width = pytest.mark.usefixtures("vectors")
 
 
-@needs_int8
+@pytest.fixture(params=[512, 256], ids="{} bits".format)
+def vectors(request, monkeypatch):
+    library = int8_linear.compiled(request.param)
+    if library is None:
+        pytest.skip(f"needs a processor that multiplies eight bits with {request.param}, and a C compiler")
+    monkeypatch.setattr(int8_linear, "library", library)
+
+
+@with_each_width
 @pytest.mark.parametrize("rows", [1, 5, 8, 63, 64, 65, 130])
 @pytest.mark.parametrize("outputs", [3, 16, 32, 47, 96])
 def test_a_product_and_its_log_softmax_are_exact_but_for_the_order_of_float_sums(rows: int, outputs: int):
@@ -30,7 +38,7 @@ def test_a_product_and_its_log_softmax_are_exact_but_for_the_order_of_float_sums
     torch.testing.assert_close(found, wanted.log_softmax(-1), rtol=1e-5, atol=1e-3)  # logits reach thousands
 
 
-@needs_int8
+@with_each_width
 def test_a_product_is_near_that_of_the_weights():
     torch.manual_seed(1)
     weight, bias, x = torch.randn(96, 512), torch.randn(96), torch.randn(70, 512)
@@ -38,7 +46,7 @@ def test_a_product_is_near_that_of_the_weights():
     assert (Int8Linear(weight, bias)(x) - wanted).norm() / wanted.norm() < 0.015
 
 
-@needs_int8
+@with_each_width
 def test_rows_and_outputs_of_zeros_give_the_bias_and_damage_is_seen():
     weight, bias = torch.randn(32, 16), torch.randn(32)
     weight[3] = 0
@@ -49,7 +57,7 @@ def test_rows_and_outputs_of_zeros_give_the_bias_and_damage_is_seen():
     assert Int8Linear(weight, bias)(torch.ones(1, 16)).isnan().nonzero().tolist() == [[0, 5]]
 
 
-@needs_int8
+@with_each_width
 @pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
 @torch.inference_mode()
 def test_steps_give_what_a_pass_over_whole_sentences_gives(choices):
@@ -70,7 +78,7 @@ def test_steps_give_what_a_pass_over_whole_sentences_gives(choices):
     assert all(torch.equal(weight, weights[name]) for name, weight in model.state_dict().items())
 
 
-@needs_int8
+@with_each_width
 @torch.inference_mode()
 def test_rows_take_their_history_with_them():
     twin = in_int8(build(positions="rotary", **WIDTHS))

@@ -274,15 +274,24 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
 
 
 class TestBuild:
-    def test_compiles_what_can_be_loaded(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("assembler", ["new", "without AVX-VNNI"])
+    def test_compiles_what_can_be_loaded(self, assembler: str, tmp_path, monkeypatch):
         pytest.importorskip("hatchling")
         if not kernels.compiled():
             pytest.skip("there is no C compiler")
         # The library that is tested was optimized when it was built; to do it again takes half a minute.
         monkeypatch.setattr(build_kernels, "FLAGS", [flag for flag in build_kernels.FLAGS if flag != "-O3"])
         copy_sources(tmp_path)
+        if assembler != "new":
+            script = tmp_path / "old-cc"
+            script.write_text('#!/bin/sh\ncase "$*" in *NO_AVX_VNNI*) exec cc "$@";; esac\nexit 1\n')
+            script.chmod(0o755)
+            monkeypatch.setenv("CC", str(script))
         assert build_kernels.compiled(tmp_path)
-        assert ctypes.CDLL(str(tmp_path / build_kernels.LIBRARY)).interface() == kernels.INTERFACE
+        library = ctypes.CDLL(str(tmp_path / build_kernels.LIBRARY))
+        assert library.interface() == kernels.INTERFACE
+        assert library.multiplies_int8_512() in (0, 1)
+        assert library.multiplies_int8_256() in ((0, 1) if assembler == "new" else (0,))
 
     @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
     def test_goes_on_without_a_compiler(self, compiler: str, tmp_path, monkeypatch, capsys):
@@ -296,7 +305,7 @@ class TestBuild:
 
 def copy_sources(root) -> None:
     (root / build_kernels.MODEL).mkdir(parents=True)
-    for path in (*build_kernels.SOURCES, build_kernels.HEADER):
+    for path in (*build_kernels.SOURCES, *build_kernels.HEADERS):
         (root / path).write_bytes(kernels.LIBRARY.with_name(path.name).read_bytes())
 
 

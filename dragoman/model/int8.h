@@ -2,23 +2,20 @@
 
    A row of activations and the weights of each output are whole numbers from -127 to 127, times a scale of their own.
    Sums of their products are exact; everything else is float32, and what is kept of keys and values bfloat16. Widths
-   are multiples of LANES. The instructions (VNNI) multiply numbers without a sign by numbers with one: activations are
-   therefore 128 higher, and `offset` takes back what that adds. */
+   are multiples of 16. The instructions (VNNI) multiply numbers without a sign by numbers with one: activations are
+   therefore 128 higher, and `offset` takes back what that adds.
 
-#include "vectors.h"
+   This text is compiled once by int8_512.c and once by int8_256.c, which begin with what differs between processors. */
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
-/* Rows that share a pass over the weights, and those among them whose sums are kept in registers. */
+/* Rows that share a pass over the weights; GROUP of them keep their sums in registers. */
 #define TILE 64
-#define GROUP 8
+/* Outputs whose weights lie side by side, however long vectors are. */
+#define BLOCK 16
 /* Unrolled, or sums would be kept in memory. */
 #define FOR_ROWS(r) _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
 
 typedef struct {
-    const int8_t *weight; /* (outputs / 16, inputs / 4, 16, 4), filled up with zeros */
+    const int8_t *weight; /* (outputs / BLOCK, inputs / 4, BLOCK, 4), filled up with zeros */
     const float *scale, *bias;
     const int32_t *offset; /* -128 times the sum of the weights of an output */
     Size inputs, outputs;
@@ -67,27 +64,22 @@ typedef struct {
     const float *turns;     /* (length, 2, width of a head) for rotary positions, or NULL */
 } Sources;
 
-VNNI INLINE float top_of(Vector x) { return _mm512_reduce_max_ps((__m512)x); }
-
-VNNI INLINE Vector most(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
-
 /* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. The
    polynomial is 2^f over [-1/2, 1/2] to 8e-8. */
 VNNI INLINE Vector power_of_e(Vector x) {
     x = most(x, all(-87.0f));
-    Vector n = (Vector)_mm512_roundscale_ps((__m512)(x * 1.44269504f), 0), f = x * 1.44269504f - n;
+    Vector n = nearest(x * 1.44269504f), f = x * 1.44269504f - n;
     Vector p = f * 0.001327647164f + 0.009675541332f;
     p = p * f + 0.05550713275f;
     p = p * f + 0.2402211972f;
     p = p * f + 0.6931469671f;
     p = p * f + 1.000000072f;
-    return (Vector)_mm512_scalef_ps((__m512)p, (__m512)n);
+    return times_power_of_two(p, n);
 }
 
-VNNI INLINE float sum_of(Vector x) { return _mm512_reduce_add_ps((__m512)x); }
-
-VNNI INLINE Vector load_half(const uint16_t *from) {
-    return (Vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from)), 16);
+/* Weights of an output, the first of a vector. */
+VNNI INLINE const int8_t *weights_of(const Linear *l, Size output) {
+    return l->weight + output / BLOCK * BLOCK * l->inputs + output % BLOCK * 4;
 }
 
 /* A row as whole numbers, 128 higher. */
@@ -99,44 +91,42 @@ VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width)
     }
     float most = top_of(top), steps = most > 0 ? 127.0f / most : 0.0f;
     *scale = most / 127.0f;
-    for (Size i = 0; i < width; i += LANES) {
-        __m512i whole = _mm512_cvtps_epi32((__m512)(load(x, i, 0) * steps));
-        whole = _mm512_add_epi32(whole, _mm512_set1_epi32(128));
-        _mm_storeu_si128((__m128i *)(to + i), _mm512_cvtepi32_epi8(whole));
-    }
+    for (Size i = 0; i < width; i += LANES) store_bytes(to + i, whole(load(x, i, 0) * steps) + 128);
 }
 
 /* The sums of `rows` for outputs from `at` on become numbers: stored, or added to what is there. */
-VNNI INLINE void finish(const __m512i *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
+VNNI INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
                         int add, const int rows) {
     Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
-    __mmask16 there = l->outputs - at < LANES ? (1 << (l->outputs - at)) - 1 : 0xffff;
+    Mask there = first(l->outputs - at);
     FOR_ROWS(r) {
         float *to = out + r * stride + at;
-        Vector y = (Vector)_mm512_cvtepi32_ps(sums[r]) * (scale * scales[r]) + bias;
-        if (add) y += (Vector)_mm512_maskz_loadu_ps(there, to);
-        _mm512_mask_storeu_ps(to, there, (__m512)y);
+        Vector y = __builtin_convertvector(sums[r], Vector) * (scale * scales[r]) + bias;
+        if (add) y += load_masked(to, there);
+        store_masked(to, there, y);
     }
 }
 
-/* Outputs `first` to `first` + 31, or + 15, of a few rows. */
+/* Two vectors of outputs from `first` on, or one, of a few rows. */
 VNNI INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
                             int add, const int rows) {
     Size inputs = l->inputs, second = first + LANES < l->outputs ? first + LANES : first;
-    const int8_t *weights = l->weight + first * inputs, *others = l->weight + second * inputs;
-    __m512i left[GROUP], right[GROUP];
+    const int8_t *weights = weights_of(l, first), *others = weights_of(l, second);
+    Integers left[GROUP], right[GROUP];
     FOR_ROWS(r) {
-        left[r] = _mm512_loadu_si512(l->offset + first);
-        right[r] = _mm512_loadu_si512(l->offset + second);
+        memcpy(left + r, l->offset + first, sizeof *left);
+        memcpy(right + r, l->offset + second, sizeof *right);
     }
     for (Size i = 0; i < inputs; i += 4) {
-        __m512i a = _mm512_loadu_si512(weights + LANES * i), b = _mm512_loadu_si512(others + LANES * i);
+        Integers a, b;
+        memcpy(&a, weights + BLOCK * i, sizeof a);
+        memcpy(&b, others + BLOCK * i, sizeof b);
         FOR_ROWS(r) {
-            int32_t four;
-            memcpy(&four, x + r * inputs + i, sizeof four);
-            __m512i same = _mm512_set1_epi32(four);
-            __asm__("vpdpbusd %2, %1, %0" : "+v"(left[r]) : "v"(same), "v"(a));
-            __asm__("vpdpbusd %2, %1, %0" : "+v"(right[r]) : "v"(same), "v"(b));
+            Integers same;
+            /* With intrinsics, or these apart, the compiler copies sums. */
+            __asm__("vpbroadcastd %3, %2\n\t" VPDPBUSD " %4, %2, %0\n\t" VPDPBUSD " %5, %2, %1"
+                    : "+&v"(left[r]), "+&v"(right[r]), "=&v"(same)
+                    : "m"(*(const uint8_t(*)[4])(x + r * inputs + i)), "v"(a), "v"(b));
         }
     }
     finish(left, scales, l, first, out, stride, add, rows);
@@ -151,7 +141,8 @@ VNNI static void product(const uint8_t *x, const float *scales, const Linear *l,
             const uint8_t *from = x + r * l->inputs;
             float *to = out + r * stride;
 #define ROWS_OF(count) \
-    case count: product_of(from, scales + r, l, first, to, stride, add, count); break;
+    case count: \
+        if (count <= GROUP) product_of(from, scales + r, l, first, to, stride, add, count); break;
             switch (rows - r < GROUP ? rows - r : GROUP) {
                 ROWS_OF(1) ROWS_OF(2) ROWS_OF(3) ROWS_OF(4) ROWS_OF(5) ROWS_OF(6) ROWS_OF(7) ROWS_OF(8)
             }
@@ -175,26 +166,11 @@ VNNI INLINE void norm_of(const float *x, float *out, Norm norm, Size width, floa
     }
 }
 
-/* The sums of four vectors. */
-VNNI INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
-    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
-    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
-    __m512 all_four = (__m512)_mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)ab, (__m512d)cd),
-                                            (__m512)_mm512_unpackhi_pd((__m512d)ab, (__m512d)cd));
-    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all_four), _mm512_extractf32x8_ps(all_four, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-}
-
-/* The other quarters of a vector, in two turns: with both, each quarter meets all others. */
-#define TURNED(x, how) ((Vector)_mm512_shuffle_f32x4((__m512)(x), (__m512)(x), how))
-#define HALF_TURN 0x4e
-#define QUARTER_TURN 0xb1
-
 /* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. */
 VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                            Size heads, const Size parts) {
-    Size blocks = (count + 3) / 4, width = parts * LANES;
-    Vector weights[blocks]; /* of four keys each, and of each key for four heads */
+    Size together = LANES / 4, blocks = (count + together - 1) / together, width = parts * LANES;
+    Vector weights[blocks]; /* of `together` keys each, and of each key for four heads */
     float *numbers = (float *)weights, scale = 1.0f / sqrtf((float)width);
     for (Size first = 0; first < heads; first += 4) {
         Size at[4]; /* where a head begins; the last one takes the place of those that there are not */
@@ -203,27 +179,24 @@ VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size
             Vector totals[4];
 #pragma GCC unroll 4
             for (Size h = 0; h < 4; h++) {
-                totals[h] = load(query, at[h], 0) * load_half(keys[k] + at[h]);
+                totals[h] = load(query, at[h], 0) * load(keys[k], at[h], 1);
                 for (Size v = LANES; v < width; v += LANES)
-                    totals[h] += load(query, at[h] + v, 0) * load_half(keys[k] + at[h] + v);
+                    totals[h] += load(query, at[h] + v, 0) * load(keys[k], at[h] + v, 1);
             }
             _mm_storeu_ps(numbers + 4 * k, four_sums(totals[0], totals[1], totals[2], totals[3]));
         }
         for (Size k = 4 * count; k < blocks * LANES; k++) numbers[k] = -INFINITY;
         Vector top = weights[0], total = all(0.0f);
         for (Size b = 1; b < blocks; b++) top = most(weights[b], top);
-        top = most(top, TURNED(top, HALF_TURN));
-        top = most(top, TURNED(top, QUARTER_TURN));
+        top = top_of_keys(top);
         for (Size b = 0; b < blocks; b++) total += weights[b] = power_of_e((weights[b] - top) * scale);
-        total += TURNED(total, HALF_TURN);
-        total += TURNED(total, QUARTER_TURN);
-        Vector norm = 1.0f / total;
+        Vector norm = 1.0f / sum_of_keys(total);
         for (Size b = 0; b < blocks; b++) weights[b] *= norm;
 #pragma GCC unroll 4
         for (Size h = 0; h < 4; h++)
             for (Size v = 0; v < width; v += LANES) {
                 Vector mixed = all(0.0f);
-                for (Size k = 0; k < count; k++) mixed += numbers[4 * k + h] * load_half(keys[k] + d_model + at[h] + v);
+                for (Size k = 0; k < count; k++) mixed += numbers[4 * k + h] * load(keys[k], d_model + at[h] + v, 1);
                 store(out, at[h] + v, mixed, 0);
             }
     }
@@ -232,13 +205,13 @@ VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size
 VNNI static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                               Size heads) {
     /* Constants that the compiler knows make the inner loops short. */
-    Size parts = d_model / heads / LANES;
-    if (parts == 2)
-        attend_to(query, keys, count, out, d_model, heads, 2);
-    else if (parts == 4)
-        attend_to(query, keys, count, out, d_model, heads, 4);
+    Size width = d_model / heads;
+    if (width == 32)
+        attend_to(query, keys, count, out, d_model, heads, 32 / LANES);
+    else if (width == 64)
+        attend_to(query, keys, count, out, d_model, heads, 64 / LANES);
     else
-        attend_to(query, keys, count, out, d_model, heads, parts);
+        attend_to(query, keys, count, out, d_model, heads, width / LANES);
 }
 
 VNNI INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
@@ -372,7 +345,7 @@ VNNI static void last_norm(const Stack *d, float *x, Size rows) {
 }
 
 /* Returns 0, or 1 if there is no memory. */
-VNNI int decoder_step(const Stack *d, const Step *s) {
+VNNI int NAMED(decoder_step)(const Stack *d, const Step *s) {
     Scratch at;
     int failed = reserve(&at, d, TILE, s->length > s->source_length ? s->length : s->source_length);
     for (Size first = 0; !failed && first < s->rows; first += TILE) {
@@ -419,7 +392,7 @@ VNNI static void encode_tile(const Stack *d, const int32_t *lengths, Size senten
 }
 
 /* Whole sentences at a time, some TILE tokens, or one that is longer. Returns 0, or 1 if there is no memory. */
-VNNI int encode(const Stack *d, const Sources *s) {
+VNNI int NAMED(encode)(const Stack *d, const Sources *s) {
     Size most = s->length > TILE ? s->length : TILE, size = d->d_model * sizeof(float);
     Scratch at;
     float *x = space(most, size);
@@ -470,14 +443,5 @@ VNNI INLINE int apply(const float *x, Size rows, const Linear *l, float *out, co
 }
 
 /* Both return 0, or 1 if there is no memory. */
-VNNI int linear(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 0); }
-VNNI int log_probs(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 1); }
-
-int multiplies_int8(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-}
-#else
-int multiplies_int8(void) { return 0; }
-#endif
+VNNI int NAMED(linear)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 0); }
+VNNI int NAMED(log_probs)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 1); }
