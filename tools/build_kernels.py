@@ -16,7 +16,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODEL = Path("dragoman/model")
-SOURCES, HEADER, LIBRARY = [MODEL / "kernels.c", MODEL / "int8.c"], MODEL / "vectors.h", MODEL / "libkernels.so"
+SOURCES = [MODEL / name for name in ("kernels.c", "int8.c", "bfloat16.c")]
+HEADERS, LIBRARY = [MODEL / "vectors.h", MODEL / "avx512.h"], MODEL / "libkernels.so"
 # No flag that lets sums change their order, or numbers that are none pass for some.
 FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-shared", "-fPIC")
 

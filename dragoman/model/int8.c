@@ -5,11 +5,9 @@
    are multiples of LANES. The instructions (VNNI) multiply numbers without a sign by numbers with one: activations are
    therefore 128 higher, and `offset` takes back what that adds. */
 
-#include "vectors.h"
+#include "avx512.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
+#ifdef AVX512
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
 /* Rows that share a pass over the weights, and those among them whose sums are kept in registers. */
 #define TILE 64
@@ -66,29 +64,6 @@ typedef struct {
     const int32_t *lengths; /* tokens of each row; what follows them stays as it is */
     const float *turns;     /* (length, 2, width of a head) for rotary positions, or NULL */
 } Sources;
-
-VNNI INLINE float top_of(Vector x) { return _mm512_reduce_max_ps((__m512)x); }
-
-VNNI INLINE Vector most(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
-
-/* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. The
-   polynomial is 2^f over [-1/2, 1/2] to 8e-8. */
-VNNI INLINE Vector power_of_e(Vector x) {
-    x = most(x, all(-87.0f));
-    Vector n = (Vector)_mm512_roundscale_ps((__m512)(x * 1.44269504f), 0), f = x * 1.44269504f - n;
-    Vector p = f * 0.001327647164f + 0.009675541332f;
-    p = p * f + 0.05550713275f;
-    p = p * f + 0.2402211972f;
-    p = p * f + 0.6931469671f;
-    p = p * f + 1.000000072f;
-    return (Vector)_mm512_scalef_ps((__m512)p, (__m512)n);
-}
-
-VNNI INLINE float sum_of(Vector x) { return _mm512_reduce_add_ps((__m512)x); }
-
-VNNI INLINE Vector load_half(const uint16_t *from) {
-    return (Vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from)), 16);
-}
 
 /* A row as whole numbers, 128 higher. */
 VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
@@ -266,9 +241,6 @@ VNNI INLINE Vector activated(Vector x, Activation activation) {
     Vector least = most(x, all(-80.0f)); /* whose exponential is a number */
     return x / (power_of_e(-least) + 1.0f);
 }
-
-/* Space for `count` pieces that begin where vectors do. */
-static void *space(Size count, Size size) { return aligned_alloc(64, (count * size + 63) / 64 * 64); }
 
 /* What a tile of rows needs while it passes through the layers. */
 typedef struct {

@@ -198,23 +198,6 @@ FOR_EACH_CPU void rotate(const void *x, const float *turns, void *out, const Siz
 
 /* --- dropout ------------------------------------------------------------------------------------------------------ */
 
-/* What is kept follows from the key and the index of an element alone, so the backward pass finds the same. */
-typedef struct {
-    uint32_t key[2];
-    uint32_t dropped; /* of 2^32 */
-    float scale;      /* of what is kept */
-} Dropout;
-
-/* 32 bits for each index: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
-INLINE Bits draw(Bits index, Dropout dropout) {
-    Bits x = index ^ dropout.key[0];
-    x ^= x >> 16;
-    x = (x * 0x7feb352dU) ^ dropout.key[1];
-    x ^= x >> 15;
-    x *= 0x846ca68bU;
-    return x ^ (x >> 16);
-}
-
 INLINE Vector keep(Vector x, Size index, Dropout dropout) {
     Bits lanes = COUNT;
     return choose(draw(lanes + (uint32_t)index, dropout) >= dropout.dropped, x * dropout.scale, all(0.0f));

@@ -115,7 +115,27 @@ def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
         return [each(x) for each in projections]
     weight = torch.cat([each.weight for each in projections])
     bias = torch.cat([each.bias for each in projections])
-    return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+    return _Parts.apply(F.linear(x, weight, bias), len(projections))
+
+
+class _Parts(torch.autograd.Function):
+    """Equal parts of the last dimension. Gradients that lie side by side are joined without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, count: int) -> tuple[Tensor, ...]:
+        return x.chunk(count, dim=-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        first, *others = gradients
+        width, steps = first.size(-1), first.stride()
+        beside = steps == (first.size(1) * len(gradients) * width, len(gradients) * width, 1)
+        for index, each in enumerate(others, 1):
+            beside &= each.stride() == steps and each.data_ptr() == first.data_ptr() + index * width * each.itemsize
+        if beside:
+            return first.as_strided((*first.shape[:-1], len(gradients) * width), steps), None
+        return torch.cat(gradients, dim=-1), None
 
 
 def prepacked_linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:

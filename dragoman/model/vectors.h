@@ -154,3 +154,22 @@ typedef uint64_t Pairs __attribute__((vector_size(4 * LANES)));
 
 /* Each number changes places with the other one of its pair. */
 INLINE Vector swapped(Vector x) { return (Vector)((Pairs)x >> 32 | (Pairs)x << 32); }
+
+/* --- dropout ------------------------------------------------------------------------------------------------------ */
+
+/* What is kept follows from the key and the index of an element alone, so the backward pass finds the same. */
+typedef struct {
+    uint32_t key[2];
+    uint32_t dropped; /* of 2^32 */
+    float scale;      /* of what is kept */
+} Dropout;
+
+/* 32 bits for each index: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
+INLINE Bits draw(Bits index, Dropout dropout) {
+    Bits x = index ^ dropout.key[0];
+    x ^= x >> 16;
+    x = (x * 0x7feb352dU) ^ dropout.key[1];
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    return x ^ (x >> 16);
+}

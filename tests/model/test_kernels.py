@@ -296,7 +296,7 @@ class TestBuild:
 
 def copy_sources(root) -> None:
     (root / build_kernels.MODEL).mkdir(parents=True)
-    for path in (*build_kernels.SOURCES, build_kernels.HEADER):
+    for path in (*build_kernels.SOURCES, *build_kernels.HEADERS):
         (root / path).write_bytes(kernels.LIBRARY.with_name(path.name).read_bytes())
 
 

@@ -1,0 +1,110 @@
+"""Training in bfloat16 on processors that multiply it: attention in one compiled pass each way (bfloat16.c).
+
+Other processors, and shapes that the library does not take, have the formulas and kernels.py.
+"""
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dragoman.model import kernels
+from dragoman.model.kernels import LANES, LONGEST, Draws, Dropout, Keys, Mask, Queries
+
+Pointer, Size = ctypes.c_void_p, ctypes.c_int64
+
+
+class _Heads(ctypes.Structure):
+    _fields_ = [("at", Pointer), ("row", Size), ("head", Size), ("position", Size)]
+
+    @classmethod
+    def of(cls, x: Tensor) -> "_Heads":
+        return cls(x.data_ptr(), *x.stride()[:3])
+
+
+class _Attention(ctypes.Structure):
+    _fields_ = [
+        *((name, Size) for name in ("rows", "heads", "queries", "keys", "width")),
+        *((name, _Heads) for name in ("query", "key", "value", "out")),
+        *((name, _Heads) for name in ("query_gradient", "key_gradient", "value_gradient")),
+        ("mask", Pointer), ("mask_strides", Size * 4), ("weights", Pointer), ("dropout", ctypes.POINTER(Draws)),
+    ]  # fmt: skip
+
+
+def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
+    """Whether `attend` takes these. It is for training, on one thread; where there are several, they share the formula."""
+    return (
+        _library is not None
+        and torch.is_grad_enabled()
+        and query.dtype == key.dtype == value.dtype == torch.bfloat16
+        and query.device.type == "cpu"
+        and query.size(3) % (2 * LANES) == 0
+        and 0 < key.size(2) <= LONGEST
+        and torch.get_num_threads() == 1
+    )
+
+
+def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
+    """Dropout of softmax(Q K^T / sqrt(d_k)), times V; in memory, the heads of each position are side by side."""
+    drops = dropout.training and dropout.rate > 0
+    return _Attend.apply(query, key, value, mask, Draws.of(dropout.rate, dropout.generator) if drops else None)
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None, draws: Draws | None) -> Tensor:
+        query, key, value = map(_in_rows, (query, key, value))
+        rows, heads, queries, width = query.shape
+        keys = key.size(2)
+        out = query.new_empty(rows, queries, heads, width).transpose(1, 2)
+        weights = query.new_empty(rows, heads, queries, -(-keys // LANES) * LANES)
+        mask = None if mask is None else mask.bool().expand(rows, heads, queries, keys)
+        of = _Attention(rows, heads, queries, keys, width, *map(_Heads.of, (query, key, value, out)))
+        of.weights = weights.data_ptr()
+        if mask is not None:
+            of.mask, of.mask_strides = mask.data_ptr(), (Size * 4)(*mask.stride())
+        if draws is not None:
+            of.dropout = ctypes.pointer(draws)
+        _run(of, back=False)
+        ctx.of = of
+        ctx.save_for_backward(query, key, value, weights, mask)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        gradient, of = _in_rows(gradient), ctx.of
+        query, key, _, *_ = ctx.saved_tensors
+        # Side by side, so that those of a joint projection need not be joined again.
+        joined = query.untyped_storage().data_ptr() == key.untyped_storage().data_ptr()
+        beside, own = (3, ()) if joined else (2, _side_by_side(query, 1))
+        found = *own, *_side_by_side(key, beside)
+        of.out = _Heads.of(gradient)
+        of.query_gradient, of.key_gradient, of.value_gradient = map(_Heads.of, found)
+        _run(of, back=True)
+        return *found, None, None
+
+
+def _side_by_side(x: Tensor, count: int) -> tuple[Tensor, ...]:
+    """Space for tensors (rows, heads, length, width), of which each position is one piece of memory."""
+    rows, heads, length, width = x.shape
+    return x.new_empty(rows, length, count, heads, width).permute(2, 0, 3, 1, 4).unbind()
+
+
+def _in_rows(x: Tensor) -> Tensor:
+    return x if x.stride(3) == 1 else x.contiguous()
+
+
+def _run(of: _Attention, *, back: bool) -> None:
+    if _library.train_attention(ctypes.byref(of), back):
+        raise MemoryError("There is no memory for the keys and values of a sentence.")
+
+
+def _load() -> Any:
+    library = kernels.library()
+    return library if library is not None and library.multiplies_bfloat16() else None
+
+
+_library: Any = _load()  # None: `can_attend` says no to everything
