@@ -1,4 +1,5 @@
-/* Training in bfloat16, on processors that multiply it (AVX-512 BF16): attention in one pass each way (bfloat16.py).
+/* Training in bfloat16, on processors that multiply it (AVX-512 BF16): attention in one pass each way, and the products
+   of the projection to the vocabulary with what its loss makes of them (bfloat16.py).
 
    The instruction multiplies pairs of numbers by pairs and adds both products to a sum in float32. In a product of two
    matrices the pairs lie along the dimension that is summed over: `left` holds them row by row, and `right` is packed so
@@ -26,9 +27,14 @@ static Size up(Size count, Size to) { return (count + to - 1) / to * to; }
 /* Not left to the compiler, which would copy the sums. */
 #define ADD_PRODUCT(sum, left, right) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right))
 
-BF16 INLINE void columns_of(Left left, const Both *right, Size columns, Size pairs, float *to, Size row, const int two) {
+/* One or two vectors of a product for each row of a group, or what is added to them. */
+BF16 INLINE void columns_of(Left left, const Both *right, Size columns, Size pairs, float *to, Size row, const int two,
+                            const int add) {
     __m512 first[GROUP], second[GROUP];
-    FOR_GROUP(r) first[r] = second[r] = _mm512_setzero_ps();
+    FOR_GROUP(r) {
+        first[r] = add ? _mm512_loadu_ps(to + r * row) : _mm512_setzero_ps();
+        second[r] = add && two ? _mm512_loadu_ps(to + r * row + LANES) : _mm512_setzero_ps();
+    }
     for (Size p = 0; p < pairs; p++) {
         __m512i a = _mm512_loadu_si512(right + p * columns), b = a;
         if (two) b = _mm512_loadu_si512(right + p * columns + LANES);
@@ -47,8 +53,8 @@ BF16 INLINE void columns_of(Left left, const Both *right, Size columns, Size pai
 /* to (GROUP, columns) = left (GROUP, pairs) right (pairs, columns), for columns in multiples of LANES. */
 BF16 static void product(Left left, const Both *right, Size columns, Size pairs, float *to) {
     Size c = 0;
-    for (; c + LANES < columns; c += 2 * LANES) columns_of(left, right + c, columns, pairs, to + c, columns, 1);
-    if (c < columns) columns_of(left, right + c, columns, pairs, to + c, columns, 0);
+    for (; c + LANES < columns; c += 2 * LANES) columns_of(left, right + c, columns, pairs, to + c, columns, 1, 0);
+    if (c < columns) columns_of(left, right + c, columns, pairs, to + c, columns, 0, 0);
 }
 
 BF16 INLINE void store_half(Half *to, Vector x) {
@@ -280,6 +286,141 @@ BF16 int train_attention(const Attention *a, int back) {
             else
                 attend(a, &h, row, head);
     free(h.memory);
+    return 0;
+}
+
+/* --- projection and loss ------------------------------------------------------------------------------------------ */
+
+/* Words that are multiplied at once, in blocks of two vectors; a row of their pairs takes more room than it needs, since
+   steps of a power of two would meet in the same places of the cache. */
+#define BLOCK (2 * LANES)
+#define WORDS 128
+#define ROOM (WORDS + LANES)
+
+typedef struct {
+    Size vocab, width;  /* width: a multiple of BLOCK */
+    const Half *weight; /* (vocab, width) */
+    Both *across;       /* (vocab / BLOCK, width / 2, BLOCK) */
+    Both *beside;       /* (vocab / WORDS, width / BLOCK, WORDS / 2, BLOCK) */
+    Both *spread;       /* (vocab / WORDS, most rows / 2, ROOM): what became of the logits of a slice */
+    Size most_rows;     /* of a slice: a multiple of GROUP */
+} Projection;
+
+/* The weights, rounded to bfloat16, in both orders; filled up with zeros. */
+BF16 void pack_projection(const Projection *p) {
+    Size pairs = p->width / 2, all_words = up(p->vocab, WORDS);
+    memset(p->across, 0, all_words * pairs * sizeof(Both));
+    memset(p->beside, 0, all_words * pairs * sizeof(Both));
+    for (Size w = 0; w < p->vocab; w += BLOCK)
+        copy_across(p->across + w * pairs, p->weight + w * p->width, p->width, p->vocab - w < BLOCK ? p->vocab - w : BLOCK,
+                    p->width, BLOCK);
+    for (Size w = 0; w < p->vocab; w += WORDS)
+        for (Size c = 0; c < p->width; c += BLOCK)
+            copy_beside(p->beside + w * pairs + c * WORDS / 2, p->weight + w * p->width + c, p->width,
+                        p->vocab - w < WORDS ? p->vocab - w : WORDS, BLOCK);
+}
+
+/* Rows of states, and of each what its logits become: exponentials, 0 at the target, and their sums. */
+typedef struct {
+    const Half *states; /* (rows, width) */
+    const Size *targets;
+    Size rows;
+    float *mixed; /* (rows up to a multiple of GROUP, width): exponentials times weights */
+    float *terms; /* (rows, 2): the logit of the target; the sum of all exponentials but its own */
+    float far;    /* logits up to which exponentials need no shift */
+} Slice;
+
+/* exp of logits of words from `word` on, but 0 at the target and behind the vocabulary. */
+BF16 INLINE Vector raised_of(const float *logits, const Projection *p, Size target, Size word, Vector *sum, Vector *top) {
+    Integers lanes = COUNT;
+    __mmask16 gone = _mm512_cmpeq_epi32_mask((__m512i)lanes, _mm512_set1_epi32(target - word));
+    if (word + LANES > p->vocab) gone |= _mm512_cmpge_epi32_mask((__m512i)lanes, _mm512_set1_epi32(p->vocab - word));
+    Vector x = (Vector)_mm512_mask_mov_ps((__m512)load(logits, 0, 0), gone, _mm512_set1_ps(-INFINITY));
+    *top = most(x, *top);
+    x = power_of_e(x);
+    *sum += x;
+    return x;
+}
+
+/* Exponentials of a block of logits of a group of rows from `first` and words from `word` on. A row behind the last one
+   has some that nobody reads; in the second half of a last pair they meet states of 0. */
+BF16 INLINE void raise(const float *logits, const Projection *p, const Slice *s, Size first, Size word, Half *raised,
+                       Vector *sums, Vector *top) {
+    Half *to = raised + first * WORDS + word % WORDS;
+    Both *pairs = p->spread + (word / WORDS * p->most_rows + first) / 2 * ROOM + word % WORDS;
+    for (Size r = 0; r < GROUP && first + r < s->rows; r += 2) {
+        Size target = s->targets[first + r], next = first + r + 1 < s->rows ? s->targets[first + r + 1] : target;
+        for (Size c = 0; c < BLOCK; c += LANES) {
+            Vector one = raised_of(logits + r * BLOCK + c, p, target, word + c, sums + first + r, top);
+            Vector two = raised_of(logits + (r + 1) * BLOCK + c, p, next, word + c, sums + first + r + 1, top);
+            __m256i low = (__m256i)_mm512_cvtneps_pbh((__m512)one), high = (__m256i)_mm512_cvtneps_pbh((__m512)two);
+            _mm256_storeu_si256((__m256i *)(to + r * WORDS + c), low);
+            _mm256_storeu_si256((__m256i *)(to + (r + 1) * WORDS + c), high);
+            __m512i both = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+            _mm512_storeu_si512(pairs + r / 2 * ROOM + c, both);
+        }
+    }
+}
+
+/* The products of a slice with `WORDS` words: to logits, to exponentials, and back. */
+BF16 static void pass_words(const Projection *p, const Slice *s, const Both *states, Size word, Half *raised, Vector *sums,
+                            Vector *top) {
+    Size pairs = p->width / 2;
+    Vector logits[GROUP * BLOCK / LANES];
+    for (Size w = word; w < word + WORDS; w += BLOCK)
+        for (Size r = 0; r < s->rows; r += GROUP) {
+            columns_of((Left){states + r * pairs, pairs, 1}, p->across + w * pairs, BLOCK, pairs, (float *)logits, BLOCK, 1,
+                       0);
+            raise((float *)logits, p, s, r, w, raised, sums, top);
+        }
+    for (Size c = 0; c < p->width; c += BLOCK)
+        for (Size r = 0; r < s->rows; r += GROUP)
+            columns_of((Left){(Both *)(raised + r * WORDS), WORDS / 2, 1}, p->beside + word * pairs + c * WORDS / 2, BLOCK,
+                       WORDS / 2, s->mixed + r * p->width + c, p->width, 1, 1);
+}
+
+BF16 static float dot(const Half *a, const Half *b, Size width) {
+    __m512 total = _mm512_setzero_ps();
+    for (Size i = 0; i < width; i += 2 * LANES)
+        ADD_PRODUCT(total, _mm512_loadu_si512(a + i), _mm512_loadu_si512(b + i));
+    return sum_of((Vector)total);
+}
+
+/* Returns 0; 1 if there is no memory; 2 if logits are so far from 0 that they need a shift. */
+BF16 int raise_slice(const Projection *p, const Slice *s) {
+    Size rows = up(s->rows, GROUP), words = p->vocab;
+    Size of_states = rows * p->width / 2, of_raised = rows * WORDS / 2;
+    Both *states = space(of_states + of_raised + rows * LANES, sizeof(Both));
+    if (states == NULL) return 1;
+    memset(states, 0, (of_states + of_raised + rows * LANES) * sizeof(Both));
+    memset(s->mixed, 0, rows * p->width * sizeof(float));
+    Half *raised = (Half *)(states + of_states);
+    Vector *sums = (Vector *)(states + of_states + of_raised), top = all(-INFINITY);
+    copy_rows(states, s->states, p->width, s->rows, p->width);
+    for (Size word = 0; word < words; word += WORDS) pass_words(p, s, states, word, raised, sums, &top);
+    int far = top_of(top) > s->far;
+    for (Size r = 0; r < s->rows; r++) {
+        float chosen = dot(s->states + r * p->width, p->weight + s->targets[r] * p->width, p->width);
+        s->terms[2 * r] = chosen, s->terms[2 * r + 1] = sum_of(sums[r]);
+        far |= chosen > s->far || s->terms[2 * r + 1] + expf(chosen) < expf(-s->far);
+    }
+    free(states);
+    return far ? 2 : 0;
+}
+
+/* Adds to gradient (vocab up to a multiple of WORDS, width) the exponentials of the last slice, transposed, times
+   `states` (rows, width). Returns 0, or 1 if there is no memory. */
+BF16 int add_outer(const Projection *p, const Half *states, Size rows, float *gradient) {
+    Size pairs = (rows + 1) / 2;
+    Both *beside = space(pairs * p->width, sizeof(Both));
+    if (beside == NULL) return 1;
+    for (Size c = 0; c < p->width; c += BLOCK) copy_beside(beside + c * pairs, states + c, p->width, rows, BLOCK);
+    for (Size word = 0; word < p->vocab; word += WORDS)
+        for (Size c = 0; c < p->width; c += BLOCK)
+            for (Size w = 0; w < WORDS; w += GROUP)
+                columns_of((Left){p->spread + word / WORDS * (p->most_rows / 2) * ROOM + w, 1, ROOM}, beside + c * pairs,
+                           BLOCK, pairs, gradient + (word + w) * p->width + c, p->width, 1, 1);
+    free(beside);
     return 0;
 }
 

@@ -1,12 +1,14 @@
-"""Training in bfloat16 on processors that multiply it: attention in one compiled pass each way (bfloat16.c).
+"""Training in bfloat16 on processors that multiply it (bfloat16.c): attention, and a projection with its loss.
 
 Other processors, and shapes that the library does not take, have the formulas and kernels.py.
 """
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -14,6 +16,11 @@ from dragoman.model import kernels
 from dragoman.model.kernels import LANES, LONGEST, Draws, Dropout, Keys, Mask, Queries
 
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
+
+BLOCK, WORDS, GROUP = 2 * LANES, 128, 8
+"""As in bfloat16.c: columns and words that are multiplied at a time, and rows."""
+SLICE = 256
+"""Most rows that a `Projection` takes at once: enough to be worth the way of its gradient through the cache."""
 
 
 class _Heads(ctypes.Structure):
@@ -98,12 +105,89 @@ def _in_rows(x: Tensor) -> Tensor:
 
 
 def _run(of: _Attention, *, back: bool) -> None:
-    if _library.train_attention(ctypes.byref(of), back):
-        raise MemoryError("There is no memory for the keys and values of a sentence.")
+    _check(_library.train_attention(ctypes.byref(of), back))
+
+
+class _Projection(ctypes.Structure):
+    _fields_ = [
+        ("vocab", Size), ("width", Size), *((name, Pointer) for name in ("weight", "across", "beside", "spread")),
+        ("most_rows", Size),
+    ]  # fmt: skip
+
+
+class _Slice(ctypes.Structure):
+    _fields_ = [
+        ("states", Pointer), ("targets", Pointer), ("rows", Size), ("mixed", Pointer), ("terms", Pointer),
+        ("far", ctypes.c_float),
+    ]  # fmt: skip
+
+
+def can_project(weight: Float[Tensor, "vocab width"]) -> bool:
+    """Whether `Projection` takes these weights; on one thread, as `can_attend`."""
+    return (
+        _library is not None
+        and weight.dtype == torch.bfloat16
+        and weight.device.type == "cpu"
+        and weight.size(1) % BLOCK == 0
+        and torch.get_num_threads() == 1
+    )
+
+
+class Projection:
+    """Weights of a projection to logits, packed for the products of a slice of rows and of its gradients."""
+
+    def __init__(self, weight: Float[Tensor, "vocab width"]):
+        vocab, width = weight.shape
+        words = -(-vocab // WORDS) * WORDS
+        sizes = words * width // 2, words * width // 2, words // WORDS * SLICE // 2 * (WORDS + LANES)
+        self._tensors = [weight.contiguous(), *(torch.empty(size, dtype=torch.int32) for size in sizes)]
+        self.of = _Projection(vocab, width, *(each.data_ptr() for each in self._tensors), SLICE)
+        self._whole_gradient = torch.zeros(words, width)
+        self.gradient = self._whole_gradient[:vocab]
+        """Of the weights; grows by each `Spread.multiply`."""
+        _library.pack_projection(ctypes.byref(self.of))
+
+    def spread(self, states: Float[Tensor, "rows width"], targets: Int[Tensor, " rows"], *, far: float) -> "Spread | None":
+        """Exponentials of the logits of at most `SLICE` rows; they are overwritten by the next ones.
+
+        None if any logit is so far from 0 that `exp` may leave the range of float32.
+        """
+        states, targets, (rows, width) = states.contiguous(), targets.contiguous(), states.shape
+        mixed, terms = torch.empty(-(-rows // GROUP) * GROUP, width), torch.empty(rows, 2)
+        of = _Slice(states.data_ptr(), targets.data_ptr(), rows, mixed.data_ptr(), terms.data_ptr(), far)
+        found = _library.raise_slice(ctypes.byref(self.of), ctypes.byref(of))
+        _check(found == 1)
+        return None if found else Spread(self, *terms.split(1, dim=1), mixed[:rows])
+
+
+@dataclass
+class Spread:
+    """exp(logits) of a slice, but 0 at the targets."""
+
+    projection: Projection
+    chosen: Float[Tensor, "rows 1"]
+    """Logits of the targets."""
+    sums: Float[Tensor, "rows 1"]
+    """Of each row."""
+    mixed: Float[Tensor, "rows width"]
+    """Times the weights."""
+
+    def multiply(self, states: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width"]:
+        """`mixed`; the gradient of the weights gets the exponentials, transposed, times `states`."""
+        to, of = self.projection._whole_gradient, self.projection.of
+        _check(_library.add_outer(ctypes.byref(of), states.data_ptr(), len(states), to.data_ptr()))
+        return self.mixed
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise MemoryError("There is no memory for the numbers between two products.")
 
 
 def _load() -> Any:
     library = kernels.library()
+    if library is not None:
+        library.add_outer.argtypes = [Pointer, Pointer, Size, Pointer]
     return library if library is not None and library.multiplies_bfloat16() else None
 
 
