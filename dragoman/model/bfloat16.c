@@ -121,11 +121,11 @@ static int reserve(Head *h, const Attention *a) {
 static Half *head_of(Heads x, Size row, Size head) { return x.at + row * x.row + head * x.head; }
 
 /* What the next row of a tensor will need, on its way from memory while this one is computed. */
-static void fetch(Heads x, const Attention *a, Size row, Size head, Size positions) {
+INLINE void fetch(Heads x, const Attention *a, Size row, Size head, Size positions, const int writes) {
     if (row + 1 == a->rows) return;
     const Half *from = head_of(x, row + 1, head);
     for (Size i = 0; i < positions; i++)
-        for (Size w = 0; w < a->width; w += 2 * LANES) __builtin_prefetch(from + i * x.position + w);
+        for (Size w = 0; w < a->width; w += 2 * LANES) __builtin_prefetch(from + i * x.position + w, writes);
 }
 
 /* Rows one after the other. */
@@ -238,8 +238,8 @@ BF16 static void soften_back(Vector *pull, const Attention *a, const uint8_t *ma
 
 BF16 static void attend(const Attention *a, Head *h, Size row, Size head) {
     Size width = a->width, pairs = h->keys / 2, first = (row * a->heads + head) * a->queries;
-    fetch(a->query, a, row, head, a->queries), fetch(a->key, a, row, head, a->keys);
-    fetch(a->value, a, row, head, a->keys);
+    fetch(a->query, a, row, head, a->queries, 0), fetch(a->key, a, row, head, a->keys, 0);
+    fetch(a->value, a, row, head, a->keys, 0), fetch(a->out, a, row, head, a->queries, 1);
     copy_rows(h->queries_row, head_of(a->query, row, head), a->query.position, a->queries, width);
     copy_across(h->keys_across, head_of(a->key, row, head), a->key.position, a->keys, width, h->keys);
     copy_beside(h->values_beside, head_of(a->value, row, head), a->value.position, a->keys, width);
@@ -266,8 +266,10 @@ BF16 static void sum_queries(const Attention *a, Head *h, const Both *left, cons
 BF16 static void attend_back(const Attention *a, Head *h, Size row, Size head) {
     Size width = a->width, first = (row * a->heads + head) * a->queries;
     const Half *query = head_of(a->query, row, head), *gradient = head_of(a->out, row, head);
-    fetch(a->query, a, row, head, a->queries), fetch(a->out, a, row, head, a->queries);
-    fetch(a->key, a, row, head, a->keys), fetch(a->value, a, row, head, a->keys);
+    fetch(a->query, a, row, head, a->queries, 0), fetch(a->out, a, row, head, a->queries, 0);
+    fetch(a->key, a, row, head, a->keys, 0), fetch(a->value, a, row, head, a->keys, 0);
+    fetch(a->query_gradient, a, row, head, a->queries, 1), fetch(a->key_gradient, a, row, head, a->keys, 1);
+    fetch(a->value_gradient, a, row, head, a->keys, 1);
     copy_rows(h->gradient_row, gradient, a->out.position, a->queries, width);
     copy_beside(h->gradient_beside, gradient, a->out.position, a->queries, width);
     copy_beside(h->queries_beside, query, a->query.position, a->queries, width);
