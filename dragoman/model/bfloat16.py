@@ -41,7 +41,7 @@ class _Attention(ctypes.Structure):
 
 
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
-    """Whether `attend` takes these. It is for training, on one thread; where there are several, they share the formula."""
+    """Whether `attend` takes these. It is for training, on one thread; several share the formula."""
     return (
         _library is not None
         and torch.is_grad_enabled()
@@ -147,7 +147,9 @@ class Projection:
         """Of the weights; grows by each `Spread.multiply`."""
         _library.pack_projection(ctypes.byref(self.of))
 
-    def spread(self, states: Float[Tensor, "rows width"], targets: Int[Tensor, " rows"], *, far: float) -> "Spread | None":
+    def spread(
+        self, states: Float[Tensor, "rows width"], targets: Int[Tensor, " rows"], *, far: float
+    ) -> "Spread | None":
         """Exponentials of the logits of at most `SLICE` rows; they are overwritten by the next ones.
 
         None if any logit is so far from 0 that `exp` may leave the range of float32.
@@ -157,7 +159,7 @@ class Projection:
         of = _Slice(states.data_ptr(), targets.data_ptr(), rows, mixed.data_ptr(), terms.data_ptr(), far)
         found = _library.raise_slice(ctypes.byref(self.of), ctypes.byref(of))
         _check(found == 1)
-        return None if found else Spread(self, *terms.split(1, dim=1), mixed[:rows])
+        return None if found else Spread(self, terms[:, :1], terms[:, 1:], mixed[:rows])
 
 
 @dataclass

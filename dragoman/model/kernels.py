@@ -290,7 +290,7 @@ class _NormStruct(ctypes.Structure):
 
 
 def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"]) -> bool:
-    """Whether `normalise` takes these. It is for training, on one thread, where PyTorch's norm is not vectorised."""
+    """Whether `normalise` takes these. It is for training, on one thread."""
     return (
         _takes(x)
         and torch.is_grad_enabled()
@@ -304,7 +304,7 @@ def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"
 def normalise(
     x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"], bias: Float[Tensor, " width"] | None, eps: float
 ) -> tuple[Float[Tensor, "*shape width"], Float[Tensor, "*shape width"]]:
-    """LayerNorm of `x`, or RMSNorm where there is no bias; and `x`, whose other gradient then needs no sum of its own."""
+    """LayerNorm of `x`, or RMSNorm where there is no bias; and `x` again, whose gradients are added up at once."""
     return _Normalise.apply(x, gain, bias, eps)
 
 

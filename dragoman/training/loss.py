@@ -197,24 +197,24 @@ def _slice_loss(
     everywhere comes -smoothing / vocabulary. So exp z need not be divided or touched again, nor its rounding be that of
     the probability of the target, which is near to 1.
     """
-    smoothing, alpha = output.smoothing, output.alpha
-    apart: Tensor | float = 0.0
-    towards, spread = None, output.packed and output.packed.spread(states, target, far=_FAR)
-    if spread:
-        shift, chosen, others = 0.0, spread.chosen, spread.sums
-    else:
-        logits = output.logits(states)
-        if alpha:
-            apart, towards = _divergence(logits)
-        spread, shift, chosen, others = _exponentials(logits, target)
-    own = chosen.exp()
-    norm = others + own
-    mean = output.mean_logits(states) - shift
-    loss = (norm.log() - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart
-    pull = own / norm - (1 - smoothing)
+    if output.packed and (found := output.packed.spread(states, target, far=_FAR)):
+        loss, norm, pull = _compared(output, output.mean_logits(states), found.chosen, found.sums)
+        return loss, found, norm, pull
+    alpha, logits = output.alpha, output.logits(states)
+    apart, towards = _divergence(logits) if alpha else (0.0, None)
+    spread, shift, chosen, others = _exponentials(logits, target)
+    loss, norm, pull = _compared(output, output.mean_logits(states) - shift, chosen, others)
     if towards is not None:
         spread, norm = (spread / norm).add_(towards, alpha=alpha).to(states.dtype), torch.ones_like(norm)
-    return loss, spread, norm, pull
+    return loss + alpha * apart, spread, norm, pull
+
+
+def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, norm and pull of some rows, from the means of their logits, those of the targets, and exp of all others."""
+    own = chosen.exp()
+    norm = others + own
+    loss = (norm.log() - (1 - output.smoothing) * chosen - output.smoothing * mean).sum()
+    return loss, norm, own / norm - (1 - output.smoothing)
 
 
 def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
