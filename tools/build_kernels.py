@@ -16,8 +16,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODEL = Path("dragoman/model")
-SOURCES = [MODEL / name for name in ("kernels.c", "int8_512.c", "int8_256.c")]
-HEADERS, LIBRARY = [MODEL / "vectors.h", MODEL / "int8.h"], MODEL / "libkernels.so"
+SOURCES = [MODEL / name for name in ("kernels.c", "bfloat16.c", "int8_512.c", "int8_256.c")]
+HEADERS, LIBRARY = [MODEL / name for name in ("vectors.h", "avx512.h", "int8.h")], MODEL / "libkernels.so"
 # No flag that lets sums change their order, or numbers that are none pass for some.
 FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-shared", "-fPIC")
 
@@ -41,7 +41,8 @@ def compiled(root: Path) -> bool:
         return say("no C compiler")
     # What a broken-off compilation leaves must not be taken for a library.
     unfinished = root / LIBRARY.with_suffix(".tmp")
-    for more in ((), ("-DNO_AVX_VNNI",)):  # the assembler of binutils 2.35, as in RHEL 9, does not know it
+    older = "-DNO_AVX_VNNI"  # for the assembler of binutils 2.35, as in RHEL 9
+    for more in ((), (older,), (older, "-DNO_AVX512_BF16")):  # and for GCC 8, as in RHEL 8
         command = [*compiler, *FLAGS, *more, *(str(root / each) for each in SOURCES), "-o", str(unfinished), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True)
         if not done.returncode:

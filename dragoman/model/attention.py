@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dragoman.model import kernels
+from dragoman.model import bfloat16, kernels
 from dragoman.model.config import TransformerConfig
 from dragoman.model.kernels import Dropout, Keys, Mask, Queries
 
@@ -35,7 +35,9 @@ def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> We
 
 
 def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """`attention` in the quickest way for this device and these sizes (kernels.py)."""
+    """`attention` in the quickest way for this device and these sizes (kernels.py, bfloat16.py)."""
+    if bfloat16.can_attend(query, key, value):
+        return bfloat16.attend(query, key, value, mask, dropout=dropout)
     mixed = kernels.fast_attention(query, key, value, mask, dropout=dropout)
     return attention(query, key, value, mask, dropout=dropout) if mixed is None else mixed
 

@@ -64,17 +64,11 @@ typedef struct {
     const float *turns;     /* (length, 2, width of a head) for rotary positions, or NULL */
 } Sources;
 
-/* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. The
-   polynomial is 2^f over [-1/2, 1/2] to 8e-8. */
+/* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. */
 VNNI INLINE Vector power_of_e(Vector x) {
     x = most(x, all(-87.0f));
-    Vector n = nearest(x * 1.44269504f), f = x * 1.44269504f - n;
-    Vector p = f * 0.001327647164f + 0.009675541332f;
-    p = p * f + 0.05550713275f;
-    p = p * f + 0.2402211972f;
-    p = p * f + 0.6931469671f;
-    p = p * f + 1.000000072f;
-    return times_power_of_two(p, n);
+    Vector n = nearest(x * 1.44269504f);
+    return times_power_of_two(power_of_two(x * 1.44269504f - n), n);
 }
 
 /* Weights of an output, the first of a vector. */
@@ -239,9 +233,6 @@ VNNI INLINE Vector activated(Vector x, Activation activation) {
     Vector least = most(x, all(-80.0f)); /* whose exponential is a number */
     return x / (power_of_e(-least) + 1.0f);
 }
-
-/* Space for `count` pieces that begin where vectors do. */
-static void *space(Size count, Size size) { return aligned_alloc(64, (count * size + 63) / 64 * 64); }
 
 /* What a tile of rows needs while it passes through the layers. */
 typedef struct {

@@ -1,24 +1,12 @@
 /* Products of eight bits with vectors of 512 bits: AVX-512 and its VNNI. */
 
-#include "vectors.h"
+#include "avx512.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
+#ifdef AVX512
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
 #define NAMED(name) name##_512
 #define VPDPBUSD "vpdpbusd"
 #define GROUP 8
-
-VNNI INLINE Vector most(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
-
-VNNI INLINE float top_of(Vector x) { return _mm512_reduce_max_ps((__m512)x); }
-
-VNNI INLINE float sum_of(Vector x) { return _mm512_reduce_add_ps((__m512)x); }
-
-VNNI INLINE Vector nearest(Vector x) { return (Vector)_mm512_roundscale_ps((__m512)x, 0); }
-
-VNNI INLINE Vector times_power_of_two(Vector x, Vector n) { return (Vector)_mm512_scalef_ps((__m512)x, (__m512)n); }
 
 VNNI INLINE Integers whole(Vector x) { return (Integers)_mm512_cvtps_epi32((__m512)x); }
 

@@ -14,7 +14,6 @@ INLINE float sum(Vector x) {
     return (total[0] + total[1]) + (total[2] + total[3]);
 }
 
-#define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 INLINE Vector only_first(Vector x, Size count) {
     Integers lanes = COUNT;
@@ -22,7 +21,7 @@ INLINE Vector only_first(Vector x, Size count) {
 }
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 7
+#define INTERFACE 8
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 
@@ -166,7 +165,7 @@ FOR_EACH_CPU int attention(const void *query, const void *key, const void *value
                            const Shape *shape, const Layout *at, int half) {
     Size parts = shape->width / LANES, blocks = (shape->keys + LANES - 1) / LANES;
     Size count = shape->keys * parts + shape->width * blocks + ROWS * (parts + blocks);
-    Vector *scratch = aligned_alloc(sizeof(Vector), count * sizeof(Vector));
+    Vector *scratch = space(count, sizeof(Vector));
     if (scratch == NULL) return 1;
 #define ATTEND(parts, half) attend_all(query, key, value, mask, out, *shape, *at, parts, half, scratch)
     /* Constants that the compiler knows make the inner loops short. */
@@ -214,39 +213,97 @@ FOR_EACH_CPU void rotate(const void *x, const float *turns, void *out, const Siz
 
 /* --- dropout ------------------------------------------------------------------------------------------------------ */
 
-/* What is kept follows from the key and the index of an element alone, so the backward pass finds the same. */
-typedef struct {
-    uint32_t key[2];
-    uint32_t dropped; /* of 2^32 */
-    float scale;      /* of what is kept */
-} Dropout;
-
-/* 32 bits for each index: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
-INLINE Bits draw(Bits index, Dropout dropout) {
-    Bits x = index ^ dropout.key[0];
-    x ^= x >> 16;
-    x = (x * 0x7feb352dU) ^ dropout.key[1];
-    x ^= x >> 15;
-    x *= 0x846ca68bU;
-    return x ^ (x >> 16);
-}
-
 INLINE Vector keep(Vector x, Size index, Dropout dropout) {
     Bits lanes = COUNT;
     return choose(draw(lanes + (uint32_t)index, dropout) >= dropout.dropped, x * dropout.scale, all(0.0f));
 }
 
-INLINE void drop_all(const void *x, void *out, Size count, Dropout dropout, int half) {
-    Size whole = count - count % LANES;
-    for (Size i = 0; i < whole; i += LANES) store(out, i, keep(load(x, i, half), i, dropout), half);
-    store_before(out, whole, count, keep(load_before(x, whole, count, half, 0.0f), whole, dropout), half);
+INLINE void drop_all(const void *x, const void *to, void *out, Size count, Dropout dropout, int half) {
+    for (Size i = 0; i < count; i += LANES) {
+        Vector kept = keep(load_before(x, i, count, half, 0.0f), i, dropout);
+        if (to != NULL) kept += load_before(to, i, count, half, 0.0f);
+        store_before(out, i, count, kept, half);
+    }
 }
 
-FOR_EACH_CPU void drop(const void *x, void *out, Size count, const Dropout *dropout, int half) {
+/* What is kept of `x`, added to `to` if that is not NULL. */
+FOR_EACH_CPU void drop(const void *x, const void *to, void *out, Size count, const Dropout *dropout, int half) {
     if (half)
-        drop_all(x, out, count, *dropout, 1);
+        drop_all(x, to, out, count, *dropout, 1);
     else
-        drop_all(x, out, count, *dropout, 0);
+        drop_all(x, to, out, count, *dropout, 0);
+}
+
+/* --- norms -------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Size rows, width; /* width: a multiple of LANES */
+    const float *gain, *bias; /* no bias: RMSNorm */
+    float *moments;           /* (rows, 2): mean, and one by the standard deviation */
+    float eps;
+} Norm;
+
+INLINE void normalise_all(const void *x, void *out, Norm norm, int half) {
+    Size width = norm.width;
+    for (Size r = 0, start = 0; r < norm.rows; r++, start += width) {
+        Vector total = all(0.0f), squares = all(0.0f);
+        if (norm.bias != NULL)
+            for (Size i = 0; i < width; i += LANES) total += load(x, start + i, half);
+        float mean = sum(total) / width;
+        for (Size i = 0; i < width; i += LANES) {
+            Vector centred = load(x, start + i, half) - mean;
+            squares += centred * centred;
+        }
+        float scale = 1.0f / sqrtf(sum(squares) / width + norm.eps);
+        norm.moments[2 * r] = mean, norm.moments[2 * r + 1] = scale;
+        for (Size i = 0; i < width; i += LANES) {
+            Vector y = (load(x, start + i, half) - mean) * scale * load(norm.gain, i, 0);
+            store(out, start + i, norm.bias != NULL ? y + load(norm.bias, i, 0) : y, half);
+        }
+    }
+}
+
+FOR_EACH_CPU void normalise_rows(const void *x, void *out, const Norm *norm, int half) {
+    if (half)
+        normalise_all(x, out, *norm, 1);
+    else
+        normalise_all(x, out, *norm, 0);
+}
+
+/* Gradients of x, plus `others` if that is not NULL, and of gain and bias. */
+typedef struct {
+    const void *x, *gradient, *others;
+    void *out;
+    float *gain, *bias; /* zeros before */
+} NormBack;
+
+INLINE void normalise_all_back(NormBack g, Norm norm, int half) {
+    Size width = norm.width;
+    for (Size r = 0, start = 0; r < norm.rows; r++, start += width) {
+        float mean = norm.moments[2 * r], scale = norm.moments[2 * r + 1];
+        Vector total = all(0.0f), along = all(0.0f);
+        for (Size i = 0; i < width; i += LANES) {
+            Vector pull = load(g.gradient, start + i, half), y = (load(g.x, start + i, half) - mean) * scale;
+            store(g.gain, i, load(g.gain, i, 0) + pull * y, 0);
+            if (norm.bias != NULL) store(g.bias, i, load(g.bias, i, 0) + pull, 0);
+            pull *= load(norm.gain, i, 0);
+            total += pull, along += pull * y;
+        }
+        float level = norm.bias != NULL ? sum(total) / width : 0.0f, slope = sum(along) / width;
+        for (Size i = 0; i < width; i += LANES) {
+            Vector pull = load(g.gradient, start + i, half) * load(norm.gain, i, 0);
+            pull = (pull - level - (load(g.x, start + i, half) - mean) * scale * slope) * scale;
+            if (g.others != NULL) pull += load(g.others, start + i, half);
+            store(g.out, start + i, pull, half);
+        }
+    }
+}
+
+FOR_EACH_CPU void normalise_rows_back(const NormBack *gradients, const Norm *norm, int half) {
+    if (half)
+        normalise_all_back(*gradients, *norm, 1);
+    else
+        normalise_all_back(*gradients, *norm, 0);
 }
 
 /* --- softmax of scores, with dropout ------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 7
+INTERFACE = 8
 """Version of the library's functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that the library reads at a time; the width of a head must be a multiple of it."""
@@ -44,14 +44,20 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
         """Generator of the random numbers on a CPU; None: that of torch."""
 
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def forward(self, x: Float[Tensor, "*shape"], to: Float[Tensor, "*shape"] | None = None) -> Float[Tensor, "*shape"]:
+        """What is left of `x`, added to `to` where that is given."""
         if not self.training or self.rate == 0:
-            return x
-        if _takes(x):
-            return _Dropout.apply(x, Draws.of(self.rate, self.generator))
-        if x.device.type != "cpu":
-            return F.dropout(x, self.rate)
-        return x * _keep_mask(x, self.rate, self.generator)
+            left = x
+        elif _takes(x):
+            fits = to is not None and to.dtype == x.dtype and to.is_contiguous()
+            left = _Dropout.apply(x, to if fits else None, Draws.of(self.rate, self.generator))
+            if fits:
+                return left
+        elif x.device.type != "cpu":
+            left = F.dropout(x, self.rate)
+        else:
+            left = x * _keep_mask(x, self.rate, self.generator)
+        return left if to is None else to + left
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
@@ -115,7 +121,27 @@ def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
         return [each(x) for each in projections]
     weight = torch.cat([each.weight for each in projections])
     bias = torch.cat([each.bias for each in projections])
-    return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+    return _Parts.apply(F.linear(x, weight, bias), len(projections))
+
+
+class _Parts(torch.autograd.Function):
+    """Equal parts of the last dimension. Gradients that lie side by side are joined without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, count: int) -> tuple[Tensor, ...]:
+        return x.chunk(count, dim=-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        first, *others = gradients
+        width, steps = first.size(-1), first.stride()
+        beside = steps == (first.size(1) * len(gradients) * width, len(gradients) * width, 1)
+        for index, each in enumerate(others, 1):
+            beside &= each.stride() == steps and each.data_ptr() == first.data_ptr() + index * width * each.itemsize
+        if beside:
+            return first.as_strided((*first.shape[:-1], len(gradients) * width), steps), None
+        return torch.cat(gradients, dim=-1), None
 
 
 def prepacked_linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
@@ -239,21 +265,75 @@ class Draws(ctypes.Structure):
 
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, draws: Draws) -> Tensor:
-        ctx.draws = draws
-        return _drop(x, draws)
+    def forward(ctx: Any, x: Tensor, to: Tensor | None, draws: Draws) -> Tensor:
+        ctx.draws, ctx.added = draws, to is not None
+        return _drop(x, to, draws)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _drop(gradient, ctx.draws), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _drop(gradient, None, ctx.draws), gradient if ctx.added else None, None
 
 
-def _drop(x: Tensor, draws: Draws) -> Tensor:
+def _drop(x: Tensor, to: Tensor | None, draws: Draws) -> Tensor:
     x = x.contiguous()
     kept = torch.empty_like(x)
-    _library.drop(x.data_ptr(), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
+    _library.drop(x.data_ptr(), _pointer(to), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
     return kept
+
+
+class _NormStruct(ctypes.Structure):
+    _fields_ = [
+        ("rows", ctypes.c_int64), ("width", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("gain", "bias", "moments")), ("eps", ctypes.c_float),
+    ]  # fmt: skip
+
+
+def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"]) -> bool:
+    """Whether `normalise` takes these. It is for training, on one thread."""
+    return (
+        _takes(x)
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and gain.dtype == torch.float32
+        and x.size(-1) % LANES == 0
+        and torch.get_num_threads() == 1
+    )
+
+
+def normalise(
+    x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"], bias: Float[Tensor, " width"] | None, eps: float
+) -> tuple[Float[Tensor, "*shape width"], Float[Tensor, "*shape width"]]:
+    """LayerNorm of `x`, or RMSNorm where there is no bias; and `x` again, whose gradients are added up at once."""
+    return _Normalise.apply(x, gain, bias, eps)
+
+
+class _Normalise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
+        given, x, gain = x, x.contiguous(), gain.contiguous()
+        bias = None if bias is None else bias.contiguous()
+        rows, width = x.numel() // x.size(-1), x.size(-1)
+        out, moments = torch.empty_like(x), torch.empty(rows, 2)
+        ctx.norm = _NormStruct(rows, width, gain.data_ptr(), _pointer(bias), moments.data_ptr(), eps)
+        ctx.save_for_backward(x, gain, bias, moments)
+        ctx.set_materialize_grads(False)
+        _library.normalise_rows(x.data_ptr(), out.data_ptr(), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16)
+        return out, given
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor | None, others: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, gain, bias, _ = ctx.saved_tensors
+        if gradient is None:
+            return others, None, None, None
+        gradient, others = gradient.contiguous(), None if others is None else others.contiguous()
+        found, sums = torch.empty_like(x), torch.zeros(2, len(gain))
+        pointers = (_pointer(each) for each in (x, gradient, others, found, *sums))
+        _library.normalise_rows_back(
+            (ctypes.c_void_p * 6)(*pointers), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
+        )
+        return found, sums[0], None if bias is None else sums[1], None
 
 
 class MaskedSoftmaxDropout(torch.autograd.Function):
@@ -326,7 +406,8 @@ def _load() -> ctypes.CDLL | None:
     library.attention.argtypes = [*[pointer] * 7, flag]
     library.rotate.argtypes = [*[pointer] * 5, ctypes.c_float, flag]
     library.log_softmax.argtypes = [pointer, pointer, size, size, flag]
-    library.drop.argtypes = [pointer, pointer, size, draws, flag]
+    library.drop.argtypes = [*[pointer] * 3, size, draws, flag]
+    library.normalise_rows.argtypes = [*[pointer] * 3, flag]
     library.masked_softmax_dropout.argtypes = [*[pointer] * 6, draws, flag]
     library.masked_softmax_dropout_backward.argtypes = [*[pointer] * 6, draws, flag]
     library.exponentiate.argtypes = [pointer, pointer, pointer, size, size, ctypes.c_float, flag]

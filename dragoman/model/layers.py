@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout, Mask, can_rotate, rotate
+from dragoman.model.kernels import Dropout, Mask, can_normalise, can_rotate, normalise, rotate
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
 """What each `TransformerConfig.activation` is called in `torch.nn.functional`."""
@@ -27,10 +27,17 @@ class Norm(nn.Module):
         self.bias = None if config.norm == "rms" else nn.Parameter(torch.zeros(size))
 
     def forward(self, x: States) -> States:
+        return self.beside(x)[0]
+
+    def beside(self, x: States) -> tuple[States, States]:
+        """The norm of `x`, and `x` for what else it is needed for: their gradients are one sum."""
         width = x.shape[-1:]
-        if self.bias is None:
-            return F.rms_norm(x, width, self.gain.expand(width).to(x.dtype), self.eps)
-        return F.layer_norm(x, width, self.gain.expand(width), self.bias.expand(width), self.eps)
+        gain, bias = self.gain.expand(width), None if self.bias is None else self.bias.expand(width)
+        if can_normalise(x, gain):
+            return normalise(x, gain, bias, self.eps)
+        if bias is None:
+            return F.rms_norm(x, width, gain.to(x.dtype), self.eps), x
+        return F.layer_norm(x, width, gain, bias, self.eps), x
 
 
 class ResidualConnection(nn.Module):
@@ -44,8 +51,9 @@ class ResidualConnection(nn.Module):
 
     def forward(self, x: States, sublayer: Callable[[States], States]) -> States:
         if self.pre_norm:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            normed, x = self.norm.beside(x)
+            return self.dropout(sublayer(normed), to=x)
+        return self.norm(self.dropout(sublayer(x), to=x))
 
 
 class FeedForward(nn.Module):

@@ -16,6 +16,9 @@
 
 typedef int64_t Size;
 
+/* Space for `count` pieces that begin where vectors do. */
+INLINE void *space(Size count, Size size) { return aligned_alloc(64, (count * size + 63) / 64 * 64); }
+
 /* --- numbers, LANES at a time ------------------------------------------------------------------------------------- */
 
 #ifndef LANES
@@ -25,6 +28,9 @@ typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
 typedef uint32_t Bits __attribute__((vector_size(4 * LANES)));
 typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));
+
+/* Of 16 lanes. */
+#define COUNT {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 INLINE Vector all(float x) { return (Vector){0} + x; }
 
@@ -137,7 +143,35 @@ INLINE Vector exponential(Vector x) {
     return choose(tiny, all(0.0f), p * power);
 }
 
+/* 2^f to 8e-8 for f in [-1/2, 1/2]. */
+INLINE Vector power_of_two(Vector f) {
+    Vector p = f * 0.001327647164f + 0.009675541332f;
+    p = p * f + 0.05550713275f;
+    p = p * f + 0.2402211972f;
+    p = p * f + 0.6931469671f;
+    return p * f + 1.000000072f;
+}
+
 typedef uint64_t Pairs __attribute__((vector_size(4 * LANES)));
 
 /* Each number changes places with the other one of its pair. */
 INLINE Vector swapped(Vector x) { return (Vector)((Pairs)x >> 32 | (Pairs)x << 32); }
+
+/* --- dropout ------------------------------------------------------------------------------------------------------ */
+
+/* What is kept follows from the key and the index of an element alone, so the backward pass finds the same. */
+typedef struct {
+    uint32_t key[2];
+    uint32_t dropped; /* of 2^32 */
+    float scale;      /* of what is kept */
+} Dropout;
+
+/* 32 bits for each index: lowbias32 of C. Wellons' hash-prospector, with half of the key between its two rounds. */
+INLINE Bits draw(Bits index, Dropout dropout) {
+    Bits x = index ^ dropout.key[0];
+    x ^= x >> 16;
+    x = (x * 0x7feb352dU) ^ dropout.key[1];
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    return x ^ (x >> 16);
+}

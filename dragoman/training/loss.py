@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dragoman.data.batching import Batch
-from dragoman.model import Transformer, kernels
+from dragoman.model import Transformer, bfloat16, kernels
 
 SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
 """Logits that are computed at a time: on a CPU 4 MB of bfloat16, which stay near a core."""
@@ -114,7 +114,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 class _Output:
-    """The projection to logits and what they are compared with, in the precision of the products."""
+    """The projection to logits and what they are compared with, in the precision of the products; and its gradients."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, options: LossOptions):
         self.weight, self.smoothing, self.alpha = weight.to(dtype), options.smoothing, options.r_drop
@@ -122,6 +122,24 @@ class _Output:
         self.wide = _at_least_float32(dtype)
         self.mean_weight = weight.mean(0, dtype=self.wide)
         self.mean_bias = 0.0 if bias is None else bias.mean(dtype=self.wide)
+        self.packed: bfloat16.Projection | None = None
+        self.bias_grad: Tensor | None = None
+
+    def begin(self) -> None:
+        """Prepare for gradients of weight and bias."""
+        if self.bias is None and not self.alpha and bfloat16.can_project(self.weight):
+            self.packed = bfloat16.Projection(self.weight)
+            self.weight_grad = self.packed.gradient
+        else:
+            self.weight_grad = torch.zeros_like(self.weight, dtype=self.wide)
+            self.bias_grad = None if self.bias is None else torch.zeros_like(self.bias, dtype=self.wide)
+
+    def rows(self) -> int:
+        """Of a slice."""
+        if self.packed:
+            return bfloat16.SLICE
+        rows = max(16, SLICE_ELEMENTS.get(self.weight.device.type, 2**24) // len(self.weight))
+        return rows - (rows % 2 if self.alpha else 0)  # both predictions of a target are in one slice
 
     def logits(self, states: Tensor) -> Tensor:
         return states @ self.weight.T if self.bias is None else torch.addmm(self.bias, states, self.weight.T)
@@ -129,41 +147,49 @@ class _Output:
     def mean_logits(self, states: Tensor) -> Tensor:
         return states.to(self.wide) @ self.mean_weight[:, None] + self.mean_bias
 
+    def multiply(self, spread: "Tensor | bfloat16.Spread", states: Tensor, norm: Tensor) -> Tensor:
+        """`spread` times the weights; the gradients get what it adds to them."""
+        scaled = (states / norm).to(states.dtype)
+        if not isinstance(spread, Tensor):
+            return spread.multiply(scaled)
+        self.weight_grad += spread.T @ scaled
+        if self.bias_grad is not None:
+            self.bias_grad += (spread.T @ (1 / norm).to(states.dtype))[:, 0]
+        return (spread @ self.weight).to(self.wide)
+
 
 def _all_slices(
     states: Tensor, output: _Output, targets: Tensor, *, with_gradient: bool
 ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None, Tensor | None]]:
     """The summed loss, and its gradients with respect to states, weight and bias."""
     vocab, wide = len(output.weight), output.wide
-    rows = max(16, SLICE_ELEMENTS.get(states.device.type, 2**24) // vocab)
-    rows -= rows % 2 if output.alpha else 0  # both predictions of a target are in one slice
-    loss = states.new_zeros((), dtype=torch.float64)
-    states_grad, weight_grad = torch.empty_like(states), torch.zeros_like(output.weight, dtype=wide)
-    bias_grad = None if output.bias is None else torch.zeros_like(output.bias, dtype=wide)
-    pulls = states.new_empty(len(states), 1, dtype=wide)
+    if with_gradient:
+        output.begin()
+    rows, loss = output.rows(), states.new_zeros((), dtype=torch.float64)
+    states_grad, pulls = torch.empty_like(states), states.new_empty(len(states), 1, dtype=wide)
     for start in range(0, len(states), rows):
         part, target = states[start : start + rows], targets[start : start + rows]
         slice_loss, spread, norm, pull = _slice_loss(part, output, target)
         loss += slice_loss
         if not with_gradient:
             continue
-        grad = (spread @ output.weight).to(wide) / norm
+        grad = output.multiply(spread, part, norm) / norm
         grad.addcmul_(pull, output.weight[target].to(wide)).sub_(output.mean_weight, alpha=output.smoothing)
         states_grad[start : start + rows] = grad
-        weight_grad += spread.T @ (part / norm).to(part.dtype)
-        if bias_grad is not None:
-            bias_grad += (spread.T @ (1 / norm).to(part.dtype))[:, 0]
         pulls[start : start + rows] = pull
     if not with_gradient:
         return loss, (None, None, None)
     # What smoothing and the targets add to every slice, at once: rows of one target each, and one row for all.
+    weight_grad, bias_grad = output.weight_grad, output.bias_grad
     weight_grad.index_add_(0, targets, states * pulls).sub_(states.sum(0, dtype=wide), alpha=output.smoothing / vocab)
     if bias_grad is not None:
         bias_grad.index_add_(0, targets, pulls[:, 0]).sub_(output.smoothing * len(states) / vocab)
     return loss, (states_grad, weight_grad, bias_grad)
 
 
-def _slice_loss(states: Tensor, output: _Output, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _slice_loss(
+    states: Tensor, output: _Output, target: Tensor
+) -> "tuple[Tensor, Tensor | bfloat16.Spread, Tensor, Tensor]":
     """The summed loss of some rows, and its gradient with respect to their logits in three parts.
 
     With p = softmax(z): loss = log sum exp z - (1 - smoothing) z_target - smoothing mean(z), and the gradient is
@@ -171,18 +197,24 @@ def _slice_loss(states: Tensor, output: _Output, target: Tensor) -> tuple[Tensor
     everywhere comes -smoothing / vocabulary. So exp z need not be divided or touched again, nor its rounding be that of
     the probability of the target, which is near to 1.
     """
-    smoothing, alpha = output.smoothing, output.alpha
-    logits = output.logits(states)
+    if output.packed and (found := output.packed.spread(states, target, far=_FAR)):
+        loss, norm, pull = _compared(output, output.mean_logits(states), found.chosen, found.sums)
+        return loss, found, norm, pull
+    alpha, logits = output.alpha, output.logits(states)
     apart, towards = _divergence(logits) if alpha else (0.0, None)
     spread, shift, chosen, others = _exponentials(logits, target)
-    own = chosen.exp()
-    norm = others + own
-    mean = output.mean_logits(states) - shift
-    loss = (norm.log() - (1 - smoothing) * chosen - smoothing * mean).sum() + alpha * apart
-    pull = own / norm - (1 - smoothing)
+    loss, norm, pull = _compared(output, output.mean_logits(states) - shift, chosen, others)
     if towards is not None:
         spread, norm = (spread / norm).add_(towards, alpha=alpha).to(states.dtype), torch.ones_like(norm)
-    return loss, spread, norm, pull
+    return loss + alpha * apart, spread, norm, pull
+
+
+def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, norm and pull of some rows, from the means of their logits, those of the targets, and exp of all others."""
+    own = chosen.exp()
+    norm = others + own
+    loss = (norm.log() - (1 - output.smoothing) * chosen - output.smoothing * mean).sum()
+    return loss, norm, own / norm - (1 - output.smoothing)
 
 
 def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.model import kernels, layers
@@ -152,6 +153,39 @@ def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, s
     gradient = torch.randn(shape, dtype=dtype)
     found.backward(gradient)
     torch.testing.assert_close(x.grad, (gradient.double() / (1 - rate)).masked_fill(gone, 0).to(dtype), **exactly)
+
+
+@needs_library
+@every_precision
+def test_what_dropout_is_added_to_gets_the_whole_gradient(key, dtype):
+    x, to = (torch.randn(3, 7, 11, dtype=dtype, requires_grad=True) for _ in range(2))
+    scale = ~dropped(key, np.arange(x.numel()), 0.3).view(x.shape) / 0.7
+    found = Dropout(0.3).train()(x, to=to)
+    formula = to.double() + x.double() * scale
+    gradients = torch.autograd.grad(found, (x, to), torch.ones_like(found))
+    for own, exact in zip((found, *gradients), (formula, scale, torch.ones_like(formula)), strict=True):
+        torch.testing.assert_close(own.double(), exact.double(), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@needs_library
+@every_precision
+@pytest.mark.parametrize("width", [16, 80, 128])
+@pytest.mark.parametrize("with_bias", [False, True], ids=["rms", "layer"])
+def test_norm_and_its_gradients_are_those_of_torch(dtype, width: int, with_bias: bool, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    torch.manual_seed(width)
+    given = [(3 + 2 * torch.randn(5, 7, width)).to(dtype), *torch.randn(1 + with_bias, width)]
+    given = [each.requires_grad_() for each in given]
+    exactly = [each.detach().double().requires_grad_() for each in given]
+    assert kernels.can_normalise(*given[:2])
+    found = kernels.normalise(*given[:2], given[2] if with_bias else None, 1e-5)
+    norm = F.layer_norm if with_bias else F.rms_norm
+    formula = norm(exactly[0], (width,), *exactly[1:], eps=1e-5), exactly[0] * 1
+    away = [torch.randn_like(each) for each in found]
+    gradients = torch.autograd.grad(found, given, away)
+    exact = torch.autograd.grad(formula, exactly, [each.double() for each in away])
+    for own, theirs in zip((*found, *gradients), (*formula, *exact), strict=True):
+        torch.testing.assert_close(own.double(), theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
 @needs_library
