@@ -88,6 +88,8 @@ class Truecaser:
         known = (len(word) > 1 and self._usual(word, str) != word for word in words)
         capitals = all(map(_is_upper, words)) and (any(known) or not self.table.capitals)
         respelled, everywhere = self._respelling(words, capitals)
+        if not everywhere and all(respelled(word) == word for word in words):
+            return text, capitals
         begins = everywhere or respelled(words[0]) != words[0]
         for index, part in enumerate(parts):
             if index % 2:

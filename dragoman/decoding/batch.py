@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.placeholders import Prepared
@@ -28,11 +27,21 @@ from dragoman.decoding.rules import (
     most_times,
 )
 from dragoman.decoding.sampling import repeated, sample_search
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search, length_limit
+from dragoman.decoding.search import (
+    Beams,
+    Hypothesis,
+    SearchOptions,
+    Stepper,
+    beam_search,
+    best_continuations,
+    greedy_search,
+    length_limit,
+    most_probable,
+)
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.terms import Term, TermPlacer, edited
 from dragoman.errors import DataError
-from dragoman.model import Transformer
+from dragoman.model import Transformer, kernels
 
 
 @dataclass(frozen=True)
@@ -107,11 +116,11 @@ class BatchWork:
         if config.sample:
             return sample_search(stepper, [sentence.source for sentence in sentences], config, options)
         if config.beam_size == 1:
-            return greedy_search(stepper, options)
+            return greedy_search(stepper, options, _most_probable)
         if config.diversity:
             size, number = config.beam_size // config.n_best, config.n_best
             return beam_search(stepper, DiverseBeams(size, options, groups=number, strength=config.diversity))
-        return beam_search(stepper, Beams(config.beam_size, options))
+        return beam_search(stepper, Beams(config.beam_size, options, _best_continuations))
 
     def _with_terms(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
@@ -218,8 +227,9 @@ class BatchWork:
         return self._padded([*source, self.source_tokenizer.closing.eos] for source in sources)
 
     def _padded(self, rows: Iterable[list[int]]) -> Tensor:
-        tensors = list(map(torch.tensor, rows))
-        return pad_sequence(tensors, batch_first=True, padding_value=self.config.pad_id).to(self.device)
+        rows = list(rows)
+        longest, pad_id = max(map(len, rows)), self.config.pad_id
+        return torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows], device=self.device)
 
     def _check(self, length: int) -> None:
         if length >= self.max_length:
@@ -227,3 +237,16 @@ class BatchWork:
                 f"A sentence has {length} tokens and an end, but this model has {self.max_length} positions: "
                 "split the sentence."
             )
+
+
+def _best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    rank = kernels.best_continuations if kernels.can_rank(log_probs) else best_continuations
+    return rank(log_probs, totals, count)
+
+
+def _most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
+    if not kernels.can_rank(log_probs[:, None]):
+        return most_probable(log_probs, sentences, position)
+    return kernels.best_continuations(log_probs[:, None], torch.zeros(len(log_probs), 1, dtype=torch.double), 1)[1][
+        :, 0
+    ]

@@ -129,11 +129,14 @@ class Beams:
     the `beam_size` best. At its length limit its live prefixes are hypotheses too, ranked after all that have ended.
     """
 
-    def __init__(self, beam_size: int, options: SearchOptions):
+    def __init__(self, beam_size: int, options: SearchOptions, best: "Best | None" = None):
+        """`best` is another way to do what `best_continuations` does."""
         count = len(options.max_lengths)
-        self.beam_size, self.options = beam_size, options
+        self.beam_size, self.options, self.best = beam_size, options, best or best_continuations
         self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
         self.live, self.limits = torch.arange(count), torch.tensor(options.max_lengths)
+        self.least = torch.full((count,), -torch.inf, dtype=torch.float64)
+        """`needed` of each live sentence."""
         self.length = 0
         self.totals = torch.zeros(count, 1, dtype=torch.float64)  # (live, beam)
         self.history = torch.empty(count, 1, 0, dtype=torch.long)  # (live, beam, length)
@@ -143,7 +146,7 @@ class Beams:
 
         Returns their totals and their flat indices into (beam, vocab). Other kinds of beam search differ here.
         """
-        return best_continuations(log_probs, self.totals, 2 * self.beam_size)
+        return self.best(log_probs, self.totals, 2 * self.beam_size)
 
     def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         """Take the best continuations; returns the rows to keep and the next token of each."""
@@ -175,23 +178,28 @@ class Beams:
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
     def _end(self, sentence: int, tokens: list[int], total: float, *, finished: bool) -> None:
-        self.ended[self.live[sentence]].append(self.options.hypothesis(tokens, total, finished))
+        ended = self.ended[self.live[sentence]]
+        ended.append(self.options.hypothesis(tokens, total, finished))
+        self.least[sentence] = self.needed(ended)
 
     def _drop_done(self) -> Tensor:
         """Forget the sentences that are done; returns the indices of the others."""
-        needed = torch.tensor([self.needed(self.ended[index]) for index in self.live.tolist()])
         hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
-        full = hope <= needed
+        full = hope <= self.least
         cut = ~full & (self.limits <= self.length)
         for sentence in cut.nonzero().flatten().tolist():
             for tokens, total in zip(self.history[sentence].tolist(), self.totals[sentence].tolist(), strict=True):
                 if total > -torch.inf:
                     self._end(sentence, tokens, total, finished=False)
         kept = (~(full | cut)).nonzero().flatten()
-        self.live, self.limits, self.totals, self.history = (
-            t[kept] for t in (self.live, self.limits, self.totals, self.history)
+        self.live, self.limits, self.least, self.totals, self.history = (
+            t[kept] for t in (self.live, self.limits, self.least, self.totals, self.history)
         )
         return kept
+
+
+Best = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""As `best_continuations`."""
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:

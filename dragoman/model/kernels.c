@@ -21,7 +21,7 @@ INLINE Vector only_first(Vector x, Size count) {
 }
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 8
+#define INTERFACE 9
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 
@@ -400,6 +400,50 @@ FOR_EACH_CPU void log_softmax(const void *logits, float *out, Size rows, Size vo
             normalise((const uint16_t *)logits + r * vocab, out + r * vocab, vocab, 1);
         else
             normalise((const float *)logits + r * vocab, out + r * vocab, vocab, 0);
+}
+
+/* --- the best of a beam -------------------------------------------------------------------------------------------- */
+
+/* Whether any of 4 * LANES numbers may be above `least`: the sign of a difference says so, and NaN may have any. */
+INLINE int any_above(const float *x, float least) {
+    Integers signs = {0};
+    for (int i = 0; i < 4 * LANES; i += LANES) signs |= (Integers)(least - load(x, i, 0));
+    uint64_t parts[LANES / 2], found = 0;
+    memcpy(parts, &signs, sizeof parts);
+    for (int i = 0; i < LANES / 2; i++) found |= parts[i];
+    return (found & 0x8000000080000000) != 0;
+}
+
+/* A number that rounding has not put above `x`. */
+INLINE float below(double x) { return nextafterf((float)x, -INFINITY); }
+
+/* A total at its place among the best, which are `count`, the highest first; of equal ones the first stays first. */
+static void insert(double total, Size index, double *totals, Size *indices, Size count) {
+    Size place = count - 1;
+    for (; place > 0 && totals[place - 1] < total; place--)
+        totals[place] = totals[place - 1], indices[place] = indices[place - 1];
+    totals[place] = total, indices[place] = index;
+}
+
+/* Of each sentence the `count` highest sums of log_probs (sentences, beam, vocab) and before (sentences, beam), with
+   their indices into (beam, vocab). Where there are fewer that are numbers, -infinity and 0 follow. */
+FOR_EACH_CPU void best_continuations(const float *log_probs, const double *before, Size sentences, Size beam, Size vocab,
+                                     Size count, double *totals, Size *indices) {
+    for (Size s = 0; s < sentences; s++, totals += count, indices += count) {
+        for (Size i = 0; i < count; i++) totals[i] = -INFINITY, indices[i] = 0;
+        for (Size b = 0; b < beam; b++, log_probs += vocab) {
+            double so_far = before[s * beam + b];
+            float least = below(totals[count - 1] - so_far);
+            for (Size i = 0; i < vocab; i += 4 * LANES) {
+                Size end = i + 4 * LANES < vocab ? i + 4 * LANES : vocab;
+                if (end - i == 4 * LANES && !any_above(log_probs + i, least)) continue;
+                for (Size v = i; v < end; v++)
+                    if (log_probs[v] + so_far > totals[count - 1])
+                        insert(log_probs[v] + so_far, b * vocab + v, totals, indices, count);
+                least = below(totals[count - 1] - so_far);
+            }
+        }
+    }
 }
 
 /* The terms of the softmax of a row. */

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 8
+INTERFACE = 9
 """Version of the library's functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that the library reads at a time; the width of a head must be a multiple of it."""
@@ -387,6 +387,23 @@ def exponentiate(
     return terms
 
 
+def can_rank(log_probs: Float[Tensor, "sentences beam vocab"]) -> bool:
+    """Whether `best_continuations` takes these."""
+    return _takes(log_probs) and log_probs.dtype == torch.float32 and log_probs.is_contiguous()
+
+
+def best_continuations(
+    log_probs: Float[Tensor, "sentences beam vocab"], totals: Float[Tensor, "sentences beam"], count: int
+) -> tuple[Float[Tensor, "sentences count"], Int[Tensor, "sentences count"]]:
+    """As that of `decoding.search`, in one pass; `totals` are float64."""
+    shape, totals = log_probs.shape, totals.contiguous()
+    found, indices = totals.new_empty(len(totals), count), torch.empty(len(totals), count, dtype=torch.long)
+    _library.best_continuations(
+        log_probs.data_ptr(), totals.data_ptr(), *shape, count, found.data_ptr(), indices.data_ptr()
+    )
+    return found, indices
+
+
 def _pointer(x: Tensor | None) -> int | None:
     return None if x is None else x.data_ptr()
 
@@ -410,6 +427,7 @@ def _load() -> ctypes.CDLL | None:
     library.normalise_rows.argtypes = [*[pointer] * 3, flag]
     library.masked_softmax_dropout.argtypes = [*[pointer] * 6, draws, flag]
     library.masked_softmax_dropout_backward.argtypes = [*[pointer] * 6, draws, flag]
+    library.best_continuations.argtypes = [pointer, pointer, size, size, size, size, pointer, pointer]
     library.exponentiate.argtypes = [pointer, pointer, pointer, size, size, ctypes.c_float, flag]
     return library
 
