@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from dragoman.model import bfloat16, kernels
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout, Keys, Mask, Queries
+from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Keys, Mask, Queries
 
 Weights = Float[Tensor, "rows heads queries keys"]
 States = Float[Tensor, "rows length d_model"]

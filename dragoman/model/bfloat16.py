@@ -12,8 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.model import kernels
-from dragoman.model.kernels import LANES, LONGEST, Draws, Dropout, Keys, Mask, Queries
+from dragoman.model import library
+from dragoman.model.dropout import Draws, Dropout
+from dragoman.model.kernels import LONGEST, Keys, Mask, Queries
+from dragoman.model.library import LANES
 
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
@@ -43,7 +45,7 @@ class _Attention(ctypes.Structure):
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     """Whether `attend` takes these. It is for training, on one thread; several share the formula."""
     return (
-        _library is not None
+        _functions is not None
         and torch.is_grad_enabled()
         and query.dtype == key.dtype == value.dtype == torch.bfloat16
         and query.device.type == "cpu"
@@ -105,7 +107,7 @@ def _in_rows(x: Tensor) -> Tensor:
 
 
 def _run(of: _Attention, *, back: bool) -> None:
-    _check(_library.train_attention(ctypes.byref(of), back))
+    _check(_functions.train_attention(ctypes.byref(of), back))
 
 
 class _Projection(ctypes.Structure):
@@ -125,7 +127,7 @@ class _Slice(ctypes.Structure):
 def can_project(weight: Float[Tensor, "vocab width"]) -> bool:
     """Whether `Projection` takes these weights; on one thread, as `can_attend`."""
     return (
-        _library is not None
+        _functions is not None
         and weight.dtype == torch.bfloat16
         and weight.device.type == "cpu"
         and weight.size(1) % BLOCK == 0
@@ -145,7 +147,7 @@ class Projection:
         self._whole_gradient = torch.zeros(words, width)
         self.gradient = self._whole_gradient[:vocab]
         """Of the weights; grows by each `Spread.multiply`."""
-        _library.pack_projection(ctypes.byref(self.of))
+        _functions.pack_projection(ctypes.byref(self.of))
 
     def spread(
         self, states: Float[Tensor, "rows width"], targets: Int[Tensor, " rows"], *, far: float
@@ -157,7 +159,7 @@ class Projection:
         states, targets, (rows, width) = states.contiguous(), targets.contiguous(), states.shape
         mixed, terms = torch.empty(-(-rows // GROUP) * GROUP, width), torch.empty(rows, 2)
         of = _Slice(states.data_ptr(), targets.data_ptr(), rows, mixed.data_ptr(), terms.data_ptr(), far)
-        found = _library.raise_slice(ctypes.byref(self.of), ctypes.byref(of))
+        found = _functions.raise_slice(ctypes.byref(self.of), ctypes.byref(of))
         _check(found == 1)
         return None if found else Spread(self, terms[:, :1], terms[:, 1:], mixed[:rows])
 
@@ -177,7 +179,7 @@ class Spread:
     def multiply(self, states: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width"]:
         """`mixed`; the gradient of the weights gets the exponentials, transposed, times `states`."""
         to, of = self.projection._whole_gradient, self.projection.of
-        _check(_library.add_outer(ctypes.byref(of), states.data_ptr(), len(states), to.data_ptr()))
+        _check(_functions.add_outer(ctypes.byref(of), states.data_ptr(), len(states), to.data_ptr()))
         return self.mixed
 
 
@@ -187,10 +189,10 @@ def _check(failed: int) -> None:
 
 
 def _load() -> Any:
-    library = kernels.library()
-    if library is not None:
-        library.add_outer.argtypes = [Pointer, Pointer, Size, Pointer]
-    return library if library is not None and library.multiplies_bfloat16() else None
+    found = library.functions
+    if found is not None:
+        found.add_outer.argtypes = [Pointer, Pointer, Size, Pointer]
+    return found if found is not None and found.multiplies_bfloat16() else None
 
 
-_library: Any = _load()  # None: `can_attend` says no to everything
+_functions: Any = _load()  # None: `can_attend` says no to everything

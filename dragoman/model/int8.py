@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.model import int8_linear, kernels
+from dragoman.model import int8_linear, library
 from dragoman.model.attention import DecoderCache
 from dragoman.model.config import TransformerConfig
 from dragoman.model.int8_linear import Int8Linear, LinearStruct, Pointer, Size, check
@@ -56,7 +56,7 @@ class _Sources(ctypes.Structure):
 def can_quantise(config: TransformerConfig) -> bool:
     """Whether this processor and this library multiply eight bits, and a model of this architecture."""
     widths = config.d_model, config.d_ff, config.d_model // config.num_heads
-    return int8_linear.library is not None and not any(width % kernels.LANES for width in widths)
+    return int8_linear.functions is not None and not any(width % library.LANES for width in widths)
 
 
 def in_int8(model: Transformer) -> Transformer:
@@ -156,7 +156,7 @@ class Int8Encoder(_Layers):
         turns = self.turns(x.size(1), x)
         pointer = None if turns is None else turns.data_ptr()
         sources = _Sources(x.data_ptr(), *source_ids.shape, lengths.data_ptr(), pointer)
-        check(int8_linear.library.encode(ctypes.byref(self.stack(self.layers)), ctypes.byref(sources)))
+        check(int8_linear.functions.encode(ctypes.byref(self.stack(self.layers)), ctypes.byref(sources)))
         return x
 
 
@@ -203,5 +203,5 @@ class Int8Decoder(_Layers):
             *(each.data_ptr() for each in (cache.ancestors, cache.sentences, cache.source_lengths)),
             cache.memory[0].size(1), None if turns is None else turns[-1].data_ptr(),
         )  # fmt: skip
-        check(int8_linear.library.decoder_step(ctypes.byref(cache.stack), ctypes.byref(step)))
+        check(int8_linear.functions.decoder_step(ctypes.byref(cache.stack), ctypes.byref(step)))
         return x

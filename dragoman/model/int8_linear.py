@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model import kernels
+from dragoman.model import library
 
 GREATEST = 127
 """Whole numbers reach from minus this to this."""
@@ -63,9 +63,9 @@ class Int8Linear:
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None):
         whole, scale = quantised(weight)
         self.outputs, inputs = whole.shape
-        missing = -self.outputs % kernels.LANES
+        missing = -self.outputs % library.LANES
         whole = nn.functional.pad(whole, (0, 0, 0, missing))
-        self.weight = whole.view(-1, kernels.LANES, inputs // 4, 4).transpose(1, 2).contiguous()
+        self.weight = whole.view(-1, library.LANES, inputs // 4, 4).transpose(1, 2).contiguous()
         self.offset = (-128 * whole.sum(1, dtype=torch.int32)).int()
         self.scale = nn.functional.pad(scale, (0, missing))
         bias = torch.zeros(self.outputs) if bias is None else bias.detach().float()
@@ -75,12 +75,12 @@ class Int8Linear:
 
     def __call__(self, x: Float[Tensor, "*shape inputs"]) -> Float[Tensor, "*shape outputs"]:
         out = torch.empty(*x.shape[:-1], self.outputs)
-        self._write(library.linear, x, out)
+        self._write(functions.linear, x, out)
         return out
 
     def log_probs(self, x: Float[Tensor, "rows inputs"], out: Float[Tensor, "rows outputs"]) -> None:
         """Write the log-softmax of what `__call__` returns to `out`."""
-        self._write(library.log_probs, x, out)
+        self._write(functions.log_probs, x, out)
 
     def _write(self, compiled: Callable[..., int], x: Tensor, out: Tensor) -> None:
         x = x.float().contiguous()
@@ -105,13 +105,13 @@ def compiled(bits: int) -> Any:
 
     None where this processor or this library has none.
     """
-    found = kernels.library()
+    found = library.functions
     if found is None or not found[f"multiplies_int8_{bits}"]():
         return None
-    functions = {name: found[f"{name}_{bits}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
+    chosen = {name: found[f"{name}_{bits}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
     for name in ("linear", "log_probs"):
-        functions[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
-    return SimpleNamespace(**functions)
+        chosen[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    return SimpleNamespace(**chosen)
 
 
-library: Any = compiled(512) or compiled(256)  # None: this processor or this library has no products of eight bits
+functions: Any = compiled(512) or compiled(256)  # None: this processor or this library has no products of eight bits

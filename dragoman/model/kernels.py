@@ -1,15 +1,11 @@
-"""Every fast path of the model, each equal to a formula: dropout, attention, projections; and the kernels for CPUs.
+"""Every fast path of the model, each equal to a formula: attention, projections, norms, and the ends of a softmax.
 
-`Dropout`, `fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. kernels.c
-is compiled when the package is built where there is a C compiler; each kernel makes one pass over memory, and without
-it the formulas run.
-
-Budget: more lines than a file may have, since every fast path is here.
+`fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. The kernels of the
+library (library.py) have a function beside them that says what they take.
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,11 +14,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 9
-"""Version of the library's functions; a library with another number was compiled from other sources."""
-LANES = 16
-"""Numbers that the library reads at a time; the width of a head must be a multiple of it."""
+from dragoman.model import library
+from dragoman.model.dropout import Draws, Dropout
+
 LONGEST = 512
 """Most keys that the library takes; with more, matrix products are worth their copies. A row must fit on the stack."""
 
@@ -30,51 +24,6 @@ Queries = Float[Tensor, "rows heads queries width"]
 Keys = Float[Tensor, "rows heads keys width"]
 Mask = Bool[Tensor, "..."]
 """Anything that broadcasts to (rows, heads, queries, keys)."""
-
-
-class Dropout(nn.Module):
-    """Zeroes elements with probability `rate` while training and scales the rest so that the mean stays.
-
-    Without the compiled kernel the rate is, in half precision, the nearest one, within 0.002, whose scale is a number.
-    """
-
-    def __init__(self, rate: float):
-        super().__init__()
-        self.rate = rate
-        self.generator: torch.Generator | None = None
-        """Generator of the random numbers on a CPU; None: that of torch."""
-
-    def forward(self, x: Float[Tensor, "*shape"], to: Float[Tensor, "*shape"] | None = None) -> Float[Tensor, "*shape"]:
-        """What is left of `x`, added to `to` where that is given."""
-        if not self.training or self.rate == 0:
-            left = x
-        elif _takes(x):
-            fits = to is not None and to.dtype == x.dtype and to.is_contiguous()
-            left = _Dropout.apply(x, to if fits else None, Draws.of(self.rate, self.generator))
-            if fits:
-                return left
-        elif x.device.type != "cpu":
-            left = F.dropout(x, self.rate)
-        else:
-            left = x * _keep_mask(x, self.rate, self.generator)
-        return left if to is None else to + left
-
-    def extra_repr(self) -> str:
-        return f"rate={self.rate}"
-
-
-def _keep_mask(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Zeros with probability `rate`, else 1 / (1 - rate).
-
-    On a CPU, Bernoulli sampling costs more than a matrix product. Sixteen random bits an element, compared with a
-    threshold, cost a sixth and hit the rate to 1 in 65,536.
-    """
-    scale = torch.tensor(1 / (1 - rate), dtype=x.dtype).item()
-    dropped = min(round((1 - 1 / scale) * 2**16), 2**16 - 1)
-    # From -2**63: without a lower bound the sign bit stays 0, and with it one number of four non-negative.
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator)
-    bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
-    return (bits >= dropped - 2**15).to(x.dtype) * (2**16 / (2**16 - dropped))
 
 
 def fast_attention(
@@ -89,7 +38,7 @@ def fast_attention(
     if query.device.type != "cpu" or (key.size(-2) > LONGEST and not drops):
         return fused_attention(query, key, value, mask, dropout=dropout)
     # The compiled pass runs on one thread; where there are several, they share the formula.
-    if _takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1:
+    if library.takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1:
         return compiled_attention(query, key, value, mask, dropout=dropout)
     return None
 
@@ -144,44 +93,11 @@ class _Parts(torch.autograd.Function):
         return torch.cat(gradients, dim=-1), None
 
 
-def prepacked_linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-    """Returns a function that applies a linear layer with these weights.
-
-    The weights are put into the order in which oneDNN multiplies them; see `can_prepack`.
-    """
-    in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-    bias = None if bias is None else bias.detach()
-    return lambda x: torch.ops.mkldnn._linear_pointwise(x, in_order, bias, "none", [], "")
-
-
-def project_prepacked(product: Callable[[Tensor], Tensor], x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-    """As `project`; `product` is the prepacked layer of all `projections` together."""
-    return product(x).chunk(len(projections), dim=-1)
-
-
-def can_prepack(dtype: torch.dtype) -> bool:
-    """Whether this PyTorch and this processor have oneDNN's product of prepacked weights."""
-    operations = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
-    if not (torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)):
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def compiled() -> bool:
-    """Whether the library was compiled and can be loaded."""
-    return _library is not None
-
-
-def library() -> Any:
-    """The library, if it was compiled and can be loaded."""
-    return _library
-
-
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     """Whether `single_pass_attention` takes these: it gives no gradient, and is for CPUs and few keys."""
     return (
-        _takes(query)
-        and query.size(3) % LANES == 0
+        library.takes(query)
+        and query.size(3) % library.LANES == 0
         and 0 < key.size(2) <= LONGEST
         and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))
     )
@@ -199,9 +115,9 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
     if mask is not None:
         mask = mask.bool().expand(rows, heads, queries, key.size(2))
         steps += mask.stride()
-    failed = _library.attention(
+    failed = library.functions.attention(
         *(x.data_ptr() for x in (query, key, value)),
-        _pointer(mask),
+        library.pointer(mask),
         out.data_ptr(),
         (ctypes.c_int64 * 5)(rows, heads, queries, key.size(2), width),
         (ctypes.c_int64 * 16)(*steps),
@@ -214,7 +130,7 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
 
 def can_rotate(heads: Queries) -> bool:
     """Whether `rotate` takes these."""
-    return _takes(heads) and heads.size(3) % LANES == 0
+    return library.takes(heads) and heads.size(3) % library.LANES == 0
 
 
 def rotate(heads: Queries, turns: Float[Tensor, "queries 2 width"]) -> Queries:
@@ -239,47 +155,16 @@ def _rotate(heads: Tensor, turns: Tensor, sign: float) -> Tensor:
     out = torch.empty(heads.shape, dtype=heads.dtype)
     shape, steps = (ctypes.c_int64 * 4)(*heads.shape), (ctypes.c_int64 * 3)(*heads.stride()[:3])
     pointers = (each.data_ptr() for each in (heads, turns, out))
-    _library.rotate(*pointers, shape, steps, sign, heads.dtype == torch.bfloat16)
+    library.functions.rotate(*pointers, shape, steps, sign, heads.dtype == torch.bfloat16)
     return out
 
 
 def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> None:
     """Write log-probabilities in float32 to `out`."""
-    if _takes(logits) and logits.is_contiguous() and out.is_contiguous():
-        _library.log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
+    if library.takes(logits) and logits.is_contiguous() and out.is_contiguous():
+        library.functions.log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
     else:
         torch.log_softmax(logits.detach(), -1, dtype=torch.float32, out=out)
-
-
-class Draws(ctypes.Structure):
-    """Which elements dropout keeps. They follow from a key, so the backward pass finds the same."""
-
-    _fields_ = [("key", ctypes.c_uint32 * 2), ("dropped", ctypes.c_uint32), ("scale", ctypes.c_float)]
-
-    @classmethod
-    def of(cls, rate: float, generator: torch.Generator | None) -> "Draws":
-        """The next draws of a generator; `None` is that of torch."""
-        key = torch.empty(1, dtype=torch.int64).random_(-(2**63), None, generator=generator).view(torch.int32)
-        return cls((ctypes.c_uint32 * 2)(*key.tolist()), min(round(rate * 2**32), 2**32 - 1), 1 / (1 - rate))
-
-
-class _Dropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, to: Tensor | None, draws: Draws) -> Tensor:
-        ctx.draws, ctx.added = draws, to is not None
-        return _drop(x, to, draws)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return _drop(gradient, None, ctx.draws), gradient if ctx.added else None, None
-
-
-def _drop(x: Tensor, to: Tensor | None, draws: Draws) -> Tensor:
-    x = x.contiguous()
-    kept = torch.empty_like(x)
-    _library.drop(x.data_ptr(), _pointer(to), kept.data_ptr(), x.numel(), draws, x.dtype == torch.bfloat16)
-    return kept
 
 
 class _NormStruct(ctypes.Structure):
@@ -292,11 +177,11 @@ class _NormStruct(ctypes.Structure):
 def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"]) -> bool:
     """Whether `normalise` takes these. It is for training, on one thread."""
     return (
-        _takes(x)
+        library.takes(x)
         and torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and gain.dtype == torch.float32
-        and x.size(-1) % LANES == 0
+        and x.size(-1) % library.LANES == 0
         and torch.get_num_threads() == 1
     )
 
@@ -315,10 +200,12 @@ class _Normalise(torch.autograd.Function):
         bias = None if bias is None else bias.contiguous()
         rows, width = x.numel() // x.size(-1), x.size(-1)
         out, moments = torch.empty_like(x), torch.empty(rows, 2)
-        ctx.norm = _NormStruct(rows, width, gain.data_ptr(), _pointer(bias), moments.data_ptr(), eps)
+        ctx.norm = _NormStruct(rows, width, gain.data_ptr(), library.pointer(bias), moments.data_ptr(), eps)
         ctx.save_for_backward(x, gain, bias, moments)
         ctx.set_materialize_grads(False)
-        _library.normalise_rows(x.data_ptr(), out.data_ptr(), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16)
+        library.functions.normalise_rows(
+            x.data_ptr(), out.data_ptr(), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
+        )
         return out, given
 
     @staticmethod
@@ -329,8 +216,8 @@ class _Normalise(torch.autograd.Function):
             return others, None, None, None
         gradient, others = gradient.contiguous(), None if others is None else others.contiguous()
         found, sums = torch.empty_like(x), torch.zeros(2, len(gain))
-        pointers = (_pointer(each) for each in (x, gradient, others, found, *sums))
-        _library.normalise_rows_back(
+        pointers = (library.pointer(each) for each in (x, gradient, others, found, *sums))
+        library.functions.normalise_rows_back(
             (ctypes.c_void_p * 6)(*pointers), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
         )
         return found, sums[0], None if bias is None else sums[1], None
@@ -349,9 +236,9 @@ class MaskedSoftmaxDropout(torch.autograd.Function):
         ctx.shape = (ctypes.c_int64 * 5)(*scores.shape, width)
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
-        _library.masked_softmax_dropout(
-            scores.data_ptr(), _pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
-            ctx.shape, ctx.strides, draws, scores.dtype == torch.bfloat16,
+        library.functions.masked_softmax_dropout(
+            scores.data_ptr(), library.pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
+            ctx.shape, ctx.strides, library.address(draws), scores.dtype == torch.bfloat16,
         )  # fmt: skip
         return kept
 
@@ -360,16 +247,16 @@ class MaskedSoftmaxDropout(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
-        _library.masked_softmax_dropout_backward(
-            weights.data_ptr(), _pointer(mask), gradient.data_ptr(), found.data_ptr(),
-            ctx.shape, ctx.strides, ctx.draws, weights.dtype == torch.bfloat16,
+        library.functions.masked_softmax_dropout_backward(
+            weights.data_ptr(), library.pointer(mask), gradient.data_ptr(), found.data_ptr(),
+            ctx.shape, ctx.strides, library.address(ctx.draws), weights.dtype == torch.bfloat16,
         )  # fmt: skip
         return found, None, None, None
 
 
 def can_exponentiate(logits: Float[Tensor, "rows vocab"]) -> bool:
     """Whether `exponentiate` takes these. It runs on one thread; where there are several, they share the formula."""
-    return _takes(logits) and logits.is_contiguous() and torch.get_num_threads() == 1
+    return library.takes(logits) and logits.is_contiguous() and torch.get_num_threads() == 1
 
 
 def exponentiate(
@@ -381,7 +268,7 @@ def exponentiate(
     row, its logit at the target less the shift, and the sum of what the row has become, in float32.
     """
     terms = torch.empty(len(logits), 3, dtype=torch.float32)
-    _library.exponentiate(
+    library.functions.exponentiate(
         *(x.data_ptr() for x in (logits, targets, terms)), *logits.shape, far, logits.dtype == torch.bfloat16
     )
     return terms
@@ -389,7 +276,7 @@ def exponentiate(
 
 def can_rank(log_probs: Float[Tensor, "sentences beam vocab"]) -> bool:
     """Whether `best_continuations` takes these."""
-    return _takes(log_probs) and log_probs.dtype == torch.float32 and log_probs.is_contiguous()
+    return library.takes(log_probs) and log_probs.dtype == torch.float32 and log_probs.is_contiguous()
 
 
 def best_continuations(
@@ -398,38 +285,7 @@ def best_continuations(
     """As that of `decoding.search`, in one pass; `totals` are float64."""
     shape, totals = log_probs.shape, totals.contiguous()
     found, indices = totals.new_empty(len(totals), count), torch.empty(len(totals), count, dtype=torch.long)
-    _library.best_continuations(
+    library.functions.best_continuations(
         log_probs.data_ptr(), totals.data_ptr(), *shape, count, found.data_ptr(), indices.data_ptr()
     )
     return found, indices
-
-
-def _pointer(x: Tensor | None) -> int | None:
-    return None if x is None else x.data_ptr()
-
-
-def _takes(x: Tensor) -> bool:
-    return _library is not None and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
-
-
-def _load() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-        if library.interface() != INTERFACE:
-            return None
-    except (OSError, AttributeError):
-        return None
-    pointer, size, flag, draws = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(Draws)
-    library.attention.argtypes = [*[pointer] * 7, flag]
-    library.rotate.argtypes = [*[pointer] * 5, ctypes.c_float, flag]
-    library.log_softmax.argtypes = [pointer, pointer, size, size, flag]
-    library.drop.argtypes = [*[pointer] * 3, size, draws, flag]
-    library.normalise_rows.argtypes = [*[pointer] * 3, flag]
-    library.masked_softmax_dropout.argtypes = [*[pointer] * 6, draws, flag]
-    library.masked_softmax_dropout_backward.argtypes = [*[pointer] * 6, draws, flag]
-    library.best_continuations.argtypes = [pointer, pointer, size, size, size, size, pointer, pointer]
-    library.exponentiate.argtypes = [pointer, pointer, pointer, size, size, ctypes.c_float, flag]
-    return library
-
-
-_library: Any = _load()  # None: `_takes` says no to everything

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout, Mask, can_normalise, can_rotate, normalise, rotate
+from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Mask, can_normalise, can_rotate, normalise, rotate
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
 """What each `TransformerConfig.activation` is called in `torch.nn.functional`."""
@@ -27,10 +28,10 @@ class Norm(nn.Module):
         self.bias = None if config.norm == "rms" else nn.Parameter(torch.zeros(size))
 
     def forward(self, x: States) -> States:
-        return self.beside(x)[0]
+        return self.with_input(x)[0]
 
-    def beside(self, x: States) -> tuple[States, States]:
-        """The norm of `x`, and `x` for what else it is needed for: their gradients are one sum."""
+    def with_input(self, x: States) -> tuple[States, States]:
+        """The norm of `x`, and `x` itself for the sum after a sub-layer: so their gradients become one in one pass."""
         width = x.shape[-1:]
         gain, bias = self.gain.expand(width), None if self.bias is None else self.bias.expand(width)
         if can_normalise(x, gain):
@@ -51,9 +52,9 @@ class ResidualConnection(nn.Module):
 
     def forward(self, x: States, sublayer: Callable[[States], States]) -> States:
         if self.pre_norm:
-            normed, x = self.norm.beside(x)
-            return self.dropout(sublayer(normed), to=x)
-        return self.norm(self.dropout(sublayer(x), to=x))
+            normed, x = self.norm.with_input(x)
+            return self.dropout(sublayer(normed), add_to=x)
+        return self.norm(self.dropout(sublayer(x), add_to=x))
 
 
 class FeedForward(nn.Module):

@@ -1,19 +1,17 @@
 """Weights as oneDNN reads them: with few rows, to put them in that order takes longer than the product itself."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.model.attention import CrossAttention, MultiHeadAttention
-from dragoman.model.kernels import can_prepack, prepacked_linear, project_prepacked
 from dragoman.model.transformer import Transformer
 
 SMALLEST = 2**18
 """Weights of a matrix in float32 that gain by it; in half precision all do."""
-
 
 Product = Callable[[Tensor], Tensor]
 
@@ -51,6 +49,29 @@ def with_products(
         elif isinstance(module, nn.Linear) and module not in joined and worth_it(module.weight):
             module.forward = product_of(module.weight, module.bias)  # type: ignore[assignment, method-assign]
     return twin
+
+
+def prepacked_linear(weight: Tensor, bias: Tensor | None) -> Product:
+    """Returns a function that applies a linear layer with these weights.
+
+    The weights are put into the order in which oneDNN multiplies them; see `can_prepack`.
+    """
+    in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    bias = None if bias is None else bias.detach()
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, in_order, bias, "none", [], "")
+
+
+def project_prepacked(product: Product, x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """As `project`; `product` is the prepacked layer of all `projections` together."""
+    return product(x).chunk(len(projections), dim=-1)
+
+
+def can_prepack(dtype: torch.dtype) -> bool:
+    """Whether this PyTorch and this processor have oneDNN's product of prepacked weights."""
+    operations = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+    if not (torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operations)):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _worth_it(weight: Tensor) -> bool:

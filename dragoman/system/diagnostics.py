@@ -98,9 +98,9 @@ def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
 
 def check_kernels() -> Check:
     """Whether the kernels for CPUs were compiled. Without them, translating works and takes longer."""
-    from dragoman.model import kernels
+    from dragoman.model import library
 
-    if kernels.compiled():
+    if library.compiled():
         return Check("kernels", "compiled")
     again = "make clean, make install" if in_checkout() else pip("--force-reinstall", "--no-deps", "dragoman")
     return Check("kernels", f"not compiled, so that translating on a CPU takes longer; with a C compiler: {again}")

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from dragoman.model import bfloat16
 from dragoman.model.attention import attend, attention
-from dragoman.model.kernels import Dropout, project
+from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import project
 from dragoman.training import loss as losses
 from dragoman.training.loss import LossOptions, cross_entropy
 
-needs_instruction = pytest.mark.skipif(bfloat16._library is None, reason="this processor does not multiply bfloat16")
+needs_instruction = pytest.mark.skipif(bfloat16._functions is None, reason="this processor does not multiply bfloat16")
 
 
 @pytest.fixture(autouse=True)

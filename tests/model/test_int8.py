@@ -21,7 +21,7 @@ def vectors(request, monkeypatch):
     library = int8_linear.compiled(request.param)
     if library is None:
         pytest.skip(f"needs a processor that multiplies eight bits with {request.param}, and a C compiler")
-    monkeypatch.setattr(int8_linear, "library", library)
+    monkeypatch.setattr(int8_linear, "functions", library)
 
 
 @with_each_width
@@ -101,7 +101,7 @@ def test_odd_widths_and_other_processors_have_none(monkeypatch):
     assert not can_quantise(small_config())
     with pytest.raises(UsageError, match="--precision auto"):
         ready(build(), "int8")
-    monkeypatch.setattr(int8_linear, "library", None)
+    monkeypatch.setattr(int8_linear, "functions", None)
     model = build(**WIDTHS)
     assert not can_quantise(model.config)
     assert not isinstance(ready(model, "auto").new_cache(), Int8Cache)

@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dragoman.model import kernels, layers
+from dragoman.model import kernels, layers, library
 from dragoman.model.attention import attend, attention, causal_mask
-from dragoman.model.kernels import Dropout
+from dragoman.model.dropout import Draws, Dropout
 from dragoman.model.layers import RotaryPositions
 from tools import build_kernels
 
 NO_DROPOUT = Dropout(0.0)
 TOLERANCE = {torch.float32: 3e-6, torch.bfloat16: 2e-2}
-needs_library = pytest.mark.skipif(not kernels.compiled(), reason="there is no C compiler")
+needs_library = pytest.mark.skipif(not library.compiled(), reason="there is no C compiler")
 every_precision = pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 
 
@@ -123,14 +123,14 @@ def dropped(key: tuple[int, int], indices: np.ndarray, rate: float) -> Tensor:
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """What the next draws are made of."""
-    key, of = (0x9E3779B9, 0x243F6A88), kernels.Draws.of
+    key, of = (0x9E3779B9, 0x243F6A88), Draws.of
 
-    def fixed(rate: float, generator: torch.Generator | None) -> kernels.Draws:
+    def fixed(rate: float, generator: torch.Generator | None) -> Draws:
         draws = of(rate, generator)
         draws.key[:] = key
         return draws
 
-    monkeypatch.setattr(kernels.Draws, "of", fixed)
+    monkeypatch.setattr(Draws, "of", fixed)
     return key
 
 
@@ -160,7 +160,7 @@ def test_dropout_keeps_what_the_key_says_on_both_ways(key, dtype, rate: float, s
 def test_what_dropout_is_added_to_gets_the_whole_gradient(key, dtype):
     x, to = (torch.randn(3, 7, 11, dtype=dtype, requires_grad=True) for _ in range(2))
     scale = ~dropped(key, np.arange(x.numel()), 0.3).view(x.shape) / 0.7
-    found = Dropout(0.3).train()(x, to=to)
+    found = Dropout(0.3).train()(x, add_to=to)
     formula = to.double() + x.double() * scale
     gradients = torch.autograd.grad(found, (x, to), torch.ones_like(found))
     for own, exact in zip((found, *gradients), (formula, scale, torch.ones_like(formula)), strict=True):
@@ -217,7 +217,7 @@ def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: f
         ours, exactly = scores.clone().requires_grad_(), scores.double().requires_grad_()
         hidden = torch.zeros((), dtype=torch.bool) if mask is None else ~mask
         formula = (exactly / math.sqrt(24)).masked_fill(hidden, -1e30).softmax(-1) * scale
-        draws = kernels.Draws.of(rate, None) if rate else None
+        draws = Draws.of(rate, None) if rate else None
         found = kernels.MaskedSoftmaxDropout.apply(ours, mask, 24, draws)
         close = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6 + torch.finfo(dtype).eps / 8}
         torch.testing.assert_close(found.double(), formula, **close)
@@ -258,7 +258,7 @@ def test_gradients_never_come_from_the_kernel():
         alone = [x.detach().requires_grad_(index == only) for index, x in enumerate((query, key, value))]
         assert not kernels.can_attend(*alone)
     with torch.no_grad():
-        assert kernels.can_attend(query, key, value) == kernels.compiled()
+        assert kernels.can_attend(query, key, value) == library.compiled()
 
 
 @pytest.mark.parametrize(
@@ -278,23 +278,23 @@ def test_without_the_library_results_are_the_same(monkeypatch):
     logits, found = torch.randn(5, 33), [torch.empty(5, 33), torch.empty(5, 33)]
     with_it = attend(query, key, value, dropout=NO_DROPOUT)
     kernels.log_softmax(logits, found[0])
-    monkeypatch.setattr(kernels, "_library", None)
-    assert not kernels.compiled()
+    monkeypatch.setattr(library, "functions", None)
+    assert not library.compiled()
     torch.testing.assert_close(attend(query, key, value, dropout=NO_DROPOUT), with_it)
     kernels.log_softmax(logits, found[1])
     torch.testing.assert_close(*found)
 
 
 def test_a_library_of_other_sources_is_left_alone(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "missing.so")
-    assert kernels._load() is None
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "missing.so")
+    assert library.load() is None
     (tmp_path / "damaged.so").write_bytes(b"no library")
-    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "damaged.so")
-    assert kernels._load() is None
-    if kernels.compiled():
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "damaged.so")
+    assert library.load() is None
+    if library.compiled():
         monkeypatch.undo()
-        monkeypatch.setattr(kernels, "INTERFACE", kernels.INTERFACE + 1)
-        assert kernels._load() is None
+        monkeypatch.setattr(library, "INTERFACE", library.INTERFACE + 1)
+        assert library.load() is None
 
 
 @needs_library
@@ -302,7 +302,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
     class Full:
         attention = staticmethod(lambda *_: 1)
 
-    monkeypatch.setattr(kernels, "_library", Full)
+    monkeypatch.setattr(library, "functions", Full)
     with pytest.raises(MemoryError, match="keys and values"):
         kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 
@@ -311,7 +311,7 @@ class TestBuild:
     @pytest.mark.parametrize("assembler", ["new", "without AVX-VNNI"])
     def test_compiles_what_can_be_loaded(self, assembler: str, tmp_path, monkeypatch):
         pytest.importorskip("hatchling")
-        if not kernels.compiled():
+        if not library.compiled():
             pytest.skip("there is no C compiler")
         # The library that is tested was optimized when it was built; to do it again takes half a minute.
         monkeypatch.setattr(build_kernels, "FLAGS", [flag for flag in build_kernels.FLAGS if flag != "-O3"])
@@ -322,10 +322,10 @@ class TestBuild:
             script.chmod(0o755)
             monkeypatch.setenv("CC", str(script))
         assert build_kernels.compiled(tmp_path)
-        library = ctypes.CDLL(str(tmp_path / build_kernels.LIBRARY))
-        assert library.interface() == kernels.INTERFACE
-        assert library.multiplies_int8_512() in (0, 1)
-        assert library.multiplies_int8_256() in ((0, 1) if assembler == "new" else (0,))
+        built = ctypes.CDLL(str(tmp_path / build_kernels.LIBRARY))
+        assert built.interface() == library.INTERFACE
+        assert built.multiplies_int8_512() in (0, 1)
+        assert built.multiplies_int8_256() in ((0, 1) if assembler == "new" else (0,))
 
     @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
     def test_goes_on_without_a_compiler(self, compiler: str, tmp_path, monkeypatch, capsys):
@@ -340,11 +340,11 @@ class TestBuild:
 def copy_sources(root) -> None:
     (root / build_kernels.MODEL).mkdir(parents=True)
     for path in (*build_kernels.SOURCES, *build_kernels.HEADERS):
-        (root / path).write_bytes(kernels.LIBRARY.with_name(path.name).read_bytes())
+        (root / path).write_bytes(library.LIBRARY.with_name(path.name).read_bytes())
 
 
 def test_the_exponential_function_is_exact_over_its_whole_range():
-    if not kernels.compiled():
+    if not library.compiled():
         pytest.skip("there is no C compiler")
     # Of two logits, 0 and x, log softmax gives -log(1 + exp x) for the first.
     x = torch.linspace(-100, 0, 20_001)

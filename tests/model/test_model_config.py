@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.model import Transformer, TransformerConfig, kernels
+from dragoman.model import Transformer, TransformerConfig, library
 from dragoman.model.config import PRESETS
-from dragoman.model.kernels import Dropout
+from dragoman.model.dropout import Dropout
 from tests.model.variants import build, sentences, small_config
 
 # For each field another value, with what must go with it.
@@ -123,7 +123,7 @@ def small_with(name: str, rate: float) -> Transformer:
 
 @pytest.mark.parametrize("name", DROPOUTS)
 def test_the_dropout_is_where_it_belongs_and_nowhere_else(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kernels, "_library", None)  # which drops attention weights itself
+    monkeypatch.setattr(library, "functions", None)  # which drops attention weights itself
     model, calls = small_with(name, 0.37).train(), []
     dropouts = {path: m for path, m in model.named_modules() if isinstance(m, Dropout)}
     assert {path for path, module in dropouts.items() if module.rate == 0.37} == DROPOUTS[name]

@@ -5,11 +5,11 @@ import copy
 import pytest
 import torch
 
-from dragoman.model import Transformer, kernels, prepacked_weights
+from dragoman.model import Transformer, prepacked_weights
 from dragoman.model.prepacked_weights import prepack
 from tests.model.variants import VARIANTS, build, sentences
 
-needs_onednn = pytest.mark.skipif(not kernels.can_prepack(torch.float32), reason="this PyTorch has no oneDNN")
+needs_onednn = pytest.mark.skipif(not prepacked_weights.can_prepack(torch.float32), reason="this PyTorch has no oneDNN")
 
 
 def all_logits(model: Transformer) -> torch.Tensor:
