@@ -154,10 +154,9 @@ class Beams:
         sentences, width, vocab = log_probs.shape
         totals, candidates = self.candidates(log_probs)
         parents, tokens = candidates // vocab, candidates % vocab
-        ends = (tokens == self.options.eos_id) & torch.isfinite(totals)
-        for sentence, candidate in ends[:, : self.beam_size].nonzero().tolist():
-            ids = self.history[sentence, parents[sentence, candidate]].tolist()
-            self._end(sentence, ids, float(totals[sentence, candidate]), finished=True)
+        ends = (tokens == self.options.eos_id) & (totals > -torch.inf)
+        at, candidate = ends[:, : self.beam_size].nonzero().unbind(1)
+        self._end(at, self.history[at, parents[at, candidate]], totals[at, candidate], finished=True)
         # At most half of the candidates end, so that `beam_size` prefixes are left.
         going_on = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
         totals, parents, tokens = (t.gather(1, going_on) for t in (totals, parents, tokens))
@@ -170,27 +169,28 @@ class Beams:
 
     def needed(self, ended: list[Hypothesis]) -> float:
         """What the score of a live prefix has to exceed, given those that have ended, for the search to go on."""
-        scores = sorted((h.score for h in ended), reverse=True)
-        return scores[self.beam_size - 1] if len(scores) >= self.beam_size else -math.inf
+        if len(ended) < self.beam_size:
+            return -math.inf
+        return sorted(h.score for h in ended)[-self.beam_size]
 
     def results(self) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence, best first."""
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
-    def _end(self, sentence: int, tokens: list[int], total: float, *, finished: bool) -> None:
-        ended = self.ended[self.live[sentence]]
-        ended.append(self.options.hypothesis(tokens, total, finished))
-        self.least[sentence] = self.needed(ended)
+    def _end(self, sentences: Tensor, histories: Tensor, totals: Tensor, *, finished: bool) -> None:
+        owners = self.live[sentences].tolist()
+        for owner, tokens, total in zip(owners, histories.tolist(), totals.tolist(), strict=True):
+            self.ended[owner].append(self.options.hypothesis(tokens, total, finished))
+        for sentence, owner in dict(zip(sentences.tolist(), owners, strict=True)).items():
+            self.least[sentence] = self.needed(self.ended[owner])
 
     def _drop_done(self) -> Tensor:
         """Forget the sentences that are done; returns the indices of the others."""
         hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
         full = hope <= self.least
         cut = ~full & (self.limits <= self.length)
-        for sentence in cut.nonzero().flatten().tolist():
-            for tokens, total in zip(self.history[sentence].tolist(), self.totals[sentence].tolist(), strict=True):
-                if total > -torch.inf:
-                    self._end(sentence, tokens, total, finished=False)
+        at, beam = (cut[:, None] & (self.totals > -torch.inf)).nonzero().unbind(1)
+        self._end(at, self.history[at, beam], self.totals[at, beam], finished=False)
         kept = (~(full | cut)).nonzero().flatten()
         self.live, self.limits, self.least, self.totals, self.history = (
             t[kept] for t in (self.live, self.limits, self.least, self.totals, self.history)
