@@ -25,14 +25,19 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
-                gradients = [weight.grad for weight in weights if weight.grad is not None]
-                moments = [self.state[w].setdefault("momentum", torch.zeros_like(w)) for w in weights]
-                torch._foreach_lerp_(moments, gradients, 1 - group["momentum"])
-                steps = torch._foreach_lerp(gradients, moments, group["momentum"])
-                torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+                # One matrix after the other, so that what lies between is still near the processor.
+                steps = torch.stack([self._averaged(each, group["momentum"]).bfloat16() for each in weights])
                 length = 0.2 * math.sqrt(max(shape)) * group["lr"]
-                stepped = orthogonal(torch.stack([whole(each) for each in steps])).to(weights[0].dtype) * length
-                torch._foreach_sub_(weights, [sharded_like(each, weights[0]) for each in stepped])
+                for weight, step in zip(weights, orthogonal(steps), strict=True):
+                    weight.mul_(1 - group["lr"] * group["weight_decay"])
+                    weight.sub_(sharded_like(step, weight), alpha=length)
+
+    def _averaged(self, weight: Tensor, momentum: float) -> Tensor:
+        """The gradient and those before it."""
+        assert weight.grad is not None
+        moment = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
+        moment.lerp_(weight.grad, 1 - momentum)
+        return whole(weight.grad.lerp(moment, momentum))
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
