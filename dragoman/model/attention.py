@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from dragoman.model import bfloat16, kernels
 from dragoman.model.config import TransformerConfig
-from dragoman.model.dropout import Dropout
-from dragoman.model.kernels import Keys, Mask, Queries
+from dragoman.model.kernels import Dropout, Keys, Mask, Queries
 
 Weights = Float[Tensor, "rows heads queries keys"]
 States = Float[Tensor, "rows length d_model"]
@@ -37,7 +36,7 @@ def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> We
 
 def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
     """`attention` in the quickest way for this device and these sizes (kernels.py, bfloat16.py)."""
-    if bfloat16.can_attend(query, key, value):
+    if torch.is_grad_enabled() and bfloat16.can_attend(query, key, value):
         return bfloat16.attend(query, key, value, mask, dropout=dropout)
     mixed = kernels.fast_attention(query, key, value, mask, dropout=dropout)
     return attention(query, key, value, mask, dropout=dropout) if mixed is None else mixed

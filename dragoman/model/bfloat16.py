@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dragoman.model import library
-from dragoman.model.dropout import Draws, Dropout
-from dragoman.model.kernels import LONGEST, Keys, Mask, Queries
+from dragoman.model.kernels import LONGEST, Draws, Dropout, Keys, Mask, Queries
 from dragoman.model.library import LANES
 
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
@@ -46,7 +45,6 @@ def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     """Whether `attend` takes these. It is for training, on one thread; several share the formula."""
     return (
         _functions is not None
-        and torch.is_grad_enabled()
         and query.dtype == key.dtype == value.dtype == torch.bfloat16
         and query.device.type == "cpu"
         and query.size(3) % (2 * LANES) == 0

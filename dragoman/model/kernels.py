@@ -1,7 +1,9 @@
-"""Every fast path of the model, each equal to a formula: attention, projections, norms, and the ends of a softmax.
+"""Every fast path of the model, each equal to a formula: dropout, attention, projections, norms, ends of a softmax.
 
-`fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. The kernels of the
-library (library.py) have a function beside them that says what they take.
+`Dropout`, `fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. The
+kernels of the library (library.py) have a function beside them that says what they take.
+
+Budget: more lines than a file may have, since every fast path that no processor lacks is here.
 """
 
 import ctypes
@@ -15,7 +17,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dragoman.model import library
-from dragoman.model.dropout import Draws, Dropout
 
 LONGEST = 512
 """Most keys that the library takes; with more, matrix products are worth their copies. A row must fit on the stack."""
@@ -24,6 +25,53 @@ Queries = Float[Tensor, "rows heads queries width"]
 Keys = Float[Tensor, "rows heads keys width"]
 Mask = Bool[Tensor, "..."]
 """Anything that broadcasts to (rows, heads, queries, keys)."""
+
+
+class Dropout(nn.Module):
+    """Zeroes elements with probability `rate` while training and scales the rest so that the mean stays.
+
+    Without the compiled kernel the rate is, in half precision, the nearest one, within 0.002, whose scale is a number.
+    """
+
+    def __init__(self, rate: float):
+        super().__init__()
+        self.rate = rate
+        self.generator: torch.Generator | None = None
+        """Generator of the random numbers on a CPU; None: that of torch."""
+
+    def forward(
+        self, x: Float[Tensor, "*shape"], add_to: Float[Tensor, "*shape"] | None = None
+    ) -> Float[Tensor, "*shape"]:
+        """What is left of `x`, added to `add_to` where that is given."""
+        if self.training and self.rate > 0:
+            if add_to is not None and _takes(x) and add_to.dtype == x.dtype and add_to.is_contiguous():
+                return _Dropout.apply(x, add_to, Draws.of(self.rate, self.generator))
+            x = self._left(x)
+        return x if add_to is None else add_to + x
+
+    def _left(self, x: Tensor) -> Tensor:
+        if _takes(x):
+            return _Dropout.apply(x, None, Draws.of(self.rate, self.generator))
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        return x * _keep_mask(x, self.rate, self.generator)
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+
+def _keep_mask(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Zeros with probability `rate`, else 1 / (1 - rate).
+
+    On a CPU, Bernoulli sampling costs more than a matrix product. Sixteen random bits an element, compared with a
+    threshold, cost a sixth and hit the rate to 1 in 65,536.
+    """
+    scale = torch.tensor(1 / (1 - rate), dtype=x.dtype).item()
+    dropped = min(round((1 - 1 / scale) * 2**16), 2**16 - 1)
+    # From -2**63: without a lower bound the sign bit stays 0, and with it one number of four non-negative.
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
+    return (bits >= dropped - 2**15).to(x.dtype) * (2**16 / (2**16 - dropped))
 
 
 def fast_attention(
@@ -38,7 +86,7 @@ def fast_attention(
     if query.device.type != "cpu" or (key.size(-2) > LONGEST and not drops):
         return fused_attention(query, key, value, mask, dropout=dropout)
     # The compiled pass runs on one thread; where there are several, they share the formula.
-    if library.takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1:
+    if _takes(query) and 0 < key.size(2) <= LONGEST and torch.get_num_threads() == 1:
         return compiled_attention(query, key, value, mask, dropout=dropout)
     return None
 
@@ -96,7 +144,7 @@ class _Parts(torch.autograd.Function):
 def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
     """Whether `single_pass_attention` takes these: it gives no gradient, and is for CPUs and few keys."""
     return (
-        library.takes(query)
+        _takes(query)
         and query.size(3) % library.LANES == 0
         and 0 < key.size(2) <= LONGEST
         and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))
@@ -117,7 +165,7 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
         steps += mask.stride()
     failed = library.functions.attention(
         *(x.data_ptr() for x in (query, key, value)),
-        library.pointer(mask),
+        _pointer(mask),
         out.data_ptr(),
         (ctypes.c_int64 * 5)(rows, heads, queries, key.size(2), width),
         (ctypes.c_int64 * 16)(*steps),
@@ -130,7 +178,7 @@ def single_pass_attention(query: Queries, key: Keys, value: Keys, mask: Mask | N
 
 def can_rotate(heads: Queries) -> bool:
     """Whether `rotate` takes these."""
-    return library.takes(heads) and heads.size(3) % library.LANES == 0
+    return _takes(heads) and heads.size(3) % library.LANES == 0
 
 
 def rotate(heads: Queries, turns: Float[Tensor, "queries 2 width"]) -> Queries:
@@ -161,10 +209,42 @@ def _rotate(heads: Tensor, turns: Tensor, sign: float) -> Tensor:
 
 def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> None:
     """Write log-probabilities in float32 to `out`."""
-    if library.takes(logits) and logits.is_contiguous() and out.is_contiguous():
+    if _takes(logits) and logits.is_contiguous() and out.is_contiguous():
         library.functions.log_softmax(logits.data_ptr(), out.data_ptr(), *logits.shape, logits.dtype == torch.bfloat16)
     else:
         torch.log_softmax(logits.detach(), -1, dtype=torch.float32, out=out)
+
+
+class Draws(ctypes.Structure):
+    """Which elements dropout keeps. They follow from a key, so the backward pass finds the same."""
+
+    _fields_ = [("key", ctypes.c_uint32 * 2), ("dropped", ctypes.c_uint32), ("scale", ctypes.c_float)]
+
+    @classmethod
+    def of(cls, rate: float, generator: torch.Generator | None) -> "Draws":
+        """The next draws of a generator; `None` is that of torch."""
+        key = torch.empty(1, dtype=torch.int64).random_(-(2**63), None, generator=generator).view(torch.int32)
+        return cls((ctypes.c_uint32 * 2)(*key.tolist()), min(round(rate * 2**32), 2**32 - 1), 1 / (1 - rate))
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, add_to: Tensor | None, draws: Draws) -> Tensor:
+        ctx.draws, ctx.added = draws, add_to is not None
+        return _drop(x, add_to, draws)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _drop(gradient, None, ctx.draws), gradient if ctx.added else None, None
+
+
+def _drop(x: Tensor, add_to: Tensor | None, draws: Draws) -> Tensor:
+    x = x.contiguous()
+    kept = torch.empty_like(x)
+    pointers = x.data_ptr(), _pointer(add_to), kept.data_ptr()
+    library.functions.drop(*pointers, x.numel(), library.address(draws), x.dtype == torch.bfloat16)
+    return kept
 
 
 class _NormStruct(ctypes.Structure):
@@ -177,7 +257,7 @@ class _NormStruct(ctypes.Structure):
 def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"]) -> bool:
     """Whether `normalise` takes these. It is for training, on one thread."""
     return (
-        library.takes(x)
+        _takes(x)
         and torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and gain.dtype == torch.float32
@@ -200,7 +280,7 @@ class _Normalise(torch.autograd.Function):
         bias = None if bias is None else bias.contiguous()
         rows, width = x.numel() // x.size(-1), x.size(-1)
         out, moments = torch.empty_like(x), torch.empty(rows, 2)
-        ctx.norm = _NormStruct(rows, width, gain.data_ptr(), library.pointer(bias), moments.data_ptr(), eps)
+        ctx.norm = _NormStruct(rows, width, gain.data_ptr(), _pointer(bias), moments.data_ptr(), eps)
         ctx.save_for_backward(x, gain, bias, moments)
         ctx.set_materialize_grads(False)
         library.functions.normalise_rows(
@@ -216,7 +296,7 @@ class _Normalise(torch.autograd.Function):
             return others, None, None, None
         gradient, others = gradient.contiguous(), None if others is None else others.contiguous()
         found, sums = torch.empty_like(x), torch.zeros(2, len(gain))
-        pointers = (library.pointer(each) for each in (x, gradient, others, found, *sums))
+        pointers = (_pointer(each) for each in (x, gradient, others, found, *sums))
         library.functions.normalise_rows_back(
             (ctypes.c_void_p * 6)(*pointers), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
         )
@@ -237,7 +317,7 @@ class MaskedSoftmaxDropout(torch.autograd.Function):
         ctx.strides = None if mask is None else (ctypes.c_int64 * 4)(*mask.stride())
         ctx.save_for_backward(weights, mask)
         library.functions.masked_softmax_dropout(
-            scores.data_ptr(), library.pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
+            scores.data_ptr(), _pointer(mask), weights.data_ptr(), kept.data_ptr() if draws else None,
             ctx.shape, ctx.strides, library.address(draws), scores.dtype == torch.bfloat16,
         )  # fmt: skip
         return kept
@@ -248,7 +328,7 @@ class MaskedSoftmaxDropout(torch.autograd.Function):
         weights, mask = ctx.saved_tensors
         found, gradient = torch.empty_like(weights), gradient.contiguous()
         library.functions.masked_softmax_dropout_backward(
-            weights.data_ptr(), library.pointer(mask), gradient.data_ptr(), found.data_ptr(),
+            weights.data_ptr(), _pointer(mask), gradient.data_ptr(), found.data_ptr(),
             ctx.shape, ctx.strides, library.address(ctx.draws), weights.dtype == torch.bfloat16,
         )  # fmt: skip
         return found, None, None, None
@@ -256,7 +336,7 @@ class MaskedSoftmaxDropout(torch.autograd.Function):
 
 def can_exponentiate(logits: Float[Tensor, "rows vocab"]) -> bool:
     """Whether `exponentiate` takes these. It runs on one thread; where there are several, they share the formula."""
-    return library.takes(logits) and logits.is_contiguous() and torch.get_num_threads() == 1
+    return _takes(logits) and logits.is_contiguous() and torch.get_num_threads() == 1
 
 
 def exponentiate(
@@ -276,7 +356,7 @@ def exponentiate(
 
 def can_rank(log_probs: Float[Tensor, "sentences beam vocab"]) -> bool:
     """Whether `best_continuations` takes these."""
-    return library.takes(log_probs) and log_probs.dtype == torch.float32 and log_probs.is_contiguous()
+    return _takes(log_probs) and log_probs.dtype == torch.float32 and log_probs.is_contiguous()
 
 
 def best_continuations(
@@ -289,3 +369,11 @@ def best_continuations(
         log_probs.data_ptr(), totals.data_ptr(), *shape, count, found.data_ptr(), indices.data_ptr()
     )
     return found, indices
+
+
+def _takes(x: Tensor) -> bool:
+    return library.compiled() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+
+
+def _pointer(x: Tensor | None) -> int | None:
+    return None if x is None else x.data_ptr()

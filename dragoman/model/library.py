@@ -8,9 +8,6 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 LIBRARY = Path(__file__).with_name("libkernels.so")
 INTERFACE = 9
 """Version of the functions; a library with another number was compiled from other sources."""
@@ -21,16 +18,6 @@ LANES = 16
 def compiled() -> bool:
     """Whether the library was compiled and can be loaded."""
     return functions is not None
-
-
-def takes(x: Tensor) -> bool:
-    """Whether there are functions for this device and type of numbers."""
-    return compiled() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
-
-
-def pointer(x: Tensor | None) -> int | None:
-    """Where the numbers of a tensor begin, or NULL."""
-    return None if x is None else x.data_ptr()
 
 
 def address(structure: ctypes.Structure | None) -> Any:

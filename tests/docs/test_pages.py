@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout
 from tools import make_walk, pages
 from tools.outputs import Output, same_picture, same_text, smaller
 
@@ -121,9 +121,9 @@ def test_a_page_leads_from_each_section_and_equation_of_the_paper_to_code():
 
 
 def test_an_excerpt_is_what_the_file_has():
-    page = "```python dragoman/model/dropout.py Dropout.forward\nold\n```\n"
+    page = "```python dragoman/model/kernels.py Dropout.forward\nold\n```\n"
     expected = dedent(inspect.getsource(Dropout.forward))
-    assert pages.refreshed(page, pages.ROOT) == f"```python dragoman/model/dropout.py Dropout.forward\n{expected}```\n"
+    assert pages.refreshed(page, pages.ROOT) == f"```python dragoman/model/kernels.py Dropout.forward\n{expected}```\n"
 
 
 def test_a_link_leads_to_the_line_of_the_definition():

@@ -252,7 +252,7 @@ def test_the_page_says_why_it_cannot_start(served, tmp_path):
 
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_a_page_with_a_student_takes_less_than_six_megabytes(runtime, tmp_path):
-    sizes = {"source_vocab_size": 4000, "target_vocab_size": 4000, "d_model": 128, "num_heads": 4}
+    sizes = {"source_vocab_size": 4000, "target_vocab_size": 4000, "d_model": 128, "num_heads": 4, "d_ff": 256}
     choices = {"positions": "rotary", "share_embeddings": True} | read_recipe("edge")["model"]
     config = TransformerConfig(**sizes, **choices)
     corpus = [text for pair in Bitext.open("builtin:grammar:2000") for text in pair]

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from dragoman.model import bfloat16
 from dragoman.model.attention import attend, attention
-from dragoman.model.dropout import Dropout
-from dragoman.model.kernels import project
+from dragoman.model.kernels import Dropout, project
 from dragoman.training import loss as losses
 from dragoman.training.loss import LossOptions, cross_entropy
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.model import kernels, layers, library
 from dragoman.model.attention import attend, attention, causal_mask
-from dragoman.model.dropout import Draws, Dropout
+from dragoman.model.kernels import Draws, Dropout
 from dragoman.model.layers import RotaryPositions
 from tools import build_kernels
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.model import Transformer, TransformerConfig, library
 from dragoman.model.config import PRESETS
-from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Dropout
 from tests.model.variants import build, sentences, small_config
 
 # For each field another value, with what must go with it.
