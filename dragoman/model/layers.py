@@ -27,17 +27,13 @@ class Norm(nn.Module):
         self.bias = None if config.norm == "rms" else nn.Parameter(torch.zeros(size))
 
     def forward(self, x: States) -> States:
-        return self.with_input(x)[0]
-
-    def with_input(self, x: States) -> tuple[States, States]:
-        """The norm of `x`, and `x` itself for the sum after a sub-layer: so their gradients become one in one pass."""
         width = x.shape[-1:]
         gain, bias = self.gain.expand(width), None if self.bias is None else self.bias.expand(width)
         if can_normalise(x, gain):
-            return normalise(x, gain, bias, self.eps)
+            return normalise(x, gain, bias, self.eps)[0]
         if bias is None:
-            return F.rms_norm(x, width, gain.to(x.dtype), self.eps), x
-        return F.layer_norm(x, width, gain, bias, self.eps), x
+            return F.rms_norm(x, width, gain.to(x.dtype), self.eps)
+        return F.layer_norm(x, width, gain, bias, self.eps)
 
 
 class ResidualConnection(nn.Module):
@@ -51,8 +47,7 @@ class ResidualConnection(nn.Module):
 
     def forward(self, x: States, sublayer: Callable[[States], States]) -> States:
         if self.pre_norm:
-            normed, x = self.norm.with_input(x)
-            return self.dropout(sublayer(normed), add_to=x)
+            return self.dropout(sublayer(self.norm(x)), add_to=x)
         return self.norm(self.dropout(sublayer(x), add_to=x))
 
 
