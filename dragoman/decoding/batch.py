@@ -247,6 +247,6 @@ def _best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[
 def _most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
     if not kernels.can_rank(log_probs[:, None]):
         return most_probable(log_probs, sentences, position)
-    return kernels.best_continuations(log_probs[:, None], torch.zeros(len(log_probs), 1, dtype=torch.double), 1)[1][
-        :, 0
-    ]
+    totals = torch.zeros(len(log_probs), 1, dtype=torch.float64)
+    _, best = kernels.best_continuations(log_probs[:, None], totals, 1)
+    return best[:, 0]
