@@ -77,10 +77,14 @@ def test_translations_that_are_killed_at_random_and_resumed_have_the_same_bytes(
     started = time.monotonic()
     assert dragoman(*command(model, "--output", "whole/"))[0] == 0
     seconds, dice, killed, half_written = time.monotonic() - started, random.Random(7), 0, 0
-    for _ in range(12):
+    for turn in range(12):
         process = multiprocessing.get_context("fork").Process(target=run)
         process.start()
-        process.join(dice.uniform(0.1, 0.6) * seconds)
+        if turn % 2:
+            process.join(dice.uniform(0.1, 0.6) * seconds)
+        else:  # while the first file that is left is being written
+            while process.is_alive() and not list(Path("killed").glob(".*.tmp")):
+                time.sleep(0.001)
         half_written += len(list(Path("killed").glob(".*.tmp")))
         process.kill()
         process.join()
