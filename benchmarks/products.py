@@ -14,16 +14,13 @@ from collections.abc import Callable
 from statistics import median
 
 import environment
+from table import training_parser
 
 LARGE = 2_048
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source")
-    parser.add_argument("target")
-    parser.add_argument("settings", nargs="*", help="key=value, as for `dragoman train`")
-    parser.add_argument("--size", action="append", choices=("tiny", "small", "base"), help="repeatable; default tiny")
+    parser = training_parser(__doc__)
     parser.add_argument("--steps", type=int, default=3, help="steps of a round (default 3)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5)")
     arguments = parser.parse_intermixed_args()

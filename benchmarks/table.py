@@ -163,6 +163,16 @@ def machine() -> str:
     return f"{name}{family}, {cores} cores, {torch.get_num_threads()} threads, {load}"
 
 
+def training_parser(description: str) -> argparse.ArgumentParser:
+    """A parser of what commands that train a model of each size understand: two files, settings and sizes."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source")
+    parser.add_argument("target")
+    parser.add_argument("settings", nargs="*", help="key=value, as for `dragoman train`")
+    parser.add_argument("--size", action="append", choices=("tiny", "small", "base"), help="repeatable; default tiny")
+    return parser
+
+
 def add_options(parser: argparse.ArgumentParser, *, rounds: int = 5) -> None:
     """What all commands understand."""
     parser.add_argument("--rounds", type=int, default=rounds, help=f"(default {rounds})")

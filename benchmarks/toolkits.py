@@ -21,15 +21,11 @@ import environment
 from corpus import prepared
 from dragoman.data.bitext import Bitext
 from peers.toolkits import TOOLKITS, Files, Run, ToolkitFailed, dragoman, write_files, write_texts
-from table import OURS, Contestant, Table, add_options, number, play, show, trial
+from table import OURS, Contestant, Table, add_options, number, play, show, training_parser, trial
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source")
-    parser.add_argument("target")
-    parser.add_argument("settings", nargs="*", help="key=value, as for `dragoman train`")
-    parser.add_argument("--size", action="append", choices=("tiny", "small", "base"), help="repeatable; default tiny")
+    parser = training_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=4000, help="of a pass (default 4,000)")
     add_options(parser, rounds=3)
     arguments = parser.parse_intermixed_args()

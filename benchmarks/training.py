@@ -12,15 +12,11 @@ Whole toolkits have a command of their own, toolkits.py.
 import argparse
 
 import environment
-from table import Table, add_options, show, tournament
+from table import Table, add_options, show, tournament, training_parser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source")
-    parser.add_argument("target")
-    parser.add_argument("settings", nargs="*", help="key=value, as for `dragoman train`")
-    parser.add_argument("--size", action="append", choices=("tiny", "small", "base"), help="repeatable; default tiny")
+    parser = training_parser(__doc__)
     parser.add_argument("--steps", type=int, default=10, help="steps of each contestant in a round (default 10)")
     add_options(parser)
     arguments = parser.parse_intermixed_args()

@@ -3,7 +3,6 @@
 Rows are hypotheses. Those of one sentence are adjacent, and finished sentences leave the batch.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -168,9 +167,7 @@ class Beams:
         return rows[kept].flatten(), tokens[kept].flatten()
 
     def needed(self, ended: list[Hypothesis]) -> float:
-        """What the score of a live prefix has to exceed, given those that have ended, for the search to go on."""
-        if len(ended) < self.beam_size:
-            return -math.inf
+        """What the score of a live prefix has to exceed for the search to go on; `beam_size` or more have ended."""
         return sorted(h.score for h in ended)[-self.beam_size]
 
     def results(self) -> list[list[Hypothesis]]:
@@ -182,7 +179,8 @@ class Beams:
         for owner, tokens, total in zip(owners, histories.tolist(), totals.tolist(), strict=True):
             self.ended[owner].append(self.options.hypothesis(tokens, total, finished))
         for sentence, owner in dict(zip(sentences.tolist(), owners, strict=True)).items():
-            self.least[sentence] = self.needed(self.ended[owner])
+            if len(self.ended[owner]) >= self.beam_size:
+                self.least[sentence] = self.needed(self.ended[owner])
 
     def _drop_done(self) -> Tensor:
         """Forget the sentences that are done; returns the indices of the others."""

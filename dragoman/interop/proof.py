@@ -29,7 +29,7 @@ class FirstBeams(ScoreBeams):
     """A search that ends, as that of CTranslate2, with the first `beam_size` hypotheses that have ended."""
 
     def needed(self, ended: list[Hypothesis]) -> float:
-        return math.inf if len(ended) >= self.beam_size else -math.inf
+        return math.inf
 
 
 @torch.inference_mode()

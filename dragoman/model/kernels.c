@@ -21,7 +21,7 @@ INLINE Vector only_first(Vector x, Size count) {
 }
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 9
+#define INTERFACE 10
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 
@@ -270,9 +270,9 @@ FOR_EACH_CPU void normalise_rows(const void *x, void *out, const Norm *norm, int
         normalise_all(x, out, *norm, 0);
 }
 
-/* Gradients of x, plus `others` if that is not NULL, and of gain and bias. */
+/* Gradients of x, gain and bias. */
 typedef struct {
-    const void *x, *gradient, *others;
+    const void *x, *gradient;
     void *out;
     float *gain, *bias; /* zeros before */
 } NormBack;
@@ -293,7 +293,6 @@ INLINE void normalise_all_back(NormBack g, Norm norm, int half) {
         for (Size i = 0; i < width; i += LANES) {
             Vector pull = load(g.gradient, start + i, half) * load(norm.gain, i, 0);
             pull = (pull - level - (load(g.x, start + i, half) - mean) * scale * slope) * scale;
-            if (g.others != NULL) pull += load(g.others, start + i, half);
             store(g.out, start + i, pull, half);
         }
     }

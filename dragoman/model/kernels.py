@@ -268,37 +268,34 @@ def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"
 
 def normalise(
     x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"], bias: Float[Tensor, " width"] | None, eps: float
-) -> tuple[Float[Tensor, "*shape width"], Float[Tensor, "*shape width"]]:
-    """LayerNorm of `x`, or RMSNorm where there is no bias; and `x` again, whose gradients are added up at once."""
+) -> Float[Tensor, "*shape width"]:
+    """LayerNorm of `x`, or RMSNorm where there is no bias."""
     return _Normalise.apply(x, gain, bias, eps)
 
 
 class _Normalise(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-        given, x, gain = x, x.contiguous(), gain.contiguous()
+    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float) -> Tensor:
+        x, gain = x.contiguous(), gain.contiguous()
         bias = None if bias is None else bias.contiguous()
         rows, width = x.numel() // x.size(-1), x.size(-1)
         out, moments = torch.empty_like(x), torch.empty(rows, 2)
         ctx.norm = _NormStruct(rows, width, gain.data_ptr(), _pointer(bias), moments.data_ptr(), eps)
         ctx.save_for_backward(x, gain, bias, moments)
-        ctx.set_materialize_grads(False)
         library.functions.normalise_rows(
             x.data_ptr(), out.data_ptr(), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
         )
-        return out, given
+        return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor | None, others: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, gain, bias, _ = ctx.saved_tensors
-        if gradient is None:
-            return others, None, None, None
-        gradient, others = gradient.contiguous(), None if others is None else others.contiguous()
+        gradient = gradient.contiguous()
         found, sums = torch.empty_like(x), torch.zeros(2, len(gain))
-        pointers = (_pointer(each) for each in (x, gradient, others, found, *sums))
+        pointers = (each.data_ptr() for each in (x, gradient, found, *sums))
         library.functions.normalise_rows_back(
-            (ctypes.c_void_p * 6)(*pointers), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
+            (ctypes.c_void_p * 5)(*pointers), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
         )
         return found, sums[0], None if bias is None else sums[1], None
 

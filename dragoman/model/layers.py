@@ -30,7 +30,7 @@ class Norm(nn.Module):
         width = x.shape[-1:]
         gain, bias = self.gain.expand(width), None if self.bias is None else self.bias.expand(width)
         if can_normalise(x, gain):
-            return normalise(x, gain, bias, self.eps)[0]
+            return normalise(x, gain, bias, self.eps)
         if bias is None:
             return F.rms_norm(x, width, gain.to(x.dtype), self.eps)
         return F.layer_norm(x, width, gain, bias, self.eps)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 9
+INTERFACE = 10
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that are read at a time; the width of a head must be a multiple of it."""

@@ -180,11 +180,11 @@ def test_norm_and_its_gradients_are_those_of_torch(dtype, width: int, with_bias:
     assert kernels.can_normalise(*given[:2])
     found = kernels.normalise(*given[:2], given[2] if with_bias else None, 1e-5)
     norm = F.layer_norm if with_bias else F.rms_norm
-    formula = norm(exactly[0], (width,), *exactly[1:], eps=1e-5), exactly[0] * 1
-    away = [torch.randn_like(each) for each in found]
+    formula = norm(exactly[0], (width,), *exactly[1:], eps=1e-5)
+    away = torch.randn_like(found)
     gradients = torch.autograd.grad(found, given, away)
-    exact = torch.autograd.grad(formula, exactly, [each.double() for each in away])
-    for own, theirs in zip((*found, *gradients), (*formula, *exact), strict=True):
+    exact = torch.autograd.grad(formula, exactly, away.double())
+    for own, theirs in zip((found, *gradients), (formula, *exact), strict=True):
         torch.testing.assert_close(own.double(), theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 

@@ -6,10 +6,16 @@ import pytest
 import torch
 
 from dragoman.model import Transformer, prepacked_weights
-from dragoman.model.prepacked_weights import prepack
+from dragoman.model.prepacked_weights import can_prepack, prepack
 from tests.model.variants import VARIANTS, build, sentences
 
-needs_onednn = pytest.mark.skipif(not prepacked_weights.can_prepack(torch.float32), reason="this PyTorch has no oneDNN")
+
+def needs_product(dtype: torch.dtype) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not can_prepack(dtype), reason=f"oneDNN has no product of prepacked {dtype} here")
+
+
+needs_bfloat16 = needs_product(torch.bfloat16)
+PRECISIONS = [pytest.param(each, marks=needs_product(each)) for each in (torch.float32, torch.bfloat16)]
 
 
 def all_logits(model: Transformer) -> torch.Tensor:
@@ -21,9 +27,8 @@ def all_logits(model: Transformer) -> torch.Tensor:
     return torch.cat([model(source, target), *steps], dim=1)
 
 
-@needs_onednn
 @pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
 @torch.inference_mode()
 def test_a_packed_model_computes_the_same(choices, dtype: torch.dtype, monkeypatch):
     monkeypatch.setattr(prepacked_weights, "SMALLEST", 1)
@@ -41,7 +46,7 @@ def test_a_packed_model_computes_the_same(choices, dtype: torch.dtype, monkeypat
     assert all(torch.equal(weight, weights[name]) for name, weight in model.state_dict().items())
 
 
-@needs_onednn
+@needs_bfloat16
 def test_every_matrix_is_packed_once_and_small_ones_are_not(monkeypatch):
     shapes = []
     reorder = prepacked_weights.prepacked_linear
@@ -58,7 +63,7 @@ def test_every_matrix_is_packed_once_and_small_ones_are_not(monkeypatch):
     assert all(a is b for a, b in shared)
 
 
-@needs_onednn
+@needs_bfloat16
 @torch.inference_mode()
 def test_later_changes_are_not_seen():
     model = build().bfloat16()
@@ -79,7 +84,7 @@ def test_without_onednn_the_model_itself_is_taken(monkeypatch):
     assert prepack(model) is model
 
 
-@needs_onednn
+@needs_bfloat16
 def test_where_the_processor_has_no_products_in_bfloat16_the_model_itself_is_taken(monkeypatch):
     class Operations:
         """As on a processor with AVX2 alone, where the function is there and refuses."""
