@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from dragoman.system.device import choose_precision
 from dragoman.system.ranks import sharded_like, whole
 
 
@@ -25,8 +26,9 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
+                precision = choose_precision("auto", weights[0].device)
                 # One matrix after the other, so that what lies between is still near the processor.
-                steps = torch.stack([self._averaged(each, group["momentum"]).bfloat16() for each in weights])
+                steps = torch.stack([self._averaged(each, group["momentum"]).to(precision) for each in weights])
                 length = 0.2 * math.sqrt(max(shape)) * group["lr"]
                 for weight, step in zip(weights, orthogonal(steps), strict=True):
                     weight.mul_(1 - group["lr"] * group["weight_decay"])
@@ -41,15 +43,15 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """About U V^T of each matrix U S V^T, by five Newton-Schulz steps in bfloat16."""
-    x = matrices.bfloat16()
-    wide = x if x.size(1) <= x.size(2) else x.mT
+    """About U V^T of each matrix U S V^T, by five Newton-Schulz steps, for which bfloat16 is precise enough."""
+    tall = matrices.size(1) > matrices.size(2)
+    wide = matrices.mT if tall else matrices
     wide = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(5):
         square = wide @ wide.mT
         polynomial = torch.baddbmm(square, square, square, beta=-4.7750, alpha=2.0315)
         wide = torch.baddbmm(wide, polynomial, wide, beta=3.4445)
-    return wide if x.size(1) <= x.size(2) else wide.mT
+    return wide.mT if tall else wide
 
 
 class CombinedOptimizer(torch.optim.Optimizer):
