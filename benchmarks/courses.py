@@ -13,11 +13,12 @@ from pathlib import Path
 import torch
 
 from corpus import prepared
+from dragoman.system.device import PRECISIONS
 from peers.marian import generate, marian_like, without_special
 from peers.models import Marian
 from protocol import PUBLISHED_TOKENS, Protocol, Scores, read, reference_tokens
 from steps import PeerTraining
-from table import OURS, Contestant, Row, Table, rate, trial
+from table import OURS, Contestant, Row, Table, precisions, rate, trial
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,12 @@ def marian(course: Course, arguments: argparse.Namespace, seed: int) -> Iterator
 
 def _quicker(training: PeerTraining, steps: int = 3) -> torch.dtype:
     """The precision for MarianMTModel; the steps are taken at a rate of 0."""
-    precisions = {str(p): p for p in (torch.float32, torch.bfloat16)}
 
     def run(precision: torch.dtype) -> float:
         return rate(lambda: sum(training.step(precision, 0.0) for _ in range(steps)))
 
-    return precisions[trial(Contestant("", {name: partial(run, p) for name, p in precisions.items()})).setting]
+    settings = {name: partial(run, PRECISIONS[name]) for name in precisions()}
+    return PRECISIONS[trial(Contestant("", settings)).setting]
 
 
 def _add(rows: dict[str, Row], name: str, asked: float, point: Point) -> None:

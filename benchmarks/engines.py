@@ -15,9 +15,10 @@ from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.int8 import can_quantise
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.device import PRECISIONS
 from peers.ctranslate import number, save, token, translator
 from peers.marian import generate, with_weights_of, without_special
-from table import OURS
+from table import OURS, precisions
 
 THREADS = torch.get_num_threads()
 """Asked for here, once: CTranslate2 sets the number for the whole process."""
@@ -113,21 +114,20 @@ class CTranslate2:
 def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> Iterator[list[Engine]]:
     """All of them; `alone` if they are given one text at a time."""
     marian = with_weights_of(directory.model)
-    rounded = copy.deepcopy(marian).to(torch.bfloat16)
     threads = tuple(sorted({1, max(1, THREADS // 2), THREADS}))
     workers = 1 if alone else THREADS
     made: list[Engine] = []
     with ExitStack() as opened:
         folder = Path(opened.enter_context(TemporaryDirectory()))
         # First of all, and each gets two batches at once, which makes it fork: threads of others do not survive that.
-        for precision in ("float32", "bfloat16", *["int8"] * can_quantise(directory.model.config)):
+        for precision in (*precisions(), *["int8"] * can_quantise(directory.model.config)):
             ours = Translator(directory, precision=precision, workers=workers)
             settings = threads if alone else (workers,)
             made.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
             if not alone:
                 ours.translate([".", "."], beam_size=1, max_tokens=1)
-        for precision, model in (("float32", marian), ("bfloat16", rounded)):
-            settings = threads if alone else (32, 64, 128)
+        for precision in precisions():
+            settings, model = threads if alone else (32, 64, 128), copy.deepcopy(marian).to(PRECISIONS[precision])
             made.append(Marian(f"MarianMTModel {precision}", directory, model, settings, alone))
         save(marian, folder)
         for precision in ("float32", "int8"):

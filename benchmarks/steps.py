@@ -15,9 +15,10 @@ from dragoman.data.batching import Position, TokenBatches
 from dragoman.data.tokenizers.tokenizer import PAD_ID
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.system.device import PRECISIONS
 from dragoman.training.trainer import Trainer, TrainerCallbacks
 from peers.models import Peer, peers
-from table import OURS, Contestant, rate
+from table import OURS, Contestant, precisions, rate
 
 RATE = 1e-4
 """Learning rate of the peers where only speed counts."""
@@ -102,9 +103,9 @@ def peer_contestant(peer: Peer, corpus: Corpus, steps: int, ours: int) -> Contes
             raise AssertionError(f"{peer.name} has {found:,} weights, not {expected:,}: compare like with like.")
         check_masks(peer.name, model)
         training = PeerTraining(model, corpus.data.train, corpus.config)
-        for precision in (torch.float32, torch.bfloat16):
-            label = " ".join(filter(None, [str(precision).removeprefix("torch."), way]))
-            runs[label] = lambda t=training, p=precision: rate(lambda: t.tokens(steps, p))
+        for precision in precisions():
+            label = " ".join(filter(None, [precision, way]))
+            runs[label] = lambda t=training, p=PRECISIONS[precision]: rate(lambda: t.tokens(steps, p))
     return Contestant(peer.name, runs, {"weights": f"{found:,}"})
 
 

@@ -141,6 +141,16 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def precisions() -> list[str]:
+    """Those to try: float32, and bfloat16 where the CPU multiplies it; elsewhere it takes ten times as long."""
+    import torch
+
+    from dragoman.system.device import choose_precision
+
+    auto = str(choose_precision("auto", torch.device("cpu"))).removeprefix("torch.")
+    return list(dict.fromkeys(("float32", auto)))
+
+
 def installed(package: str) -> str | None:
     """Its version, None if it is not there."""
     try:
