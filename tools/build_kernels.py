@@ -16,8 +16,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODEL = Path("dragoman/model")
-SOURCES = [MODEL / name for name in ("kernels.c", "bfloat16.c", "int8_512.c", "int8_256.c")]
-HEADERS, LIBRARY = [MODEL / name for name in ("vectors.h", "avx512.h", "int8.h")], MODEL / "libkernels.so"
+SOURCES = [MODEL / name for name in ("kernels.c", "bfloat16.c", "int8_512.c", "int8_256.c", "int8_avx2.c")]
+HEADERS, LIBRARY = [MODEL / name for name in ("vectors.h", "avx512.h", "avx2.h", "int8.h")], MODEL / "libkernels.so"
 # No flag that lets sums change their order, or numbers that are none pass for some.
 FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-shared", "-fPIC")
 

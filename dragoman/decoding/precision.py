@@ -30,7 +30,7 @@ def ready(model: Transformer, precision: str) -> Transformer:
     fits = device.type == "cpu" and can_quantise(model.config)
     if precision == INT8 and not fits:
         raise UsageError(
-            "There is no int8 for this model on this machine: it needs a CPU with AVX-512 VNNI or AVX-VNNI, compiled "
+            "There is no int8 for this model on this machine: it needs an x86 CPU with AVX2, compiled "
             "kernels, and widths of heads and layers that are multiples of 16; choose --precision auto."
         )
     # What others have trained has seldom been seen in eight bits.

@@ -2,10 +2,11 @@
 
    A row of activations and the weights of each output are whole numbers from -127 to 127, times a scale of their own.
    Sums of their products are exact; everything else is float32, and what is kept of keys and values bfloat16. Widths
-   are multiples of 16. The instructions (VNNI) multiply numbers without a sign by numbers with one: activations are
-   therefore 128 higher, and `offset` takes back what that adds.
+   are multiples of 16. The instructions multiply numbers without a sign by numbers with one: activations are therefore
+   128 higher, and `offset` takes back what that adds.
 
-   This text is compiled once by int8_512.c and once by int8_256.c, which begin with what differs between processors. */
+   This text is compiled by each of int8_512.c, int8_256.c and int8_avx2.c, which begin with what differs between
+   processors. */
 
 /* Rows that share a pass over the weights; GROUP of them keep their sums in registers. */
 #define TILE 64
@@ -64,20 +65,29 @@ typedef struct {
     const float *turns;     /* (length, 2, width of a head) for rotary positions, or NULL */
 } Sources;
 
+#ifndef ADD_PRODUCTS
+/* Add four inputs times four weights of each output of two vectors. With intrinsics, or these instructions apart, the
+   compiler copies sums. */
+#define ADD_PRODUCTS(left, right, same, four, a, b) \
+    __asm__("vpbroadcastd %3, %2\n\t" VPDPBUSD " %4, %2, %0\n\t" VPDPBUSD " %5, %2, %1" \
+            : "+&v"(left), "+&v"(right), "=&v"(same) \
+            : "m"(four), "v"(a), "v"(b))
+#endif
+
 /* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. */
-VNNI INLINE Vector power_of_e(Vector x) {
+TARGET INLINE Vector power_of_e(Vector x) {
     x = most(x, all(-87.0f));
     Vector n = nearest(x * 1.44269504f);
     return times_power_of_two(power_of_two(x * 1.44269504f - n), n);
 }
 
 /* Weights of an output, the first of a vector. */
-VNNI INLINE const int8_t *weights_of(const Linear *l, Size output) {
+TARGET INLINE const int8_t *weights_of(const Linear *l, Size output) {
     return l->weight + output / BLOCK * BLOCK * l->inputs + output % BLOCK * 4;
 }
 
 /* A row as whole numbers, 128 higher. */
-VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
+TARGET INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
     Vector top = all(0.0f);
     for (Size i = 0; i < width; i += LANES) {
         Vector part = load(x, i, 0);
@@ -89,7 +99,7 @@ VNNI INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width)
 }
 
 /* The sums of `rows` for outputs from `at` on become numbers: stored, or added to what is there. */
-VNNI INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
+TARGET INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
                         int add, const int rows) {
     Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
     Mask there = first(l->outputs - at);
@@ -102,7 +112,7 @@ VNNI INLINE void finish(const Integers *sums, const float *scales, const Linear 
 }
 
 /* Two vectors of outputs from `first` on, or one, of a few rows. */
-VNNI INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
+TARGET INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
                             int add, const int rows) {
     Size inputs = l->inputs, second = first + LANES < l->outputs ? first + LANES : first;
     const int8_t *weights = weights_of(l, first), *others = weights_of(l, second);
@@ -117,10 +127,7 @@ VNNI INLINE void product_of(const uint8_t *x, const float *scales, const Linear 
         memcpy(&b, others + BLOCK * i, sizeof b);
         FOR_ROWS(r) {
             Integers same;
-            /* With intrinsics, or these apart, the compiler copies sums. */
-            __asm__("vpbroadcastd %3, %2\n\t" VPDPBUSD " %4, %2, %0\n\t" VPDPBUSD " %5, %2, %1"
-                    : "+&v"(left[r]), "+&v"(right[r]), "=&v"(same)
-                    : "m"(*(const uint8_t(*)[4])(x + r * inputs + i)), "v"(a), "v"(b));
+            ADD_PRODUCTS(left[r], right[r], same, *(const uint8_t(*)[4])(x + r * inputs + i), a, b);
         }
     }
     finish(left, scales, l, first, out, stride, add, rows);
@@ -128,7 +135,7 @@ VNNI INLINE void product_of(const uint8_t *x, const float *scales, const Linear 
 }
 
 /* out = x W^T + b for `rows` of `stride` numbers each, or what is added to them. */
-VNNI static void product(const uint8_t *x, const float *scales, const Linear *l, float *out, Size stride, Size rows,
+TARGET static void product(const uint8_t *x, const float *scales, const Linear *l, float *out, Size stride, Size rows,
                          int add) {
     for (Size first = 0; first < l->outputs; first += 2 * LANES)
         for (Size r = 0; r < rows; r += GROUP) {
@@ -144,7 +151,7 @@ VNNI static void product(const uint8_t *x, const float *scales, const Linear *l,
         }
 }
 
-VNNI INLINE void norm_of(const float *x, float *out, Norm norm, Size width, float eps) {
+TARGET INLINE void norm_of(const float *x, float *out, Norm norm, Size width, float eps) {
     Vector total = all(0.0f), squares = all(0.0f);
     if (norm.bias != NULL)
         for (Size i = 0; i < width; i += LANES) total += load(x, i, 0);
@@ -161,7 +168,7 @@ VNNI INLINE void norm_of(const float *x, float *out, Norm norm, Size width, floa
 }
 
 /* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. */
-VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
+TARGET INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                            Size heads, const Size parts) {
     Size together = LANES / 4, blocks = (count + together - 1) / together, width = parts * LANES;
     Vector weights[blocks]; /* of `together` keys each, and of each key for four heads */
@@ -196,7 +203,7 @@ VNNI INLINE void attend_to(const float *query, const uint16_t *const *keys, Size
     }
 }
 
-VNNI static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
+TARGET static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                               Size heads) {
     /* Constants that the compiler knows make the inner loops short. */
     Size width = d_model / heads;
@@ -208,7 +215,7 @@ VNNI static void attend_heads(const float *query, const uint16_t *const *keys, S
         attend_to(query, keys, count, out, d_model, heads, width / LANES);
 }
 
-VNNI INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
+TARGET INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
     for (Size head = 0; head < d_model; head += width)
         for (Size i = 0; i < width; i += LANES) {
             Vector own = load(x, head + i, 0);
@@ -217,7 +224,7 @@ VNNI INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
 }
 
 /* The error function to 5e-7 (Abramowitz and Stegun, 7.1.26). */
-VNNI INLINE Vector error_function(Vector x) {
+TARGET INLINE Vector error_function(Vector x) {
     Vector size = most(x, -x), t = 1.0f / (0.3275911f * size + 1.0f);
     Vector p = t * 1.061405429f - 1.453152027f;
     p = p * t + 1.421413741f;
@@ -227,7 +234,7 @@ VNNI INLINE Vector error_function(Vector x) {
     return choose(x < 0.0f, -y, y);
 }
 
-VNNI INLINE Vector activated(Vector x, Activation activation) {
+TARGET INLINE Vector activated(Vector x, Activation activation) {
     if (activation == RELU) return most(x, all(0.0f));
     if (activation == GELU) return x * 0.5f * (error_function(x * 0.70710678f) + 1.0f);
     Vector least = most(x, all(-80.0f)); /* whose exponential is a number */
@@ -253,12 +260,12 @@ static int reserve(Scratch *at, const Stack *d, Size rows, Size keys) {
     return !(at->wide && at->gate && at->one && at->scales && at->quantised && at->keys);
 }
 
-VNNI static void quantise_rows(const float *x, Size width, Size rows, Scratch *at) {
+TARGET static void quantise_rows(const float *x, Size width, Size rows, Scratch *at) {
     for (Size r = 0; r < rows; r++) quantise(x + r * width, at->quantised + r * width, at->scales + r, width);
 }
 
 /* What a sub-layer reads. */
-VNNI static void begin(const Stack *d, const float *x, Norm norm, Size rows, Scratch *at) {
+TARGET static void begin(const Stack *d, const float *x, Norm norm, Size rows, Scratch *at) {
     Size width = d->d_model;
     for (Size r = 0; r < rows; r++) {
         const float *row = x + r * width;
@@ -268,13 +275,13 @@ VNNI static void begin(const Stack *d, const float *x, Norm norm, Size rows, Scr
 }
 
 /* x + f(x) from what is quantised, and its norm if that comes after. */
-VNNI static void end(const Stack *d, float *x, const Linear *l, Norm norm, Size rows, Scratch *at) {
+TARGET static void end(const Stack *d, float *x, const Linear *l, Norm norm, Size rows, Scratch *at) {
     product(at->quantised, at->scales, l, x, d->d_model, rows, 1);
     if (!d->pre_norm)
         for (Size r = 0; r < rows; r++) norm_of(x + r * d->d_model, x + r * d->d_model, norm, d->d_model, d->eps);
 }
 
-VNNI static void attend_to_own(const Stack *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
+TARGET static void attend_to_own(const Stack *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
     Size width = d->d_model, last = s->length - 1;
     uint16_t *now = s->positions[last] + (index * s->position_rows[last] + first) * 2 * width;
     for (Size r = 0; r < rows; r++) {
@@ -292,7 +299,7 @@ VNNI static void attend_to_own(const Stack *d, const Step *s, Size index, Size f
     }
 }
 
-VNNI static void attend_to_memory(const Stack *d, const Step *s, const Layer *l, Size first, Size rows, Scratch *at) {
+TARGET static void attend_to_memory(const Stack *d, const Step *s, const Layer *l, Size first, Size rows, Scratch *at) {
     Size width = d->d_model;
     for (Size r = 0; r < rows; r++) {
         Size sentence = s->sentences[first + r], count = s->source_lengths[sentence];
@@ -302,7 +309,7 @@ VNNI static void attend_to_memory(const Stack *d, const Step *s, const Layer *l,
     }
 }
 
-VNNI static void feed_forward(const Stack *d, const Layer *l, Size rows, Scratch *at) {
+TARGET static void feed_forward(const Stack *d, const Layer *l, Size rows, Scratch *at) {
     Size count = rows * d->d_ff;
     product(at->quantised, at->scales, &l->inner, at->wide, d->d_ff, rows, 0);
     if (l->gate.weight != NULL) product(at->quantised, at->scales, &l->gate, at->gate, d->d_ff, rows, 0);
@@ -314,7 +321,7 @@ VNNI static void feed_forward(const Stack *d, const Layer *l, Size rows, Scratch
     quantise_rows(at->wide, d->d_ff, rows, at);
 }
 
-VNNI static void layer(const Stack *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
+TARGET static void layer(const Stack *d, const Step *s, Size index, Size first, Size rows, Scratch *at) {
     const Layer *l = d->layers + index;
     float *x = s->x + first * d->d_model;
     begin(d, x, l->norms[0], rows, at);
@@ -330,13 +337,13 @@ VNNI static void layer(const Stack *d, const Step *s, Size index, Size first, Si
     end(d, x, &l->outer, l->norms[2], rows, at);
 }
 
-VNNI static void last_norm(const Stack *d, float *x, Size rows) {
+TARGET static void last_norm(const Stack *d, float *x, Size rows) {
     if (d->norm.gain != NULL)
         for (Size r = 0; r < rows; r++) norm_of(x + r * d->d_model, x + r * d->d_model, d->norm, d->d_model, d->eps);
 }
 
 /* Returns 0, or 1 if there is no memory. */
-VNNI int NAMED(decoder_step)(const Stack *d, const Step *s) {
+TARGET int NAMED(decoder_step)(const Stack *d, const Step *s) {
     Scratch at;
     int failed = reserve(&at, d, TILE, s->length > s->source_length ? s->length : s->source_length);
     for (Size first = 0; !failed && first < s->rows; first += TILE) {
@@ -349,7 +356,7 @@ VNNI int NAMED(decoder_step)(const Stack *d, const Step *s) {
 }
 
 /* The attention of a sentence to itself, in the encoder; `now` receives its keys and values. */
-VNNI static void attend_to_sentence(const Stack *d, const float *turns, uint16_t *now, Size first, Size count,
+TARGET static void attend_to_sentence(const Stack *d, const float *turns, uint16_t *now, Size first, Size count,
                                     Scratch *at) {
     Size width = d->d_model, head = width / d->heads;
     for (Size p = 0; p < count; p++) {
@@ -365,7 +372,7 @@ VNNI static void attend_to_sentence(const Stack *d, const float *turns, uint16_t
 }
 
 /* Some sentences, whose tokens are one after the other in x, through the layers of the encoder. */
-VNNI static void encode_tile(const Stack *d, const int32_t *lengths, Size sentences, const float *turns, float *x,
+TARGET static void encode_tile(const Stack *d, const int32_t *lengths, Size sentences, const float *turns, float *x,
                              uint16_t *now, Scratch *at) {
     Size rows = 0;
     for (Size s = 0; s < sentences; s++) rows += lengths[s];
@@ -383,7 +390,7 @@ VNNI static void encode_tile(const Stack *d, const int32_t *lengths, Size senten
 }
 
 /* Whole sentences at a time, some TILE tokens, or one that is longer. Returns 0, or 1 if there is no memory. */
-VNNI int NAMED(encode)(const Stack *d, const Sources *s) {
+TARGET int NAMED(encode)(const Stack *d, const Sources *s) {
     Size most = s->length > TILE ? s->length : TILE, size = d->d_model * sizeof(float);
     Scratch at;
     float *x = space(most, size);
@@ -402,7 +409,7 @@ VNNI int NAMED(encode)(const Stack *d, const Sources *s) {
 }
 
 /* Turn a row of logits into log-probabilities, while it is near the processor. */
-VNNI INLINE void normalise(float *row, Size width) {
+TARGET INLINE void normalise(float *row, Size width) {
     Vector tops[2] = {all(-INFINITY), all(-INFINITY)}, sums[2] = {all(0.0f), all(0.0f)};
     Size pairs = width - width % (2 * LANES);
     for (Size i = 0; i < pairs; i += 2 * LANES)
@@ -419,7 +426,7 @@ VNNI INLINE void normalise(float *row, Size width) {
 }
 
 /* `rows` of x, one after the other, through a linear layer, and through log-softmax if `normalised`. */
-VNNI INLINE int apply(const float *x, Size rows, const Linear *l, float *out, const int normalised) {
+TARGET INLINE int apply(const float *x, Size rows, const Linear *l, float *out, const int normalised) {
     Size tile = normalised ? GROUP : TILE; /* logits of few rows stay near the processor */
     Scratch at = {.quantised = space(tile * l->inputs, 1), .scales = space(tile, sizeof(float))};
     int failed = at.quantised == NULL || at.scales == NULL;
@@ -434,5 +441,5 @@ VNNI INLINE int apply(const float *x, Size rows, const Linear *l, float *out, co
 }
 
 /* Both return 0, or 1 if there is no memory. */
-VNNI int NAMED(linear)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 0); }
-VNNI int NAMED(log_probs)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 1); }
+TARGET int NAMED(linear)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 0); }
+TARGET int NAMED(log_probs)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 1); }

@@ -1,6 +1,6 @@
 """A model in eight bits on a CPU: the encoder, and a step of the decoder, each compiled as a whole (int8.h).
 
-Processors with neither AVX-512 VNNI nor AVX-VNNI, and models with odd widths, have none of this.
+Processors without AVX2, and models with odd widths, have none of this.
 """
 
 import ctypes

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dragoman.model import library
 
 GREATEST = 127
-"""Whole numbers reach from minus this to this."""
+"""Whole numbers reach from minus this to this, but for the weights of processors without VNNI."""
 SCALE = ".scale"
 """End of the names of scales in a file of weights."""
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
@@ -29,10 +29,10 @@ class LinearStruct(ctypes.Structure):
 
 
 def quantised(
-    weight: Float[Tensor, "outputs inputs"],
+    weight: Float[Tensor, "outputs inputs"], greatest: int = GREATEST
 ) -> tuple[Int[Tensor, "outputs inputs"], Float[Tensor, " outputs"]]:
     """Whole numbers, and the scale of each output that they have to be multiplied by."""
-    scale = weight.detach().float().abs().amax(1) / GREATEST
+    scale = weight.detach().float().abs().amax(1) / greatest
     return (weight.detach().float() / scale.clamp_min(torch.finfo().tiny)[:, None]).round().to(torch.int8), scale
 
 
@@ -61,7 +61,7 @@ class Int8Linear:
     """Applies a linear layer in eight bits; `formula` is what it equals but for the order of sums."""
 
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None):
-        whole, scale = quantised(weight)
+        whole, scale = quantised(weight, functions.greatest_weight)
         self.outputs, inputs = whole.shape
         missing = -self.outputs % library.LANES
         whole = nn.functional.pad(whole, (0, 0, 0, missing))
@@ -100,18 +100,21 @@ def check(failed: int) -> None:
         raise MemoryError("There is no memory to multiply eight bits.")
 
 
-def compiled(bits: int) -> Any:
-    """The functions of int8.h for vectors of so many bits: 512, or 256.
+def compiled(kind: str) -> Any:
+    """The functions of int8.h for vectors of `512` or `256` bits and the VNNI of each, or for `avx2` alone.
 
-    None where this processor or this library has none.
+    None where this processor or this library has none. `greatest_weight` says how far its whole numbers may reach.
     """
     found = library.functions
-    if found is None or not found[f"multiplies_int8_{bits}"]():
+    if found is None or not found[f"multiplies_int8_{kind}"]():
         return None
-    chosen = {name: found[f"{name}_{bits}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
+    chosen = {name: found[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
     for name in ("linear", "log_probs"):
         chosen[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
-    return SimpleNamespace(**chosen)
+    return SimpleNamespace(**chosen, greatest_weight=64 if kind == "avx2" else GREATEST)
 
 
-functions: Any = compiled(512) or compiled(256)  # None: this processor or this library has no products of eight bits
+KINDS = "512", "256", "avx2"
+"""Of the instructions, the quickest first."""
+functions: Any = next(filter(None, map(compiled, KINDS)), None)
+"""None: this processor or this library has no products of eight bits."""
