@@ -29,6 +29,18 @@ def annotations_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def with_reports() -> None:
+    """Runs of this test write their report."""
+
+
+@pytest.fixture(autouse=True)
+def no_reports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in this process write no report unless a test asks: to draw one takes longer than to train a tiny model."""
+    if "with_reports" not in request.fixturenames:
+        monkeypatch.setattr("dragoman.report.run.write_report", lambda *_: None)
+
+
+@pytest.fixture
 def dragoman(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
     """A function that runs a command in this process: exit code, stdout and stderr."""
     from dragoman import cli  # only now: annotations are checked in what is imported after this file

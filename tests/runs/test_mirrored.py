@@ -41,6 +41,7 @@ def bits(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
+@pytest.mark.usefixtures("with_reports")
 def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, capsys):
     begin(tmp_path / "whole")
     url, saves = f"{bucket}/runs/en-fr", []
