@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from dragoman.config.training import TrainingConfig
+from dragoman.training import muon
 from dragoman.training.muon import Muon, orthogonal
 from dragoman.training.optimizer import MOMENTS, build_optimizer
 from tests.model.variants import build
@@ -156,7 +157,11 @@ def test_every_parameter_is_optimized_once_though_tables_are_shared():
 SHAPES = [(7, 7), (7, 7), (13, 5), (5, 13)]
 
 
-def test_muon_steps_as_that_of_torch_does():
+@pytest.mark.parametrize(("native", "precision"), [(False, torch.float32), (True, torch.bfloat16)])
+def test_muon_steps_as_that_of_torch_does_in_the_precision_of_the_processor(native, precision, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
+    multiplied = set()
+    monkeypatch.setattr(muon, "orthogonal", lambda steps: multiplied.add(steps.dtype) or orthogonal(steps))
     torch.manual_seed(67)
     ours = [nn.Parameter(torch.randn(shape)) for shape in SHAPES]
     theirs = [nn.Parameter(weight.detach().clone()) for weight in ours]
@@ -174,12 +179,14 @@ def test_muon_steps_as_that_of_torch_does():
     for own, other in zip(ours, theirs, strict=True):
         # Products of stacked matrices may round another way, to 8 bits.
         torch.testing.assert_close(own, other, rtol=0, atol=3e-3)
+    assert multiplied == {precision}
 
 
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(3, 11, 11), (3, 17, 5), (3, 5, 17)])
-def test_an_orthogonal_step_goes_as_far_in_every_direction(shape: tuple[int, ...]):
+def test_an_orthogonal_step_goes_as_far_in_every_direction(shape: tuple[int, ...], precision: torch.dtype):
     torch.manual_seed(71)
-    found = torch.linalg.svdvals(orthogonal(torch.randn(shape)).float())
+    found = torch.linalg.svdvals(orthogonal(torch.randn(shape).to(precision)).float())
     assert 0.4 < found.min() <= found.max() < 1.4
 
 
