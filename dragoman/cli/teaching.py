@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
 MOST = 100
 """Back-translated pairs for each real one."""
-CHOOSE = choice("choice", ("closest", "best", "all"))
+CHOOSE = choice("choice", ("closest", "best"))
 
 
 @app.command(
@@ -43,9 +43,7 @@ def distill(
     ensemble: Ensemble = None,
     choose: Annotated[
         str,
-        Option(
-            **CHOOSE, help="Of the teacher's n best translations, learn the closest to the reference, the best, or all."
-        ),
+        Option(**CHOOSE, help="Of the teacher's n best translations, learn the closest to the reference, or the best."),
     ] = "closest",
     references: Annotated[
         float, Option(metavar="SHARE", min=0, max=0.99, help="Share of references in an epoch, beside translations.")

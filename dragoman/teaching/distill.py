@@ -1,7 +1,7 @@
 """Sequence-level knowledge distillation (Kim & Rush, 2016): a student learns the translations of a teacher.
 
 With `closest` it learns the one of the teacher's n best that is most like the reference ("sequence-level
-interpolation"), with `all` each of the n best.
+interpolation").
 """
 
 import json
@@ -38,15 +38,11 @@ def distill(work: Work, real: RealPairs) -> Made:
         load = partial(Translator.load, first, **loading, workers=available_workers())
         pieces.translate(load, search, work.display)
         with work.display.status("Choosing translations"):
-            if not write_pairs(made, chosen(real.train, pieces, options["choose"])):
+            if not write_pairs(made, chosen(real.train, pieces)):
                 raise DataError(f"{first} translates all sources as nothing; give another teacher.")
     share, name = options["references"], " and ".join(Path(each).name for each in options["teachers"])
-    times = sum(1 for _ in read_pairs(made)) / real.count
-    corpora = {made: 1.0} | ({real.train: times * share / (1 - share)} if share else {})
-    which = {
-        "closest": f"of {search.n_best} translations the closest to the reference",
-        "all": f"all {search.n_best} translations",
-    }.get(options["choose"] if search.n_best > 1 else "best", "the translation")
+    corpora = {made: 1.0} | ({real.train: share / (1 - share)} if share else {})
+    which = f"of {search.n_best} translations the closest to the reference" if search.n_best > 1 else "the translation"
     also = f", and references for {share:.0%} of the pairs" if share else ""
     told = f"Learns from {name}: {which} of each source{also}."
     return Made([*real.settings(corpora), f"tokenizer.symbols={json.dumps(_symbols(work, Path(first)))}"], [told])
@@ -63,14 +59,12 @@ def teacher_search(teacher: Path, choose: str) -> DecodingConfig:
     """The search that the teacher was scored with, whole texts as in scores, and as many translations as it keeps."""
     own = decoding_defaults(teacher)
     changes = {"split": False, "alignments": False, "sample": False, "diversity": 0.0}
-    return own.model_copy(update=changes | {"n_best": 1 if choose == "best" else own.beam_size})
+    return own.model_copy(update=changes | {"n_best": own.beam_size if choose == "closest" else 1})
 
 
-def chosen(references: Path, pieces: Pieces, choose: str) -> Iterator[Pair]:
-    """Each source with the translations that are learnt; those that have none are left out."""
+def chosen(references: Path, pieces: Pieces) -> Iterator[Pair]:
+    """Each source with the translation that is learnt; those that have none are left out."""
     pairs = zip(read_pairs(references), (found for _, found in pieces.read()), strict=True)
-    if choose == "all":
-        return ((source, text) for (source, _), found in pairs for text in dict.fromkeys(found) if text)
     blocks = ((block,) for block in batched(pairs, BLOCK))
     return (pair for block in map_on_cores(_closest, blocks) for pair in block if pair[1])
 

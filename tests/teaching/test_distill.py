@@ -80,8 +80,8 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
 
 
 def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, data, dragoman, tmp_path, monkeypatch):
-    """Interrupted while it translates, and while it trains; all of the n best are learnt, and as many references."""
-    options = ["--data", data, "--choose", "all", "--references", 0.5, "--quiet", *SMALL]
+    """Interrupted while it translates, and while it trains."""
+    options = ["--data", data, "--choose", "best", "--quiet", *SMALL]
     assert dragoman("distill", teacher, tmp_path / "whole", *options)[0] == 0
     windows, step, translated, steps = BulkTranslator.windows, Trainer.train_step, [], []
 
@@ -111,11 +111,6 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     assert [line for piece in translated for line in piece] == sources
     for name in ("model.safetensors", "run/teaching/pairs.distilled.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    learnt = list(read_pairs(tmp_path / "whole/run/teaching/pairs.distilled.jsonl"))
-    assert len(learnt) == len({*learnt}) > 4 * len(sources)
-    assert {source for source, _ in learnt} == {*sources}
-    trained = json.loads((RunDirectory(tmp_path / "whole").data / "about.json").read_text())["train_pairs"]
-    assert trained == pytest.approx(2 * len(learnt), rel=0.05)
 
 
 def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp_path):
