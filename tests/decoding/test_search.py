@@ -135,6 +135,9 @@ def test_a_live_prefix_has_to_beat_the_worst_of_the_best_that_have_ended() -> No
     beams = Beams(2, SearchOptions([9], BOS, 3))
     ended = [scored([4], total, 0.0, finished=True) for total in (-3.0, -1.0, -2.0)]
     assert beams.needed(ended) == -2.0
+    for total, least in ((-3.0, -math.inf), (-1.0, -1.5)):
+        beams._end(torch.tensor([0]), torch.tensor([[4]]), torch.tensor([total]), finished=True)
+        assert beams.least.tolist() == [least]
 
 
 def test_greedy_search_takes_the_best_token_each_time() -> None:

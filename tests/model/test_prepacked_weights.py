@@ -84,7 +84,7 @@ def test_without_onednn_the_model_itself_is_taken(monkeypatch):
     assert prepack(model) is model
 
 
-@needs_bfloat16
+@needs_product(torch.float32)
 def test_where_the_processor_has_no_products_in_bfloat16_the_model_itself_is_taken(monkeypatch):
     class Operations:
         """As on a processor with AVX2 alone, where the function is there and refuses."""
