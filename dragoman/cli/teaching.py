@@ -48,6 +48,15 @@ def distill(
     references: Annotated[
         float, Option(metavar="SHARE", min=0, max=0.99, help="Share of references in an epoch, beside translations.")
     ] = 0.0,
+    soft_targets: Annotated[
+        float,
+        Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Share of each target that is the teacher's probabilities; the student then has its vocabulary.",
+        ),
+    ] = 0.0,
     source: options.From = None,
     target: options.To = None,
     max_minutes: Annotated[
@@ -77,7 +86,10 @@ def distill(
     known = (source, target) if source and target else languages(teacher)
     if known and not any(each.startswith("data.languages=") for each in settings):
         settings.append(f"data.languages=[{','.join(known)}]")
+    if soft_targets:
+        settings.append(f"training.soft_targets={soft_targets}")
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
+    wanted["soft_targets"] = soft_targets
     asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
     train_taught(context, asked, output, started=STARTED)
 

@@ -47,6 +47,9 @@ class TrainingConfig(Section):
     r_drop: float = Field(0.0, ge=0, le=1_000)
     """R-Drop penalises the difference between two predictions that differ by dropout, with this weight (alpha in its
     paper, which takes 5); 0: a single pass."""
+    soft_targets: float = Field(0.0, ge=0, le=1)
+    """Share of each target that is the probabilities of teachers; the rest is the token alone, with label smoothing.
+    Only `distill --soft-targets` sets it."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999. The average is what is validated and kept; 0: none."""
     max_tokens: int = Field(2048, ge=16)

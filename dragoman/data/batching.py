@@ -10,9 +10,10 @@ from typing import IO, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.data.soft_targets import SoftTargets
 from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
 
 Rows = Sequence[Sequence[int] | np.ndarray]
@@ -95,6 +96,15 @@ class Batch:
     """Input of the decoder: the begin of sentence, then tokens."""
     labels: Int[Tensor, "batch tgt_len"]
     """What the decoder must predict: tokens, then the end of sentence."""
+    likely_ids: Int[Tensor, "batch tgt_len top"] | None = None
+    """Of training with a teacher: the tokens that it finds the likeliest in the place of each label."""
+    probabilities: Float[Tensor, "batch tgt_len top"] | None = None
+    """How likely each of them is; they add up to 1, or to 0 where the label is padding."""
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What the batch has, in the order of the fields."""
+        return [each for each in vars(self).values() if each is not None]
 
     @classmethod
     def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS, closing: SpecialIds | None = None) -> Self:
@@ -105,7 +115,7 @@ class Batch:
         return cls(padded(sources, closing or special), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
-        return Batch(*(t.to(device, non_blocking=True) for t in (self.source_ids, self.target_ids, self.labels)))
+        return Batch(*(each.to(device, non_blocking=True) for each in self.tensors))
 
 
 @dataclass
@@ -124,8 +134,18 @@ class TokenBatches:
     epoch alone, so a `Position` is all there is to save.
     """
 
-    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
+    def __init__(
+        self,
+        source: Store,
+        target: Store,
+        *,
+        max_tokens: int,
+        seed: int,
+        special: Specials = (OURS,),
+        soft_targets: SoftTargets | None = None,
+    ):
         assert len(source) == len(target) > 0
+        self.soft_targets = soft_targets
         self._stores = source, target
         # The sentences of the epoch that is open; before the first, the stores themselves.
         self.source: Any = source
@@ -165,7 +185,11 @@ class TokenBatches:
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
         source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
-        return Batch.of(source, target, *self.special)
+        batch = Batch.of(source, target, *self.special)
+        if self.soft_targets is None:
+            return batch
+        ids, probabilities = self.soft_targets.padded(rows, batch.labels.size(1))
+        return replace(batch, likely_ids=ids, probabilities=probabilities)
 
     def part(self, rows: np.ndarray, index: int, count: int) -> Batch:
         """Part `index` of `count` of the pairs of a batch; if it has none, one whose target does not count."""

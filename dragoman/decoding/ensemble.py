@@ -1,7 +1,7 @@
 """Several models of one vocabulary as one: the mean of their probabilities, step by step or of given targets."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,16 +47,39 @@ def predictions(
     labels: Int[Tensor, "batch tgt_len"],
 ) -> Predictions:
     """How `models` together predict `labels`; holds the logits of some thousand tokens at most, whatever the batch."""
-    counted = labels != models[0].config.pad_id
-    rows = max(1, _SLICE_ELEMENTS // models[0].config.target_vocab_size)
-    states = [model.states(source_ids, target_ids)[counted].split(rows) for model in models]
     log_probs, likeliest = [], []
-    for *parts, label in zip(*states, labels[counted].split(rows), strict=True):
-        logits = [model.project(part) for model, part in zip(models, parts, strict=True)]
-        found = mean_of_probabilities([each.log_softmax(-1, dtype=torch.float32) for each in logits])
+    for found, label in _distributions(models, source_ids, target_ids, labels):
         log_probs.append(found.gather(1, label[:, None])[:, 0])
         likeliest.append(found.argmax(-1) == label)
     return Predictions(torch.cat(log_probs), torch.cat(likeliest))
+
+
+def likeliest_tokens(
+    models: Sequence[Transformer],
+    source_ids: Int[Tensor, "batch src_len"],
+    target_ids: Int[Tensor, "batch tgt_len"],
+    labels: Int[Tensor, "batch tgt_len"],
+    *,
+    top: int,
+) -> tuple[Int[Tensor, "tokens top"], Float[Tensor, "tokens top"]]:
+    """The tokens that `models` together find the likeliest in the place of each of the `labels`, without padding.
+
+    Their probabilities are scaled so that they add up to 1.
+    """
+    found = [each.topk(top) for each, _ in _distributions(models, source_ids, target_ids, labels)]
+    return torch.cat([each.indices for each in found]), torch.cat([each.values for each in found]).softmax(-1)
+
+
+def _distributions(
+    models: Sequence[Transformer], source_ids: Tensor, target_ids: Tensor, labels: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Log-probabilities of all tokens in the place of some labels, and these labels, row after row."""
+    counted = labels != models[0].config.pad_id
+    rows = max(1, _SLICE_ELEMENTS // models[0].config.target_vocab_size)
+    states = [model.states(source_ids, target_ids)[counted].split(rows) for model in models]
+    for *parts, label in zip(*states, labels[counted].split(rows), strict=True):
+        logits = [model.project(part) for model, part in zip(models, parts, strict=True)]
+        yield mean_of_probabilities([each.log_softmax(-1, dtype=torch.float32) for each in logits]), label
 
 
 def mean_of_probabilities(log_probs: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.runs.plan import plan_resume, plan_run
-from dragoman.runs.train import resume_run, start_run
+from dragoman.runs.train import Taught, resume_run, start_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.teaching.asked import Asked
@@ -39,7 +39,8 @@ class Work(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Pairs that models made: the settings of a run on them, and lines that tell what they are."""
+    """Pairs that models made: the settings of a run on them, lines that tell what they are, and what else it has."""
 
     settings: list[str]
     told: list[str]
+    taught: Taught | None = None

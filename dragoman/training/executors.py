@@ -28,7 +28,7 @@ from dragoman.training.loss import LossOptions, loss_and_backward
 
 Compute = Callable[[Transformer, Batch], Any]
 Rows = list[np.ndarray]
-"""Source ids, target ids and labels of some rows of a batch."""
+"""What some rows of a batch have, in the order of its fields."""
 Task = tuple[Compute, int | None, bool, bool]
 """A computation for the copies, its seed, whether they train, and whether gradients are wanted."""
 
@@ -161,7 +161,7 @@ class Executor:
             if self.too_large is None or rows == 1 or _size(batch) < self.too_large:
                 parts.append(batch)
             else:
-                split = (ids.split(-(-rows // 2)) for ids in (batch.source_ids, batch.target_ids, batch.labels))
+                split = (each.split(-(-rows // 2)) for each in batch.tensors)
                 parts += self._halves([Batch(*half) for half in zip(*split, strict=True)])
         return parts
 
@@ -201,8 +201,8 @@ class CopiesExecutor(Executor):
             shared.copy_(weight.detach())
         task = compute, seed, self.model.training, torch.is_grad_enabled()
         # Arrays go through a pipe; tensors would go through files.
-        ids = [each.numpy() for each in (batch.source_ids, batch.target_ids, batch.labels)]
-        parts = [[each[index :: len(self.copies)] for each in ids] for index in range(len(self.copies))]
+        arrays = [each.numpy() for each in batch.tensors]
+        parts = [[each[index :: len(self.copies)] for each in arrays] for index in range(len(self.copies))]
         parts = parts[: len(batch.labels)]
         try:
             found = self._run_parts(parts, task)

@@ -1,13 +1,15 @@
-"""The loss of a batch: label-smoothed cross-entropy (section 5.4 of the paper) as a sum and a count, and R-Drop.
+"""The loss of a batch as a sum and a count: cross-entropy with label smoothing (section 5.4 of the paper) or with the
+probabilities of teachers, and R-Drop.
 
 The logits of a batch, (tokens, vocabulary), are by far its largest tensor. They are computed here in slices
 that fit in the cache, and each slice turns into its gradient at once, so the whole tensor never exists.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -29,6 +31,16 @@ class LossOptions:
     """Share of each target that is spread over the vocabulary."""
     r_drop: float = 0.0
     """Alpha of R-Drop; 0: a single pass."""
+    soft_targets: float = 0.0
+    """Share of each target that is what teachers expect there; it is not smoothed."""
+
+
+class SoftTargets(NamedTuple):
+    """What teachers expect in the place of each target."""
+
+    ids: Int[Tensor, "*targets top"]
+    probabilities: Float[Tensor, "*targets top"]
+    """They add up to 1."""
 
 
 def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[Tensor, Tensor]:
@@ -41,8 +53,9 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     states = model.states(batch.source_ids.repeat(passes, 1), batch.target_ids.repeat(passes, 1))
     # From (passes * batch, length, width) to (batch, length, passes, width).
     states = model.projection_dropout(states).unflatten(0, (passes, -1)).movedim(0, 2)
-    projection = model.projection
-    loss, count = cross_entropy(states, batch.labels, options, weight=projection.weight, bias=projection.bias)
+    output = {"weight": model.projection.weight, "bias": model.projection.bias}
+    soft = SoftTargets(batch.likely_ids, batch.probabilities) if options.soft_targets else None
+    loss, count = cross_entropy(states, batch.labels, options, **output, soft=soft)
     return loss / passes, count
 
 
@@ -64,12 +77,14 @@ def cross_entropy(
     *,
     weight: Float[Tensor, "vocab d_model"],
     bias: Float[Tensor, " vocab"] | None = None,
+    soft: SoftTargets | None = None,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
 
     Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary,
     as `torch.nn.functional.cross_entropy` does. Under autocast the products run in its precision; sums and
-    probabilities are float32, or float64 where the states are.
+    probabilities are float32, or float64 where the states are. A share `soft_targets` of each target is `soft`
+    (word-level knowledge distillation, Kim & Rush, 2016).
 
     With R-Drop (Liang et al. 2021, arXiv 2106.14448) `states` have the shape (*targets, 2, d_model): each target is
     predicted twice, by P and Q, which differ by dropout. Added to the two cross-entropies is `r_drop` times
@@ -77,9 +92,12 @@ def cross_entropy(
     """
     counted = (targets != options.pad_id).flatten()
     states, targets = states.flatten(0, targets.dim() - 1)[counted], targets.flatten()[counted]
-    states, targets = states.flatten(0, -2), targets.repeat_interleave(2 if options.r_drop else 1)
+    predicted = 2 if options.r_drop else 1
+    states, targets = states.flatten(0, -2), targets.repeat_interleave(predicted)
+    if soft:
+        soft = SoftTargets(*(each.flatten(0, -2)[counted].repeat_interleave(predicted, 0) for each in soft))
     # Inside a Function gradients are always off; whether they are wanted has to be asked here.
-    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, (options, torch.is_grad_enabled()))
+    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, soft, (options, torch.is_grad_enabled()))
     return loss, counted.sum()
 
 
@@ -91,6 +109,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
+        soft: SoftTargets | None,
         settings: tuple[LossOptions, bool],
     ) -> Tensor:
         options, grad_enabled = settings
@@ -100,7 +119,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         output = _Output(weight.detach(), None if bias is None else bias.detach(), dtype, options)
         with_gradient = grad_enabled and any(ctx.needs_input_grad)
         with torch.autocast(kind, enabled=False):
-            loss, gradients = _all_slices(states.detach().to(dtype), output, targets, with_gradient=with_gradient)
+            states = states.detach()
+            loss, gradients = _all_slices(states.to(dtype), output, targets, soft, with_gradient=with_gradient)
         ctx.save_for_backward(*gradients)
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         return loss.to(_at_least_float32(states.dtype))
@@ -110,14 +130,17 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         found = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         gradients = [None if gradient is None else (gradient * scale).to(dtype) for gradient, dtype in found]
-        return *gradients, None, None
+        return *gradients, None, None, None
 
 
 class _Output:
     """The projection to logits and what they are compared with, in the precision of the products; and its gradients."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, options: LossOptions):
-        self.weight, self.smoothing, self.alpha = weight.to(dtype), options.smoothing, options.r_drop
+        self.weight, self.alpha, self.soft = weight.to(dtype), options.r_drop, options.soft_targets
+        self.smoothing = (1 - self.soft) * options.smoothing
+        self.certain = 1 - self.soft - self.smoothing
+        """Share of each target that is the target itself."""
         self.bias = None if bias is None else bias.to(dtype)
         self.wide = _at_least_float32(dtype)
         self.mean_weight = weight.mean(0, dtype=self.wide)
@@ -147,6 +170,19 @@ class _Output:
     def mean_logits(self, states: Tensor) -> Tensor:
         return states.to(self.wide) @ self.mean_weight[:, None] + self.mean_bias
 
+    def expected(self, soft: SoftTargets) -> tuple[Tensor, Tensor]:
+        """Row of the weights, and bias, that teachers expect in the place of each target."""
+        probabilities = soft.probabilities.to(self.wide)
+        rows = F.embedding_bag(soft.ids, self.weight.to(self.wide), per_sample_weights=probabilities, mode="sum")
+        return rows, probabilities.new_zeros(()) if self.bias is None else probabilities * self.bias[soft.ids]
+
+    def add_expected(self, soft: SoftTargets, states: Tensor) -> None:
+        """The gradients get what the soft targets of all rows add to them."""
+        shares = -self.soft * soft.probabilities.to(self.wide)
+        self.weight_grad.index_add_(0, soft.ids.flatten(), (shares[..., None] * states[:, None]).flatten(0, 1))
+        if self.bias_grad is not None:
+            self.bias_grad.index_add_(0, soft.ids.flatten(), shares.flatten())
+
     def multiply(self, spread: "Tensor | bfloat16.Spread", states: Tensor, norm: Tensor) -> Tensor:
         """`spread` times the weights; the gradients get what it adds to them."""
         scaled = (states / norm).to(states.dtype)
@@ -159,7 +195,7 @@ class _Output:
 
 
 def _all_slices(
-    states: Tensor, output: _Output, targets: Tensor, *, with_gradient: bool
+    states: Tensor, output: _Output, targets: Tensor, soft: SoftTargets | None, *, with_gradient: bool
 ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None, Tensor | None]]:
     """The summed loss, and its gradients with respect to states, weight and bias."""
     vocab, wide = len(output.weight), output.wide
@@ -167,6 +203,9 @@ def _all_slices(
         output.begin()
     rows, loss = output.rows(), states.new_zeros((), dtype=torch.float64)
     states_grad, pulls = torch.empty_like(states), states.new_empty(len(states), 1, dtype=wide)
+    if soft:
+        expected, bias = output.expected(soft)
+        loss -= output.soft * ((states * expected).sum(dtype=torch.float64) + bias.sum(dtype=torch.float64))
     for start in range(0, len(states), rows):
         part, target = states[start : start + rows], targets[start : start + rows]
         slice_loss, spread, norm, pull = _slice_loss(part, output, target)
@@ -175,11 +214,15 @@ def _all_slices(
             continue
         grad = output.multiply(spread, part, norm) / norm
         grad.addcmul_(pull, output.weight[target].to(wide)).sub_(output.mean_weight, alpha=output.smoothing)
+        if soft:
+            grad.sub_(expected[start : start + rows], alpha=output.soft)
         states_grad[start : start + rows] = grad
         pulls[start : start + rows] = pull
     if not with_gradient:
         return loss, (None, None, None)
     # What smoothing and the targets add to every slice, at once: rows of one target each, and one row for all.
+    if soft:
+        output.add_expected(soft, states)
     weight_grad, bias_grad = output.weight_grad, output.bias_grad
     weight_grad.index_add_(0, targets, states * pulls).sub_(states.sum(0, dtype=wide), alpha=output.smoothing / vocab)
     if bias_grad is not None:
@@ -192,8 +235,8 @@ def _slice_loss(
 ) -> "tuple[Tensor, Tensor | bfloat16.Spread, Tensor, Tensor]":
     """The summed loss of some rows, and its gradient with respect to their logits in three parts.
 
-    With p = softmax(z): loss = log sum exp z - (1 - smoothing) z_target - smoothing mean(z), and the gradient is
-    p minus the smoothed target. It is spread / norm, where spread is 0 at the target; there it is `pull`; and
+    With p = softmax(z): loss = log sum exp z - certain z_target - smoothing mean(z), and the gradient is p minus the
+    smoothed target, but for soft targets. It is spread / norm, where spread is 0 at the target; there it is `pull`; and
     everywhere comes -smoothing / vocabulary. So exp z need not be divided or touched again, nor its rounding be that of
     the probability of the target, which is near to 1.
     """
@@ -206,15 +249,15 @@ def _slice_loss(
     loss, norm, pull = _compared(output, output.mean_logits(states) - shift, chosen, others)
     if towards is not None:
         spread, norm = (spread / norm).add_(towards, alpha=alpha).to(states.dtype), torch.ones_like(norm)
-    return loss + alpha * apart, spread, norm, pull
+    return loss + alpha * apart + output.soft * shift.sum(), spread, norm, pull
 
 
 def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Loss, norm and pull of some rows, from the means of their logits, those of the targets, and exp of all others."""
     own = chosen.exp()
     norm = others + own
-    loss = (norm.log() - (1 - output.smoothing) * chosen - output.smoothing * mean).sum()
-    return loss, norm, own / norm - (1 - output.smoothing)
+    loss = (norm.log() - output.certain * chosen - output.smoothing * mean).sum()
+    return loss, norm, own / norm - output.certain
 
 
 def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -80,7 +80,7 @@ class Trainer:
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
-        options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop)
+        options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop, config.soft_targets)
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
         self.ranks = ranks = callbacks.ranks

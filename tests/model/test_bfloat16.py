@@ -11,7 +11,8 @@ from dragoman.model import bfloat16
 from dragoman.model.attention import attend, attention
 from dragoman.model.kernels import Dropout, project
 from dragoman.training import loss as losses
-from dragoman.training.loss import LossOptions, cross_entropy
+from dragoman.training.loss import LossOptions, SoftTargets, cross_entropy
+from tests.training.test_soft_targets import distributions, random_targets
 
 needs_instruction = pytest.mark.skipif(bfloat16._functions is None, reason="this processor does not multiply bfloat16")
 
@@ -100,19 +101,23 @@ def test_parts_of_a_joint_projection_get_the_gradients_of_single_ones(joined: bo
     torch.testing.assert_close(ours, theirs)
 
 
-def losses_of(states: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> list[Tensor]:
+def losses_of(
+    states: Tensor, weight: Tensor, targets: Tensor, options: LossOptions, soft: SoftTargets | None = None
+) -> list[Tensor]:
     """The loss and its gradients, with products in bfloat16."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss, _ = cross_entropy(states, targets, LossOptions(0, smoothing), weight=weight)
+        loss, _ = cross_entropy(states, targets, options, weight=weight, soft=soft)
     return [loss.detach(), *torch.autograd.grad(loss, (states, weight))]
 
 
 @needs_instruction
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("smoothing", "share"), [(0.0, 0.0), (0.1, 0.0), (0.1, 0.7), (0.0, 1.0)])
 @pytest.mark.parametrize(
     ("vocab", "width", "tokens"), [(29, 32, 1), (129, 96, 7), (1001, 32, 513), (1000, 64, 301), (2048, 128, 256)]
 )
-def test_projection_and_loss_are_those_of_torch(vocab: int, width: int, tokens: int, smoothing: float, monkeypatch):
+def test_projection_and_loss_are_those_of_torch(
+    vocab: int, width: int, tokens: int, smoothing: float, share: float, monkeypatch
+):
     torch.manual_seed(vocab)
     states, weight = torch.randn(tokens, width), torch.randn(vocab, width) / math.sqrt(width)
     targets = torch.randint(1, vocab, (tokens,))
@@ -120,10 +125,12 @@ def test_projection_and_loss_are_those_of_torch(vocab: int, width: int, tokens: 
     states, weight = (each.bfloat16().float().requires_grad_() for each in (states, weight))
     seen = []
     monkeypatch.setattr(losses, "_exponentials", lambda *given: seen.append(given))  # the formula
-    found = losses_of(states, weight, targets, smoothing)
+    options, soft = LossOptions(0, smoothing, soft_targets=share), random_targets(tokens, vocab)
+    found = losses_of(states, weight, targets, options, soft if share else None)
     assert not seen
     exactly = [each.detach().double().requires_grad_() for each in (states, weight)]
-    exact = F.cross_entropy(exactly[0] @ exactly[1].T, targets, label_smoothing=smoothing, reduction="sum")
+    labels = distributions(targets, soft, options, vocab)
+    exact = F.cross_entropy(exactly[0] @ exactly[1].T, labels, reduction="sum")
     assert near(found[0], exact.detach(), 1e-5)
     for ours, theirs in zip(found[1:], torch.autograd.grad(exact, exactly), strict=True):
         assert near(ours, theirs, 0.005)
@@ -140,5 +147,5 @@ def test_logits_far_from_zero_are_left_to_the_formula(level: float):
     states[:40, 0] = 0.0
     assert projection.spread(states[:40].bfloat16(), targets[:40], far=60.0) is not None
     assert projection.spread(states.bfloat16(), targets, far=60.0) is None
-    found = losses_of(states.requires_grad_(), weight.requires_grad_(), targets, 0.1)
+    found = losses_of(states.requires_grad_(), weight.requires_grad_(), targets, LossOptions(0, 0.1))
     assert all(each.isfinite().all() for each in found)

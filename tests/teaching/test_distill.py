@@ -6,10 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from sacrebleu.metrics import CHRF
 
 from dragoman.bulk.lines import BulkTranslator
+from dragoman.config.recipes import read_recipe
+from dragoman.config.run import RunConfig
+from dragoman.data.batching import Position
 from dragoman.data.bitext import Bitext
+from dragoman.data.preparation import PreparedData
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding import translator as translator_module
 from dragoman.decoding.precision import ready
@@ -111,6 +116,25 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     assert [line for piece in translated for line in piece] == sources
     for name in ("model.safetensors", "run/teaching/pairs.distilled.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data, dragoman, tmp_path):
+    other = save_model(tmp_path / "other", seed=11)
+    command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--soft-targets", 0.7]
+    code, _, err = dragoman(*command, *SMALL)
+    assert code == 0, err
+    config, folder = RunConfig.validate(read_recipe(str(tmp_path / "edge/run/config.yaml"))), tmp_path / "edge/run/data"
+    prepared, student = PreparedData.open(folder, config), ModelDirectory.load(tmp_path / "edge")
+    both = [ModelDirectory.load(each) for each in (teacher, other)]
+    assert student.target_tokenizer.to_json() == both[0].target_tokenizer.to_json()
+    batch = prepared.train.next(Position())
+    likely = torch.stack([each.model(batch.source_ids, batch.target_ids).softmax(-1) for each in both]).mean(0)
+    expected = likely.topk(batch.likely_ids.size(-1))
+    counted = batch.labels != student.model.config.pad_id
+    shares = expected.values / expected.values.sum(-1, keepdim=True)
+    torch.testing.assert_close(batch.probabilities[counted], shares[counted], rtol=1e-3, atol=1e-3)
+    assert torch.equal(batch.likely_ids[counted], expected.indices[counted])
+    assert not batch.probabilities[~counted].any()
 
 
 def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp_path):

@@ -1,0 +1,103 @@
+"""Targets that are what teachers expect: on disk, in batches, and their loss beside that of whole distributions."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dragoman.data.batching import Position, Sentences, TokenBatches
+from dragoman.data.soft_targets import TOP, SoftTargets
+from dragoman.errors import UsageError
+from dragoman.training import loss as module
+from dragoman.training.executors import build_executor
+from dragoman.training.loss import LossOptions, cross_entropy
+from tests.training.runs import small_model
+from tests.training.test_r_drop import torchs
+
+PAD, VOCAB, WIDTH, TOKENS = 0, 29, 7, 67
+
+
+def random_targets(tokens: int, vocab: int) -> module.SoftTargets:
+    return module.SoftTargets(
+        torch.rand(tokens, vocab).topk(TOP).indices, torch.randn(tokens, TOP).double().softmax(-1)
+    )
+
+
+def distributions(targets: Tensor, soft: module.SoftTargets, options: LossOptions, vocab: int) -> Tensor:
+    """The targets as probabilities of all tokens."""
+    hard = F.one_hot(targets, vocab).double() * (1 - options.smoothing) + options.smoothing / vocab
+    expected = torch.zeros(len(targets), vocab, dtype=soft.probabilities.dtype).scatter(1, *soft)
+    return (1 - options.soft_targets) * hard + options.soft_targets * expected
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+@pytest.mark.parametrize(("share", "alpha"), [(0.4, 0.0), (1.0, 0.0), (0.7, 3.0)])
+def test_value_and_gradients_are_those_of_torch(monkeypatch, share: float, alpha: float, scale: float, bias: bool):
+    """With R-Drop too, and where logits are so large that they are shifted."""
+    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 1})
+    torch.manual_seed(71)
+    sizes = [(TOKENS, 2, WIDTH) if alpha else (TOKENS, WIDTH), (VOCAB, WIDTH)] + [(VOCAB,)] * bias
+    states, weight, *rest = tensors = [torch.randn(size, dtype=torch.float64, requires_grad=True) for size in sizes]
+    targets, soft = torch.randint(0, VOCAB, (TOKENS,)), random_targets(TOKENS, VOCAB)
+    options = LossOptions(PAD, 0.1, alpha, share)
+    output = {"weight": weight, "bias": rest[0] if bias else None}
+    found, count = cross_entropy(scale * states, targets, options, **output, soft=soft)
+    counted = targets != PAD
+    assert int(count) == int(counted.sum()) < TOKENS
+    logits = F.linear(scale * states, weight, *rest)[counted].view(int(count), -1, VOCAB)
+    wanted = distributions(targets, soft, options, VOCAB)[counted]
+    expected = sum(F.cross_entropy(each, wanted, reduction="sum") for each in logits.unbind(1))
+    expected = expected + alpha * torchs(*logits.unbind(1)) if alpha else expected
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
+        torch.testing.assert_close(own, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> TokenBatches:
+    rng = np.random.default_rng(79)
+    lengths = [3, 1, 5, 2, 4, 5, 1, 7]
+    stores = [Sentences(rng.integers(4, 23, sum(lengths)), np.cumsum(lengths)) for _ in range(2)]
+    written = SoftTargets.create(tmp_path, stores[1].ends)
+    assert len(written.ids) == sum(lengths) + len(lengths)
+    written.ids[:] = rng.integers(4, 23, written.ids.shape)
+    written.probabilities[:] = rng.dirichlet(np.ones(TOP), len(written.ids))
+    soft = SoftTargets.open(tmp_path, stores[1].ends)
+    return TokenBatches(*stores, max_tokens=40, seed=1, soft_targets=soft)
+
+
+def test_each_position_of_a_batch_has_its_own(batches: TokenBatches):
+    soft = batches.soft_targets
+    assert soft is not None
+    for rows in batches.plan(0):
+        batch = batches.collate(rows)
+        for row, index in enumerate(rows.tolist()):
+            length, at = len(batches.target[index]) + 1, soft.positions(index)
+            assert batch.likely_ids[row, :length].tolist() == soft.ids[at].tolist()
+            assert batch.probabilities[row, :length].tolist() == soft.probabilities[at].astype(np.float32).tolist()
+            assert not batch.probabilities[row, length:].any()
+
+
+def test_copies_and_halves_have_the_gradient_of_the_whole(batches: TokenBatches):
+    batch, options = batches.next(Position()), LossOptions(PAD, 0.1, 0.0, 0.6)
+    found = []
+    for parts in ("whole", "copies", "halves"):
+        model = small_model(dropout=0.0)
+        executor = build_executor(model, torch.float32, options, max_tokens=4096 if parts == "copies" else 16)
+        executor.too_large = 1 if parts == "halves" else None
+        gradient = executor.backward([batch], seed=int)
+        found.append((gradient.loss, [each.grad for each in model.parameters()]))
+        executor.close()
+    for loss, gradients in found[1:]:
+        assert loss == pytest.approx(found[0][0], rel=1e-5)
+        for own, whole in zip(gradients, found[0][1], strict=True):
+            torch.testing.assert_close(own, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_without_a_teacher_there_are_none(tmp_path: Path):
+    with pytest.raises(UsageError, match="dragoman distill TEACHER OUT --soft-targets"):
+        SoftTargets.open(tmp_path, np.array([3]))
