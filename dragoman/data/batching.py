@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.data.soft_targets import SoftTargets
+from dragoman.data.soft_targets import SoftTargets, SoftTargetStore
 from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
 
 Rows = Sequence[Sequence[int] | np.ndarray]
@@ -97,9 +97,15 @@ class Batch:
     labels: Int[Tensor, "batch tgt_len"]
     """What the decoder must predict: tokens, then the end of sentence."""
     likely_ids: Int[Tensor, "batch tgt_len top"] | None = None
-    """Of training with a teacher: the tokens that it finds the likeliest in the place of each label."""
+    """The ids of `soft_targets`, if there are teachers."""
     probabilities: Float[Tensor, "batch tgt_len top"] | None = None
-    """How likely each of them is; they add up to 1, or to 0 where the label is padding."""
+
+    @property
+    def soft_targets(self) -> SoftTargets | None:
+        """What teachers expect in the place of each label."""
+        if self.likely_ids is None or self.probabilities is None:
+            return None
+        return SoftTargets(self.likely_ids, self.probabilities)
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -142,7 +148,7 @@ class TokenBatches:
         max_tokens: int,
         seed: int,
         special: Specials = (OURS,),
-        soft_targets: SoftTargets | None = None,
+        soft_targets: SoftTargetStore | None = None,
     ):
         assert len(source) == len(target) > 0
         self.soft_targets = soft_targets

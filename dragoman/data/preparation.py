@@ -18,7 +18,7 @@ from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Languages, Pair
-from dragoman.data.soft_targets import SoftTargets
+from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded
 from dragoman.data.tokenizers.placeholders import SLOTS
@@ -78,7 +78,7 @@ class PreparedData:
         about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
-        soft = SoftTargets.open(folder, train_stores[1].ends) if config.training.soft_targets else None
+        soft = SoftTargetStore.open(folder, train_stores[1].ends) if config.training.soft_targets else None
         batched = batches(*train_stores, soft_targets=soft), batches(*valid_stores)
         return cls(source, target, tools.style, *batched, valid, test, general, about)
 

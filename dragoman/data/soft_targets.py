@@ -1,7 +1,7 @@
 """What teachers expect in the place of each target token: their likeliest tokens and how likely these are, on disk."""
 
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,15 @@ TOP = 8
 """Tokens of each position that are kept; the others have most often less than a hundredth together."""
 
 
-class SoftTargets:
+class SoftTargets(NamedTuple):
+    """What teachers expect in the place of each target."""
+
+    ids: Int[Tensor, "*targets top"]
+    probabilities: Float[Tensor, "*targets top"]
+    """They add up to 1, or to 0 where the target is padding."""
+
+
+class SoftTargetStore:
     """The likeliest tokens for each position of the sentences of a `TokenStore`, and for their ends of sentence."""
 
     def __init__(self, ids: np.ndarray, probabilities: np.ndarray, ends: np.ndarray):
@@ -45,17 +53,15 @@ class SoftTargets:
         """Where a sentence has its positions."""
         return slice(self.ends[index - 1] if index else 0, self.ends[index])
 
-    def padded(
-        self, rows: np.ndarray, length: int
-    ) -> tuple[Int[Tensor, "batch length top"], Float[Tensor, "batch length top"]]:
-        """Ids and probabilities of some sentences, filled up with zeros on the right."""
+    def padded(self, rows: np.ndarray, length: int) -> SoftTargets:
+        """Those of some sentences, of shape (batch, length, top), filled up with zeros on the right."""
         ids = np.zeros((len(rows), length, TOP), np.int64)
         probabilities = np.zeros((len(rows), length, TOP), np.float32)
         for row, index in enumerate(rows.tolist()):
             at = self.positions(index)
             ids[row, : at.stop - at.start] = self.ids[at]
             probabilities[row, : at.stop - at.start] = self.probabilities[at]
-        return torch.from_numpy(ids), torch.from_numpy(probabilities)
+        return SoftTargets(torch.from_numpy(ids), torch.from_numpy(probabilities))
 
 
 def _paths(folder: Path) -> tuple[Path, Path]:

@@ -16,7 +16,7 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.encoding import SIDES, TextTools
 from dragoman.data.readers.types import Pair
-from dragoman.data.soft_targets import TOP, SoftTargets
+from dragoman.data.soft_targets import TOP, SoftTargetStore
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.ensemble import likeliest_tokens, load_ensemble
 from dragoman.decoding.translator import Translator
@@ -97,7 +97,7 @@ def write_soft_targets(
     """Write what `models` together expect in the place of each target token of the pairs prepared in `folder`."""
     stores = [TokenStore(folder / f"train-{side}") for side in SIDES]
     batches = TokenBatches(*stores, max_tokens=AT_ONCE, seed=0, special=(target.special_ids, source.closing))
-    soft, device, done = SoftTargets.create(folder, stores[1].ends), next(models[0].parameters()).device, 0
+    soft, device, done = SoftTargetStore.create(folder, stores[1].ends), next(models[0].parameters()).device, 0
     for rows in batches.plan(0):
         batch = batches.collate(rows).to(device)
         found = likeliest_tokens(models, batch.source_ids, batch.target_ids, batch.labels, top=TOP)

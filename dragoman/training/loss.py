@@ -6,7 +6,7 @@ that fit in the cache, and each slice turns into its gradient at once, so the wh
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dragoman.data.batching import Batch
+from dragoman.data.soft_targets import SoftTargets
 from dragoman.model import Transformer, bfloat16, kernels
 
 SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
@@ -35,14 +36,6 @@ class LossOptions:
     """Share of each target that is what teachers expect there; it is not smoothed."""
 
 
-class SoftTargets(NamedTuple):
-    """What teachers expect in the place of each target."""
-
-    ids: Int[Tensor, "*targets top"]
-    probabilities: Float[Tensor, "*targets top"]
-    """They add up to 1."""
-
-
 def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[Tensor, Tensor]:
     """The loss of a batch, summed over its target tokens, and their number.
 
@@ -54,7 +47,7 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     # From (passes * batch, length, width) to (batch, length, passes, width).
     states = model.projection_dropout(states).unflatten(0, (passes, -1)).movedim(0, 2)
     output = {"weight": model.projection.weight, "bias": model.projection.bias}
-    soft = SoftTargets(batch.likely_ids, batch.probabilities) if options.soft_targets else None
+    soft = batch.soft_targets if options.soft_targets else None
     loss, count = cross_entropy(states, batch.labels, options, **output, soft=soft)
     return loss / passes, count
 

@@ -7,11 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dragoman.data.soft_targets import SoftTargets
 from dragoman.model import bfloat16
 from dragoman.model.attention import attend, attention
 from dragoman.model.kernels import Dropout, project
 from dragoman.training import loss as losses
-from dragoman.training.loss import LossOptions, SoftTargets, cross_entropy
+from dragoman.training.loss import LossOptions, cross_entropy
 from tests.training.test_soft_targets import distributions, random_targets
 
 needs_instruction = pytest.mark.skipif(bfloat16._functions is None, reason="this processor does not multiply bfloat16")

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.data.batching import Position, TokenBatches, TokenStore
-from dragoman.data.soft_targets import TOP, SoftTargets
+from dragoman.data.soft_targets import TOP, SoftTargets, SoftTargetStore
 from dragoman.errors import UsageError
 from dragoman.training import loss as module
 from dragoman.training.executors import build_executor
@@ -20,13 +20,11 @@ from tests.training.test_r_drop import torchs
 PAD, VOCAB, WIDTH, TOKENS = 0, 29, 7, 67
 
 
-def random_targets(tokens: int, vocab: int) -> module.SoftTargets:
-    return module.SoftTargets(
-        torch.rand(tokens, vocab).topk(TOP).indices, torch.randn(tokens, TOP).double().softmax(-1)
-    )
+def random_targets(tokens: int, vocab: int) -> SoftTargets:
+    return SoftTargets(torch.rand(tokens, vocab).topk(TOP).indices, torch.randn(tokens, TOP).double().softmax(-1))
 
 
-def distributions(targets: Tensor, soft: module.SoftTargets, options: LossOptions, vocab: int) -> Tensor:
+def distributions(targets: Tensor, soft: SoftTargets, options: LossOptions, vocab: int) -> Tensor:
     """The targets as probabilities of all tokens."""
     hard = F.one_hot(targets, vocab).double() * (1 - options.smoothing) + options.smoothing / vocab
     expected = torch.zeros(len(targets), vocab, dtype=soft.probabilities.dtype).scatter(1, *soft)
@@ -63,11 +61,11 @@ def batches(tmp_path: Path) -> TokenBatches:
     paths = [tmp_path / "source", tmp_path / "target"]
     TokenStore.write(paths, ([rng.integers(4, 23, length).tolist()] * 2 for length in lengths))
     stores = [*map(TokenStore, paths)]
-    written = SoftTargets.create(tmp_path, stores[1].ends)
+    written = SoftTargetStore.create(tmp_path, stores[1].ends)
     assert len(written.ids) == sum(lengths) + len(lengths)
     written.ids[:] = rng.integers(4, 23, written.ids.shape)
     written.probabilities[:] = rng.dirichlet(np.ones(TOP), len(written.ids))
-    soft = SoftTargets.open(tmp_path, stores[1].ends)
+    soft = SoftTargetStore.open(tmp_path, stores[1].ends)
     return TokenBatches(*stores, max_tokens=40, seed=1, soft_targets=soft)
 
 
@@ -101,4 +99,4 @@ def test_copies_and_halves_have_the_gradient_of_the_whole(batches: TokenBatches)
 
 def test_without_a_teacher_there_are_none(tmp_path: Path):
     with pytest.raises(UsageError, match="dragoman distill TEACHER OUT --soft-targets"):
-        SoftTargets.open(tmp_path, np.array([3]))
+        SoftTargetStore.open(tmp_path, np.array([3]))
