@@ -50,12 +50,7 @@ def distill(
     ] = 0.0,
     soft_targets: Annotated[
         float,
-        Option(
-            metavar="SHARE",
-            min=0,
-            max=1,
-            help="Share of each target that is the teacher's probabilities; the student then has its vocabulary.",
-        ),
+        Option(metavar="SHARE", min=0, max=1, help="Share of each target that is what the teacher expects there."),
     ] = 0.0,
     source: options.From = None,
     target: options.To = None,
@@ -86,10 +81,8 @@ def distill(
     known = (source, target) if source and target else languages(teacher)
     if known and not any(each.startswith("data.languages=") for each in settings):
         settings.append(f"data.languages=[{','.join(known)}]")
-    if soft_targets:
-        settings.append(f"training.soft_targets={soft_targets}")
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
-    wanted["soft_targets"] = soft_targets
+    wanted |= {"soft_targets": soft_targets}
     asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
     train_taught(context, asked, output, started=STARTED)
 

@@ -69,11 +69,6 @@ class RunConfig(Section):
                 "`dropout` is 0, but training.r_drop compares two passes that differ by dropout alone; raise the one, "
                 "or leave out the other."
             )
-        if self.training.soft_targets and self.tokenizer.samples:
-            raise ValueError(
-                "training.soft_targets belong to words that are always split alike, but tokenizer.dropout and "
-                "tokenizer.sampling_alpha split them anew in each epoch; leave out one of the two."
-            )
         return self
 
     @property

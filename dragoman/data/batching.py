@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.data.soft_targets import SoftTargets, SoftTargetStore
@@ -96,21 +96,17 @@ class Batch:
     """Input of the decoder: the begin of sentence, then tokens."""
     labels: Int[Tensor, "batch tgt_len"]
     """What the decoder must predict: tokens, then the end of sentence."""
-    likely_ids: Int[Tensor, "batch tgt_len top"] | None = None
-    """The ids of `soft_targets`, if there are teachers."""
-    probabilities: Float[Tensor, "batch tgt_len top"] | None = None
-
-    @property
-    def soft_targets(self) -> SoftTargets | None:
-        """What teachers expect in the place of each label."""
-        if self.likely_ids is None or self.probabilities is None:
-            return None
-        return SoftTargets(self.likely_ids, self.probabilities)
+    soft_targets: SoftTargets | None = None
+    """What teachers expect in the place of each label, if there are any."""
 
     @property
     def tensors(self) -> list[Tensor]:
-        """What the batch has, in the order of the fields."""
-        return [each for each in vars(self).values() if each is not None]
+        """What `from_tensors` makes the batch of again."""
+        return [self.source_ids, self.target_ids, self.labels, *(self.soft_targets or ())]
+
+    @classmethod
+    def from_tensors(cls, source_ids: Tensor, target_ids: Tensor, labels: Tensor, *soft: Tensor) -> Self:
+        return cls(source_ids, target_ids, labels, SoftTargets(*soft) if soft else None)
 
     @classmethod
     def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS, closing: SpecialIds | None = None) -> Self:
@@ -121,7 +117,7 @@ class Batch:
         return cls(padded(sources, closing or special), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
-        return Batch(*(each.to(device, non_blocking=True) for each in self.tensors))
+        return Batch.from_tensors(*(each.to(device, non_blocking=True) for each in self.tensors))
 
 
 @dataclass
@@ -140,18 +136,11 @@ class TokenBatches:
     epoch alone, so a `Position` is all there is to save.
     """
 
-    def __init__(
-        self,
-        source: Store,
-        target: Store,
-        *,
-        max_tokens: int,
-        seed: int,
-        special: Specials = (OURS,),
-        soft_targets: SoftTargetStore | None = None,
-    ):
+    soft_targets: SoftTargetStore | None = None
+    """What teachers expect of the targets; set where there are any."""
+
+    def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
         assert len(source) == len(target) > 0
-        self.soft_targets = soft_targets
         self._stores = source, target
         # The sentences of the epoch that is open; before the first, the stores themselves.
         self.source: Any = source
@@ -192,10 +181,7 @@ class TokenBatches:
         """The pairs with these indices as one batch."""
         source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
         batch = Batch.of(source, target, *self.special)
-        if self.soft_targets is None:
-            return batch
-        ids, probabilities = self.soft_targets.padded(rows, batch.labels.size(1))
-        return replace(batch, likely_ids=ids, probabilities=probabilities)
+        return replace(batch, soft_targets=self.soft_targets and self.soft_targets.padded(rows, batch.labels.size(1)))
 
     def part(self, rows: np.ndarray, index: int, count: int) -> Batch:
         """Part `index` of `count` of the pairs of a batch; if it has none, one whose target does not count."""

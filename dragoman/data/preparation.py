@@ -18,13 +18,13 @@ from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Languages, Pair
-from dragoman.data.soft_targets import SoftTargetStore
+from dragoman.data.soft_targets import NO_TEACHER, SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.subword_regularization import training_stores
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 
 Pairs = list[Pair]
 TOKENIZER_PAIRS = 500_000
@@ -78,8 +78,9 @@ class PreparedData:
         about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
-        soft = SoftTargetStore.open(folder, train_stores[1].ends) if config.training.soft_targets else None
-        batched = batches(*train_stores, soft_targets=soft), batches(*valid_stores)
+        batched = batches(*train_stores), batches(*valid_stores)
+        if config.training.soft_targets:
+            batched[0].soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)
         return cls(source, target, tools.style, *batched, valid, test, general, about)
 
 
@@ -88,8 +89,10 @@ def prepare(
 ) -> None:
     """Split, train the tokenizers on the training part, and write everything into `folder`.
 
-    A run that goes on from a model keeps what that one turns text into ids with.
+    A run that goes on from a model, or has soft targets, keeps what another model turns text into ids with.
     """
+    if config.training.soft_targets and not kept:
+        raise UsageError(NO_TEACHER)
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     parts, general = split_off(pairs, config), list[Pair]()
     if config.finetune.model:

@@ -48,29 +48,13 @@ def predictions(
 ) -> Predictions:
     """How `models` together predict `labels`; holds the logits of some thousand tokens at most, whatever the batch."""
     log_probs, likeliest = [], []
-    for found, label in _distributions(models, source_ids, target_ids, labels):
+    for found, label in distributions(models, source_ids, target_ids, labels):
         log_probs.append(found.gather(1, label[:, None])[:, 0])
         likeliest.append(found.argmax(-1) == label)
     return Predictions(torch.cat(log_probs), torch.cat(likeliest))
 
 
-def likeliest_tokens(
-    models: Sequence[Transformer],
-    source_ids: Int[Tensor, "batch src_len"],
-    target_ids: Int[Tensor, "batch tgt_len"],
-    labels: Int[Tensor, "batch tgt_len"],
-    *,
-    top: int,
-) -> tuple[Int[Tensor, "tokens top"], Float[Tensor, "tokens top"]]:
-    """The tokens that `models` together find the likeliest in the place of each of the `labels`, without padding.
-
-    Their probabilities are scaled so that they add up to 1.
-    """
-    found = [each.topk(top) for each, _ in _distributions(models, source_ids, target_ids, labels)]
-    return torch.cat([each.indices for each in found]), torch.cat([each.values for each in found]).softmax(-1)
-
-
-def _distributions(
+def distributions(
     models: Sequence[Transformer], source_ids: Tensor, target_ids: Tensor, labels: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Log-probabilities of all tokens in the place of some labels, and these labels, row after row."""

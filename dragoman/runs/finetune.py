@@ -1,9 +1,10 @@
 """Runs that go on from a trained model: what they take over from it, and how it scores beside what becomes of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from dragoman.config.data import TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.labels import languages_in, name_of
@@ -29,9 +30,7 @@ def adopt(config: RunConfig) -> TransformerConfig:
                 f"model.{name}={value} contradicts {path}, where it is {fields[name]}: the model that is gone on from "
                 "decides on everything but dropout; leave it out."
             )
-    for name, field in type(config.tokenizer).model_fields.items():
-        if name not in ("shared", "placeholders", "symbols") and getattr(config.tokenizer, name) != field.get_default():
-            raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; leave it out.")
+    refuse_new_tokenizers(config.tokenizer, path, kept=("shared", "placeholders", "symbols"))
     config.model = fields | config.model
     source, target = (found[key] for key in TOKENIZERS)
     config.tokenizer.shared = source == target
@@ -39,6 +38,13 @@ def adopt(config: RunConfig) -> TransformerConfig:
     config.decoding = DecodingConfig.validate(decoding_defaults(path).model_dump(exclude_unset=True) | own)
     RunConfig.validate(config.model_dump(mode="json"))
     return architecture
+
+
+def refuse_new_tokenizers(settings: TokenizerConfig, path: Path, *, kept: Sequence[str]) -> None:
+    """Raise `UsageError` for a setting, but those in `kept`, of a run with the tokenizers of the model in `path`."""
+    for name, field in type(settings).model_fields.items():
+        if name not in kept and getattr(settings, name) != field.get_default():
+            raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; leave it out.")
 
 
 def check_languages(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:

@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -18,8 +18,7 @@ from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.prepared_folder import PreparedFolder
-from dragoman.data.soft_targets import NO_TEACHER
-from dragoman.errors import DataError, Interrupted, ResourceError, UsageError, command_line
+from dragoman.errors import DataError, Interrupted, ResourceError, command_line
 from dragoman.evaluation.agreement import keep_best
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
@@ -54,14 +53,6 @@ class Surroundings(NamedTuple):
     mirror: Mirror | None = None
 
 
-class Taught(NamedTuple):
-    """What a run has from the models that teach it."""
-
-    tools: TextTools
-    write_soft_targets: Callable[[Path], None]
-    """Of the pairs that are prepared in a folder."""
-
-
 def start_run(
     pairs: PairFile | PreparedFolder,
     config: RunConfig,
@@ -70,15 +61,12 @@ def start_run(
     display: Display,
     started: float | None = None,
     ranks: Ranks | None = None,
-    taught: Taught | None = None,
 ) -> Evaluation:
     """Train a new model into `path`; returns its scores. Raises `Interrupted` if it was stopped.
 
     The minutes of the config count from `started`, a `time.monotonic`; None: now. Other ranks call `follow_run`.
     """
     started = started or time.monotonic()
-    if config.training.soft_targets and not taught:
-        raise UsageError(NO_TEACHER)
     directory = RunDirectory(path)
     directory.refuse_if_used()
     with directory.locked():
@@ -86,7 +74,7 @@ def start_run(
         directory.data.mkdir(parents=True)
         for line in config.chosen:
             display.note(line)
-        kept = taught.tools if taught else _adopt(config, directory) if config.finetune.model else None
+        kept = _adopt(config, directory) if config.finetune.model else None
         if config.data.cleaning.models and isinstance(pairs, PairFile):
             with display.status("Scoring pairs with two models") as tell:
                 pairs = keep_best(pairs, config, near=directory.data, tell=tell)
@@ -97,8 +85,6 @@ def start_run(
             else:
                 prepare(pairs, config, directory.data, kept=kept)
                 pairs.close()
-                if taught:
-                    taught.write_soft_targets(directory.data)
                 seal(directory.data)
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
@@ -149,12 +135,7 @@ def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
     base.save(directory.base)
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols
-    return text_tools(base)
-
-
-def text_tools(model: ModelDirectory) -> TextTools:
-    """What a model turns text into token ids with."""
-    return TextTools(*model.tokenizers, model.style, model.source_language, [*model.directions])
+    return TextTools(*base.tokenizers, base.style, base.source_language, [*base.directions])
 
 
 def freeze(model: Transformer, parts: Iterable[str]) -> None:

@@ -1,39 +1,29 @@
-"""Knowledge distillation (Kim & Rush, 2016): a student learns the translations of a teacher.
+"""Sequence-level knowledge distillation (Kim & Rush, 2016): a student learns the translations of a teacher.
 
 With `closest` it learns the one of the teacher's n best that is most like the reference ("sequence-level
-interpolation"); with soft targets also what else the teacher would have said at each place ("word-level").
+interpolation").
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import torch
-
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.batching import TokenBatches, TokenStore
-from dragoman.data.encoding import SIDES, TextTools
 from dragoman.data.readers.types import Pair
-from dragoman.data.soft_targets import TOP, SoftTargetStore
-from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.decoding.ensemble import likeliest_tokens, load_ensemble
+from dragoman.data.soft_targets import TOP
 from dragoman.decoding.translator import Translator
-from dragoman.errors import DataError, UsageError
-from dragoman.model import Transformer
+from dragoman.errors import DataError
 from dragoman.runs.plan import read_config
-from dragoman.runs.train import Taught, text_tools
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import decoding_defaults
 from dragoman.system.processes import available_workers, map_on_cores
 from dragoman.teaching.back_translation import TAG
 from dragoman.teaching.pairs import RealPairs, read_pairs, write_pairs
 from dragoman.teaching.pieces import Pieces, batched
+from dragoman.teaching.soft_targets import Teachers
 from dragoman.teaching.work import Made, Work
 
-AT_ONCE = 4_096
-"""Target tokens that teachers are asked for at a time."""
 BLOCK = 2_000
 """Pairs that a process chooses translations for at a time."""
 
@@ -43,7 +33,8 @@ def distill(work: Work, real: RealPairs) -> Made:
     options, pieces = work.asked.options, Pieces(work.folder)
     first, *others = options["teachers"]
     search = teacher_search(Path(first), options["choose"])
-    made, taught = work.folder / f"{real.name}.distilled.jsonl", _taught(work) if options["soft_targets"] else None
+    teachers = Teachers(work) if options.get("soft_targets") else None
+    made = work.folder / f"{real.name}.distilled.jsonl"
     if not made.is_file():
         pieces.write(source for source, _ in read_pairs(real.train))
         loading = {"ensemble": others, "languages": options["languages"], "precision": "auto"}
@@ -58,53 +49,10 @@ def distill(work: Work, real: RealPairs) -> Made:
     also = f", and references for {share:.0%} of the pairs" if share else ""
     told = f"Learns from {name}: {which} of each source{also}."
     settings = real.settings(corpora)
-    if taught is None:
+    if teachers is None:
         return Made([*settings, f"tokenizer.symbols={json.dumps(_symbols(work, Path(first)))}"], [told])
-    soft = f"Of each target, {options['soft_targets']:.0%} are what {name} would have said there: {TOP} tokens."
-    return Made([*settings, *_kept(taught.tools)], [told, soft], taught)
-
-
-def _taught(work: Work) -> Taught:
-    """The vocabulary of the teachers, and how they tell what they expect of each token in it."""
-    options = work.asked.options
-    loaded = load_ensemble(options["teachers"], languages=tuple(options["languages"]))
-    if loaded[0].directions or loaded[0].source_tokenizer.languages:
-        raise UsageError(
-            f"{options['teachers'][0]} knows several languages, and a student has the two of its pairs, so they cannot "
-            "share a vocabulary; leave out --soft-targets."
-        )
-    models = [each.model for each in loaded]
-
-    def write(folder: Path) -> None:
-        with work.display.status("Asking the teacher for each token") as tell:
-            write_soft_targets(models, loaded[0].target_tokenizer, loaded[0].source_tokenizer, folder, tell)
-
-    return Taught(text_tools(loaded[0]), write)
-
-
-def _kept(tools: TextTools) -> list[str]:
-    """The settings of tokenizers that are not learnt anew."""
-    source, target = tools.tokenizers
-    kept = {"shared": source is target, "vocab_size": max(260, target.vocab_size), "symbols": source.symbols}
-    kept["placeholders"] = bool(source.placeholders)
-    return [f"tokenizer.{key}={json.dumps(value)}" for key, value in kept.items()]
-
-
-@torch.inference_mode()
-def write_soft_targets(
-    models: Sequence[Transformer], target: Tokenizer, source: Tokenizer, folder: Path, tell: Callable[[str], None]
-) -> None:
-    """Write what `models` together expect in the place of each target token of the pairs prepared in `folder`."""
-    stores = [TokenStore(folder / f"train-{side}") for side in SIDES]
-    batches = TokenBatches(*stores, max_tokens=AT_ONCE, seed=0, special=(target.special_ids, source.closing))
-    soft, device, done = SoftTargetStore.create(folder, stores[1].ends), next(models[0].parameters()).device, 0
-    for rows in batches.plan(0):
-        batch = batches.collate(rows).to(device)
-        found = likeliest_tokens(models, batch.source_ids, batch.target_ids, batch.labels, top=TOP)
-        where = np.concatenate([np.arange(at.start, at.stop) for at in map(soft.positions, rows.tolist())])
-        soft.ids[where], soft.probabilities[where] = (each.cpu().numpy() for each in found)
-        done += len(rows)
-        tell(f"{done:,} of {len(soft):,} pairs")
+    soft = f"{options['soft_targets']:.0%} of each target are the {TOP} tokens that {name} finds the likeliest there."
+    return Made([*settings, *teachers.settings], [told, soft], teachers.prepare)
 
 
 def _symbols(work: Work, teacher: Path) -> list[str]:

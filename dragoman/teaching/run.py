@@ -40,7 +40,9 @@ def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, st
         made = MAKERS[asked.how](work, real)
     config, pairs = plan_run([], recipe=asked.recipe, settings=[*asked.settings, *made.settings], near=path)
     config.chosen += [*made.told, *real.told]
-    return start_run(pairs, config, path, display=display, started=started, taught=made.taught)
+    if made.prepare:
+        pairs = made.prepare(pairs, config, work.folder / "prepared")
+    return start_run(pairs, config, path, display=display, started=started)
 
 
 @contextmanager

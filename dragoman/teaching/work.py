@@ -1,11 +1,14 @@
 """What makers of pairs are given and give back, and runs that are trained on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dragoman.config.run import RunConfig
+from dragoman.data.pair_file import PairFile
+from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.runs.plan import plan_resume, plan_run
-from dragoman.runs.train import Taught, resume_run, start_run
+from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.teaching.asked import Asked
@@ -39,8 +42,9 @@ class Work(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Pairs that models made: the settings of a run on them, lines that tell what they are, and what else it has."""
+    """Pairs that models made: the settings of a run on them, and lines that tell what they are."""
 
     settings: list[str]
     told: list[str]
-    taught: Taught | None = None
+    prepare: Callable[[PairFile, RunConfig, Path], PreparedFolder] | None = None
+    """Prepares them in a folder, if the run has more from the models than pairs."""

@@ -162,7 +162,7 @@ class Executor:
                 parts.append(batch)
             else:
                 split = (each.split(-(-rows // 2)) for each in batch.tensors)
-                parts += self._halves([Batch(*half) for half in zip(*split, strict=True)])
+                parts += self._halves([Batch.from_tensors(*half) for half in zip(*split, strict=True)])
         return parts
 
 
@@ -201,9 +201,8 @@ class CopiesExecutor(Executor):
             shared.copy_(weight.detach())
         task = compute, seed, self.model.training, torch.is_grad_enabled()
         # Arrays go through a pipe; tensors would go through files.
-        arrays = [each.numpy() for each in batch.tensors]
-        parts = [[each[index :: len(self.copies)] for each in arrays] for index in range(len(self.copies))]
-        parts = parts[: len(batch.labels)]
+        count = min(len(self.copies), len(batch.labels))
+        parts = [[each.numpy()[index::count] for each in batch.tensors] for index in range(count)]
         try:
             found = self._run_parts(parts, task)
         except WorkerError as error:
@@ -276,7 +275,7 @@ class Copy:
             for own, gradient in zip(self.model.parameters(), self.gradients, strict=False):  # the first has none
                 own.grad = gradient.zero_()
         with torch.set_grad_enabled(with_gradient):
-            return compute(self.model, Batch(*map(torch.from_numpy, rows)))
+            return compute(self.model, Batch.from_tensors(*map(torch.from_numpy, rows)))
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -90,7 +90,7 @@ def cross_entropy(
     if soft:
         soft = SoftTargets(*(each.flatten(0, -2)[counted].repeat_interleave(predicted, 0) for each in soft))
     # Inside a Function gradients are always off; whether they are wanted has to be asked here.
-    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, soft, (options, torch.is_grad_enabled()))
+    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, (options, soft, torch.is_grad_enabled()))
     return loss, counted.sum()
 
 
@@ -102,10 +102,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
-        soft: SoftTargets | None,
-        settings: tuple[LossOptions, bool],
+        settings: tuple[LossOptions, SoftTargets | None, bool],
     ) -> Tensor:
-        options, grad_enabled = settings
+        options, soft, grad_enabled = settings
         kind = states.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
@@ -123,7 +122,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         found = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         gradients = [None if gradient is None else (gradient * scale).to(dtype) for gradient, dtype in found]
-        return *gradients, None, None, None
+        return *gradients, None, None
 
 
 class _Output:

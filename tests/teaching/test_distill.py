@@ -129,12 +129,12 @@ def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data,
     assert student.target_tokenizer.to_json() == both[0].target_tokenizer.to_json()
     batch = prepared.train.next(Position())
     likely = torch.stack([each.model(batch.source_ids, batch.target_ids).softmax(-1) for each in both]).mean(0)
-    expected = likely.topk(batch.likely_ids.size(-1))
+    expected = likely.topk(batch.soft_targets.ids.size(-1))
     counted = batch.labels != student.model.config.pad_id
     shares = expected.values / expected.values.sum(-1, keepdim=True)
-    torch.testing.assert_close(batch.probabilities[counted], shares[counted], rtol=1e-3, atol=1e-3)
-    assert torch.equal(batch.likely_ids[counted], expected.indices[counted])
-    assert not batch.probabilities[~counted].any()
+    torch.testing.assert_close(batch.soft_targets.probabilities[counted], shares[counted], rtol=1e-3, atol=1e-3)
+    assert torch.equal(batch.soft_targets.ids[counted], expected.indices[counted])
+    assert not batch.soft_targets.probabilities[~counted].any()
 
 
 def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp_path):

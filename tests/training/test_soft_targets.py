@@ -65,8 +65,9 @@ def batches(tmp_path: Path) -> TokenBatches:
     assert len(written.ids) == sum(lengths) + len(lengths)
     written.ids[:] = rng.integers(4, 23, written.ids.shape)
     written.probabilities[:] = rng.dirichlet(np.ones(TOP), len(written.ids))
-    soft = SoftTargetStore.open(tmp_path, stores[1].ends)
-    return TokenBatches(*stores, max_tokens=40, seed=1, soft_targets=soft)
+    batches = TokenBatches(*stores, max_tokens=40, seed=1)
+    batches.soft_targets = SoftTargetStore.open(tmp_path, stores[1].ends)
+    return batches
 
 
 def test_each_position_of_a_batch_has_its_own(batches: TokenBatches):
@@ -76,9 +77,10 @@ def test_each_position_of_a_batch_has_its_own(batches: TokenBatches):
         batch = batches.collate(rows)
         for row, index in enumerate(rows.tolist()):
             length, at = len(batches.target[index]) + 1, soft.positions(index)
-            assert batch.likely_ids[row, :length].tolist() == soft.ids[at].tolist()
-            assert batch.probabilities[row, :length].tolist() == soft.probabilities[at].astype(np.float32).tolist()
-            assert not batch.probabilities[row, length:].any()
+            ids, probabilities = (each[row] for each in batch.soft_targets)
+            assert ids[:length].tolist() == soft.ids[at].tolist()
+            assert probabilities[:length].tolist() == soft.probabilities[at].astype(np.float32).tolist()
+            assert not probabilities[length:].any()
 
 
 def test_copies_and_halves_have_the_gradient_of_the_whole(batches: TokenBatches):

@@ -1,0 +1,76 @@
+"""Word-level knowledge distillation (Kim & Rush, 2016): what teachers expect of each token, in their own vocabulary."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dragoman.config.run import RunConfig
+from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.data.encoding import SIDES, TextTools
+from dragoman.data.pair_file import PairFile
+from dragoman.data.preparation import prepare
+from dragoman.data.prepared_folder import PreparedFolder
+from dragoman.data.soft_targets import TOP, SoftTargetStore
+from dragoman.decoding.ensemble import distributions, load_ensemble
+from dragoman.errors import UsageError
+from dragoman.runs.finetune import refuse_new_tokenizers
+from dragoman.runs.plan import read_config
+from dragoman.storage.atomic import new_folder
+from dragoman.storage.manifest import seal
+from dragoman.teaching.work import Work
+
+AT_ONCE = 4_096
+"""Target tokens that teachers are asked for at a time."""
+
+
+class Teachers:
+    """Models that together tell a student what they expect. Raises `UsageError` if it cannot have their vocabulary."""
+
+    def __init__(self, work: Work) -> None:
+        asked, paths = work.asked, work.asked.options["teachers"]
+        settings = read_config(asked.paths, asked.recipe, asked.settings).tokenizer
+        refuse_new_tokenizers(settings, paths[0], kept=("shared", "placeholders", "symbols", "vocab_size"))
+        first, *others = load_ensemble(paths)
+        self.models, self.work = [each.model for each in (first, *others)], work
+        if first.directions or any(each.languages for each in first.tokenizers):
+            raise UsageError(
+                f"{paths[0]} has the vocabulary of several languages, which a student of two cannot share; leave out "
+                "--soft-targets."
+            )
+        self.tools = TextTools(*first.tokenizers, first.style, first.source_language)
+
+    @property
+    def settings(self) -> list[str]:
+        """Those of a run with soft targets, and with the vocabulary of the teachers."""
+        source, target = self.tools.tokenizers
+        kept = {"shared": source is target, "symbols": source.symbols, "placeholders": source.placeholders}
+        share = f"training.soft_targets={self.work.asked.options['soft_targets']}"
+        return [share, *(f"tokenizer.{key}={json.dumps(value)}" for key, value in kept.items())]
+
+    def prepare(self, pairs: PairFile, config: RunConfig, path: Path) -> PreparedFolder:
+        """Prepare pairs in their vocabulary, with what they expect of each target token, unless that is done."""
+        if not path.is_dir():
+            with new_folder(path) as folder:
+                with self.work.display.status("Writing token ids, and what the teacher expects in the place of each"):
+                    prepare(pairs, config, folder, kept=self.tools)
+                    self.expect(folder)
+                seal(folder)
+        pairs.close()
+        return PreparedFolder(path)
+
+    @torch.inference_mode()
+    def expect(self, folder: Path) -> None:
+        """Write the soft targets of the pairs that are prepared in a folder."""
+        stores = [TokenStore(folder / f"train-{side}") for side in SIDES]
+        special = self.tools.target_tokenizer.special_ids, self.tools.source_tokenizer.closing
+        batches = TokenBatches(*stores, max_tokens=AT_ONCE, seed=0, special=special)
+        soft, device = SoftTargetStore.create(folder, stores[1].ends), next(self.models[0].parameters()).device
+        for rows in batches.plan(0):
+            batch = batches.collate(rows).to(device)
+            every = distributions(self.models, batch.source_ids, batch.target_ids, batch.labels)
+            found = [log_probs.topk(TOP) for log_probs, _ in every]
+            where = np.concatenate([np.arange(at.start, at.stop) for at in map(soft.positions, rows.tolist())])
+            soft.ids[where] = torch.cat([each.indices for each in found]).cpu().numpy()
+            soft.probabilities[where] = torch.cat([each.values for each in found]).softmax(-1).cpu().numpy()
