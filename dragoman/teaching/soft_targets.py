@@ -46,6 +46,7 @@ class Teachers:
         """Those of a run with soft targets, and with the vocabulary of the teachers."""
         source, target = self.tools.tokenizers
         kept = {"shared": source is target, "symbols": source.symbols, "placeholders": source.placeholders}
+        kept["vocab_size"] = max(260, target.vocab_size)  # the least that a config may ask for
         share = f"training.soft_targets={self.work.asked.options['soft_targets']}"
         return [share, *(f"tokenizer.{key}={json.dumps(value)}" for key, value in kept.items())]
 

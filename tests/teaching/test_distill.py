@@ -137,6 +137,18 @@ def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data,
     assert not batch.soft_targets.probabilities[~counted].any()
 
 
+def test_soft_targets_need_the_vocabulary_of_a_teacher(teacher, data, dragoman, tmp_path):
+    command = ["distill", teacher, tmp_path / "edge", "--data", data, "--soft-targets", 0.7]
+    code, _, err = dragoman(*command, "tokenizer.kind=unigram", *SMALL)
+    assert (code, f"those of {teacher} are kept; leave it out" in err) == (2, True)
+    code, _, err = dragoman("train", data, "--output", tmp_path / "run", "training.soft_targets=0.5", *SMALL)
+    assert (code, "type `dragoman distill TEACHER OUT --soft-targets SHARE`" in err) == (2, True)
+    replace(ModelDirectory.load(teacher), directions=[("en", "fr"), ("en", "de")]).save(tmp_path / "many")
+    command[1] = tmp_path / "many"
+    code, _, err = dragoman(*command, *SMALL)
+    assert (code, "several languages" in err) == (2, True)
+
+
 def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp_path):
     teacher = ModelDirectory.load(save_model(tmp_path / "teacher"))
     texts = [text for pair in PAIRS[:31] for text in pair]
