@@ -82,7 +82,7 @@ def distill(
     if known and not any(each.startswith("data.languages=") for each in settings):
         settings.append(f"data.languages=[{','.join(known)}]")
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
-    wanted |= {"soft_targets": soft_targets}
+    wanted["soft_targets"] = soft_targets
     asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
     train_taught(context, asked, output, started=STARTED)
 

@@ -106,6 +106,7 @@ class Batch:
 
     @classmethod
     def from_tensors(cls, source_ids: Tensor, target_ids: Tensor, labels: Tensor, *soft: Tensor) -> Self:
+        """The batch whose `tensors` these are; `soft` are none, or the two of its soft targets."""
         return cls(source_ids, target_ids, labels, SoftTargets(*soft) if soft else None)
 
     @classmethod
