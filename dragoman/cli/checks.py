@@ -23,6 +23,7 @@ CHECKED_PAIRS = 100_000
 """Read in less time than torch needs to load."""
 READING = ("data.columns", "data.languages", "data.language_column", "data.replace_bad_bytes")
 """Settings that decide how a file is read."""
+SPELLED = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
 
 
 def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[Path] | None = None) -> None:
@@ -155,6 +156,17 @@ def files_and_settings(
             )
     held_out = {"data.valid": valid, "data.test": test}
     return paths, settings + [f"{key}={json.dumps(files)}" for key, files in held_out.items() if files]
+
+
+def chosen_settings(size: str | None, recipe: str | None, given: dict[str, Any]) -> list[str]:
+    """The options of a training that were `given`, as settings. Raises `UsageError` for a wrong one, by its name."""
+    from dragoman.config.run import load_config
+
+    if size and recipe:
+        raise UsageError("--size and --recipe both choose the settings; give one of them.")
+    settings = [f"{key}={value}" for key, value in given.items() if value is not None]
+    load_config({}, settings, spell=lambda key: SPELLED.get(key) or option_name(key.removeprefix("training.")))
+    return settings
 
 
 def refuse_others(command: str, settings: Sequence[str], known: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from dragoman.cli.app import App, Context, options_of
-from dragoman.errors import UsageError, did_you_mean, respell
+from dragoman.errors import UsageError, command_line, did_you_mean, respell
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
@@ -129,6 +129,12 @@ def print_scores(context: Context, evaluation: Any, title: str, *, examples: Seq
     if examples:
         rows = [(s, t, f"reference: {r}") for s, t, r in (map(printable, each.values()) for each in examples)]
         console().print(results_table("Examples", rows, text=True))
+
+
+def print_trained(context: Context, evaluation: Any, path: Path) -> None:
+    """Print the scores of the run in `path`, and how to use its model."""
+    print_scores(context, evaluation, "On the test pairs")
+    context.display().note(f"Try it:  {command_line('translate', path, '...')}")
 
 
 def print_json(result: Any) -> None:

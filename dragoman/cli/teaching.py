@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_model, files_and_settings
+from dragoman.cli.checks import check_model, chosen_settings, files_and_settings
 from dragoman.cli.options import Argument, Context, Ensemble, File, Option, app, choice
-from dragoman.errors import UsageError, command_line
+from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
     from dragoman.teaching.asked import Asked
@@ -65,15 +65,8 @@ def distill(
     """
     files, held_out = [*(data or ()), *(given or ()), columns], {"valid": valid, "test": test}
     paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
-    if size and recipe:
-        raise UsageError("--size and --recipe both choose the settings; give one of them.")
-    limits = {"training.max_minutes": max_minutes, "seed": seed}
-    limits = [f"{key}={value}" for key, value in limits.items() if value is not None]
     check_model(teacher, paths, ensemble=ensemble)
-    from dragoman.config.run import load_config
-
-    load_config({}, limits, spell=lambda key: options.option_name(key.removeprefix("training.")))
-    settings += limits
+    settings += chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed})
     from dragoman.cli.training import STARTED
     from dragoman.storage.validate import languages
 
@@ -156,9 +149,7 @@ def is_taught(path: Path) -> bool:
 
 def go_on(context: Context, path: Path, settings: list[str], *, started: float) -> None:
     """Make the pairs of the run in `path`, as far as they are not there, train it, and print its scores."""
-    display = context.display()
     from dragoman.teaching.run import run_taught
 
-    evaluation = run_taught(path, settings, display=display, started=started)
-    options.print_scores(context, evaluation, "On the test pairs")
-    display.note(f"Try it:  {command_line('translate', path, '...')}")
+    evaluation = run_taught(path, settings, display=context.display(), started=started)
+    options.print_trained(context, evaluation, path)

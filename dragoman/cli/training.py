@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_model, check_output, files_and_settings
+from dragoman.cli.checks import check_model, check_output, chosen_settings, files_and_settings
 from dragoman.cli.options import OUTPUT, TRAINED_IN, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 from dragoman.urls import is_url
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 STARTED = time.monotonic()
 """When the command began."""
-SPELLED = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -115,12 +114,7 @@ def train(
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = tensorboard or None
     given["finetune.model"] = finetune and json.dumps(finetune)
-    given |= _mixture(mix)
-    given = [f"{key}={value}" for key, value in given.items() if value is not None]
-    from dragoman.config.run import load_config
-
-    load_config({}, given, spell=lambda key: SPELLED.get(key) or options.option_name(key.removeprefix("training.")))
-    settings += given
+    settings += chosen_settings(size, recipe, given | _mixture(mix))
     placed = output and not is_url(resume or "")  # a run at a URL has no folder here yet
     if resume and (paths or columns or placed or valid or test or size or recipe or seed or finetune or mix):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
@@ -128,8 +122,6 @@ def train(
         raise UsageError(
             "--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror."
         )
-    if size and recipe:
-        raise UsageError("--size and --recipe both choose the settings; give one of them.")
     if size and finetune:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
     if monolingual or reverse or ratio:
@@ -164,8 +156,7 @@ def train(
             evaluation = start_run(pairs, config, path, display=display, started=STARTED, ranks=ranks)
         else:
             evaluation = resume_run(path, config, display=display, started=STARTED, ranks=ranks)
-        options.print_scores(context, evaluation, "On the test pairs")
-        display.note(f"Try it:  {command_line('translate', path, '...')}")
+        options.print_trained(context, evaluation, path)
 
 
 def _ranks() -> AbstractContextManager["Ranks | None"]:
@@ -213,8 +204,7 @@ def _plan(
         RunDirectory(output).refuse_if_used()
     config, pairs = plan_run(paths, recipe=recipe, settings=settings, near=output or Path())
     path = output or Path("runs", pairs.name)
-    if not output:
-        RunDirectory(path).refuse_if_used()
+    RunDirectory(path).refuse_if_used()
     return path, config, pairs
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.errors import UsageError
@@ -46,23 +46,17 @@ class SoftTargetStore:
         types = zip(_paths(folder), (np.uint32, np.float16), strict=True)
         return cls(*(np.lib.format.open_memmap(path, "w+", dtype, shape) for path, dtype in types), ends)
 
-    def __len__(self) -> int:
-        """Number of sentences."""
-        return len(self.ends)
+    def positions(self, rows: np.ndarray) -> np.ndarray:
+        """The positions of some sentences, in their order."""
+        return np.concatenate([np.arange(self.ends[row - 1] if row else 0, self.ends[row]) for row in rows.tolist()])
 
-    def positions(self, index: int) -> slice:
-        """Where a sentence has its positions."""
-        return slice(self.ends[index - 1] if index else 0, self.ends[index])
-
-    def padded(self, rows: np.ndarray, length: int) -> SoftTargets:
-        """Those of some sentences, of shape (batch, length, top), filled up with zeros on the right."""
-        ids = np.zeros((len(rows), length, TOP), np.int64)
-        probabilities = np.zeros((len(rows), length, TOP), np.float32)
-        for row, index in enumerate(rows.tolist()):
-            at = self.positions(index)
-            ids[row, : at.stop - at.start] = self.ids[at]
-            probabilities[row, : at.stop - at.start] = self.probabilities[at]
-        return SoftTargets(torch.from_numpy(ids), torch.from_numpy(probabilities))
+    def padded(self, rows: np.ndarray, counted: Bool[Tensor, "batch length"]) -> SoftTargets:
+        """Those of some sentences, with zeros in the places of their labels that are not counted."""
+        at, found = self.positions(rows), []
+        for array, dtype in ((self.ids, torch.int64), (self.probabilities, torch.float32)):
+            found.append(torch.zeros(*counted.shape, TOP, dtype=dtype))
+            found[-1][counted] = torch.from_numpy(array[at]).to(dtype)
+        return SoftTargets(*found)
 
 
 def _paths(folder: Path) -> tuple[Path, Path]:

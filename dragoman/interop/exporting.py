@@ -42,20 +42,20 @@ SENTENCES = 200
 class Target:
     """A format, and the engine that runs it."""
 
-    packages: tuple[str, ...]
-    """Whose versions are told."""
-    refusal: Callable[[ModelDirectory], str | None]
-    """Why a model cannot be expressed; None if it can."""
-    expressed: Callable[[ModelDirectory], ModelDirectory]
-    """The model as the engine computes it."""
     write: Callable[[ModelDirectory, Path, str], None]
     """Writes a model into a folder, in numbers of some kind."""
     search: Callable[..., Found]
     """Translates source tokens with the written model, as `dragoman.interop.proof.search` does."""
     beams: type[Beams]
     """Our beam search by the engine's rule for its end."""
+    packages: tuple[str, ...] = ()
+    """Whose versions are told."""
     numbers: tuple[str, ...] = ("float32",)
     """The kinds of numbers that can be written, the first unless another is asked for."""
+    refusal: Callable[[ModelDirectory], str | None] = lambda _: None
+    """Why a model cannot be expressed; None if it can."""
+    expressed: Callable[[ModelDirectory], ModelDirectory] = lambda directory: directory
+    """The model as the engine computes it."""
     prepared: Callable[[ModelDirectory, str], str] = lambda directory, text: directory.preprocessor(text).text
     """A text as it is when it is cut into tokens."""
 
@@ -63,7 +63,6 @@ class Target:
 TARGETS = {
     "ctranslate2": Target(
         packages=("ctranslate2",),
-        refusal=lambda _: None,
         expressed=ctranslate2.expressed,
         write=ctranslate2.write,
         search=ctranslate2.search,
@@ -71,9 +70,6 @@ TARGETS = {
         numbers=ctranslate2.QUANTIZATIONS,
     ),
     "dragoman-int8": Target(
-        packages=(),
-        refusal=lambda _: None,
-        expressed=lambda directory: directory,
         write=eight_bits.write,
         search=eight_bits.search,
         beams=Beams,
@@ -91,8 +87,6 @@ TARGETS = {
     ),
     "onnx": Target(
         packages=("onnx", "onnxruntime"),
-        refusal=lambda _: None,
-        expressed=lambda directory: directory,
         write=onnx.write,
         search=onnx.search,
         beams=ScoreBeams,
@@ -101,7 +95,6 @@ TARGETS = {
     "transformers": Target(
         packages=("transformers",),
         refusal=transformers.refusal,
-        expressed=lambda directory: directory,
         write=transformers.write,
         search=transformers.search,
         beams=ScoreBeams,
@@ -109,7 +102,6 @@ TARGETS = {
     "web": Target(
         packages=("onnx", "onnxruntime"),
         refusal=web.refusal,
-        expressed=lambda directory: directory,
         write=web.write,
         search=web.search,
         beams=ScoreBeams,

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from dragoman.config.run import RunConfig
@@ -72,6 +71,6 @@ class Teachers:
             batch = batches.collate(rows).to(device)
             every = distributions(self.models, batch.source_ids, batch.target_ids, batch.labels)
             found = [log_probs.topk(TOP) for log_probs, _ in every]
-            where = np.concatenate([np.arange(at.start, at.stop) for at in map(soft.positions, rows.tolist())])
+            where = soft.positions(rows)
             soft.ids[where] = torch.cat([each.indices for each in found]).cpu().numpy()
             soft.probabilities[where] = torch.cat([each.values for each in found]).softmax(-1).cpu().numpy()

@@ -76,7 +76,7 @@ def test_each_position_of_a_batch_has_its_own(batches: TokenBatches):
     for rows in batches.plan(0):
         batch = batches.collate(rows)
         for row, index in enumerate(rows.tolist()):
-            length, at = len(batches.target[index]) + 1, soft.positions(index)
+            length, at = len(batches.target[index]) + 1, soft.positions(np.array([index]))
             ids, probabilities = (each[row] for each in batch.soft_targets)
             assert ids[:length].tolist() == soft.ids[at].tolist()
             assert probabilities[:length].tolist() == soft.probabilities[at].astype(np.float32).tolist()
