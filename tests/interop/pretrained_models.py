@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import sentencepiece
 import torch
 import yaml
@@ -17,6 +19,11 @@ from dragoman.data.bitext import Bitext
 
 LANGUAGES = ("en", "fr")
 SENTENCES = ["The red house is old.", "A cat (and a dog) sees the bird!", "Snow 雪 and 1,234.5 km", "x", "THE OLD MEN"]
+
+
+def some_slow(names: Iterable[str], *, quick: Container[str]) -> list[Any]:
+    """The names as parameters of a test; those that are not `quick` are slow tests."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in quick)) for name in names]
 
 
 def pieces(folder: Path, name: str, texts: list[str], size: int, **options: Any) -> Path:

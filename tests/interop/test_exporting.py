@@ -51,6 +51,8 @@ IMPORTED = {
     "NLLB-200 with legacy sources, imported": lambda folder: pretrained_models.nllb(folder, legacy=True),
 }
 NLLB = ("NLLB-200, imported", "NLLB-200 with SentencePiece, imported", "NLLB-200 with legacy sources, imported")
+QUICK = ("the default: pre-norm, rotary", "the paper: post-norm, sinusoidal", "Marian, imported", "M2M-100, imported")
+MODELS = pretrained_models.some_slow([*ARCHITECTURES, *IMPORTED], quick=QUICK)
 LANGUAGES = {"M2M-100, imported": ("en", "fr")} | dict.fromkeys(NLLB, ("eng_Latn", "fra_Latn"))
 SENTENCES = [
     "The red house is old.",
@@ -68,24 +70,32 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(texts, vocab_size=340)
 
 
+class Models(dict[str, Path]):
+    """Model directories by name, each made when it is first asked for."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer):
+        self.folder, self.tokenizer = folder, tokenizer
+
+    def __missing__(self, name: str) -> Path:
+        path = self[name] = self.folder / str(len(self))
+        if name in IMPORTED:
+            theirs = IMPORTED[name](self.folder / f"theirs-{len(self)}")
+            import_pretrained(theirs, path, languages=LANGUAGES.get(name, (None, None)))
+        else:
+            sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), self.tokenizer.vocab_size)
+            choices = SMALL | sizes | {"share_embeddings": True} | ARCHITECTURES[name]
+            model = Transformer(TransformerConfig(**choices)).eval()
+            pretrained_models.randomise(model, end=3, seed=[*ARCHITECTURES].index(name))
+            ModelDirectory(model, self.tokenizer, self.tokenizer, "en", "fr").save(path)
+        return path
+
+
 @pytest.fixture(scope="module")
-def models(tokenizer, tmp_path_factory) -> dict[str, Path]:
-    folder, found = tmp_path_factory.mktemp("models"), {}
-    size = tokenizer.vocab_size
-    for number, (name, choices) in enumerate(ARCHITECTURES.items()):
-        sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
-        model = Transformer(TransformerConfig(**(SMALL | sizes | choices))).eval()
-        pretrained_models.randomise(model, end=3, seed=number)
-        ModelDirectory(model, tokenizer, tokenizer, "en", "fr").save(folder / str(number))
-        found[name] = folder / str(number)
-    for number, (name, make) in enumerate(IMPORTED.items()):
-        theirs = make(folder / f"theirs-{number}")
-        import_pretrained(theirs, folder / f"imported-{number}", languages=LANGUAGES.get(name, (None, None)))
-        found[name] = folder / f"imported-{number}"
-    return found
+def models(tokenizer, tmp_path_factory) -> Models:
+    return Models(tmp_path_factory.mktemp("models"), tokenizer)
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, *IMPORTED])
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("target", [target for target in TARGETS if target != "dragoman-int8"])
 def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
     reason = refusal(ModelDirectory.load(models[name]), target)
@@ -135,7 +145,7 @@ def row(name: str) -> list[str]:
     return [cell.strip() for cell in lines[0].strip("|").split("|")]
 
 
-@pytest.mark.parametrize("name", IMPORTED)
+@pytest.mark.parametrize("name", pretrained_models.some_slow(IMPORTED, quick=QUICK))
 def test_import_and_export_are_inverse(models, name, tmp_path):
     languages = LANGUAGES.get(name, (None, None))
     export(models[name], tmp_path / "theirs", "transformers", ExportOptions(sentences=SENTENCES))
@@ -148,7 +158,7 @@ def test_import_and_export_are_inverse(models, name, tmp_path):
     assert all(torch.equal(own[key], other[key]) for key in own)
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, *IMPORTED])
+@pytest.mark.parametrize("name", MODELS)
 def test_what_was_written_for_transformers_translates_the_same_when_it_comes_back(models, name, tmp_path):
     told = row(name)[-1]
     if refusal(ModelDirectory.load(models[name]), "transformers"):
@@ -195,23 +205,22 @@ def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, 
             import_pretrained(tmp_path / "damaged", tmp_path / "none")
 
 
+@pytest.mark.parametrize("name", pretrained_models.some_slow(["the default: pre-norm, rotary", *IMPORTED], quick=QUICK))
 @pytest.mark.parametrize(("target", "beam_size"), [("ctranslate2", 5), ("onnx", 1)])
-def test_the_script_beside_the_model_translates_text(models, tmp_path, target, beam_size):
-    for number, name in enumerate(["the default: pre-norm, rotary", *IMPORTED]):
-        if refusal(ModelDirectory.load(models[name]), target):
-            continue
-        out = tmp_path / str(number)
-        export(models[name], out, target, ExportOptions(sentences=SENTENCES))
-        done = subprocess.run(
-            [sys.executable, out / "translate.py"],
-            input="\n".join(SENTENCES), capture_output=True, text=True, timeout=60, encoding="utf-8",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        directory = ModelDirectory.load(models[name])
-        sources = directory.source_tokenizer.encode_batch(SENTENCES)
-        found = TARGETS[target].search(out, directory, sources, beam_size=beam_size, length_penalty=1.0)
-        texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in found]
-        assert done.stdout.split("\n")[:-1] == texts
+def test_the_script_beside_the_model_translates_text(models, tmp_path, target, beam_size, name):
+    directory, out = ModelDirectory.load(models[name]), tmp_path / "out"
+    if refusal(directory, target):
+        return
+    export(models[name], out, target, ExportOptions(sentences=SENTENCES))
+    done = subprocess.run(
+        [sys.executable, out / "translate.py"],
+        input="\n".join(SENTENCES), capture_output=True, text=True, timeout=60, encoding="utf-8",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    sources = directory.source_tokenizer.encode_batch(SENTENCES)
+    found = TARGETS[target].search(out, directory, sources, beam_size=beam_size, length_penalty=1.0)
+    texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in found]
+    assert done.stdout.split("\n")[:-1] == texts
 
 
 @pytest.mark.parametrize("numbers", ["float32", "int8"])

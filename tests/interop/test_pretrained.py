@@ -44,10 +44,11 @@ VARIANTS = {
     "nllb, legacy": lambda folder: models.nllb(folder, legacy=True),
     "nllb, SentencePiece": lambda folder: models.nllb_pieces(folder),
 }  # fmt: skip
+QUICK = ("marian, separate", "marian, tags", "m2m", "nllb, SentencePiece")
 TARGETS = {"m2m": ("en", "de"), "nllb": ("eng_Latn", "fra_Latn")}
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=models.some_slow(VARIANTS, quick=QUICK))
 def theirs(request, tmp_path_factory) -> tuple[Path, tuple[str | None, str | None]]:
     """The folder of a model, and the languages to translate between."""
     folder = tmp_path_factory.mktemp("theirs") / "model"
