@@ -182,9 +182,7 @@ class TokenBatches:
         """The pairs with these indices as one batch."""
         source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
         batch = Batch.of(source, target, *self.special)
-        if self.soft_targets:
-            batch = replace(batch, soft_targets=self.soft_targets.padded(rows, batch.labels != self.special[0].pad))
-        return batch
+        return replace(batch, soft_targets=self.soft_targets and self.soft_targets.padded(rows, batch.labels.size(1)))
 
     def part(self, rows: np.ndarray, index: int, count: int) -> Batch:
         """Part `index` of `count` of the pairs of a batch; if it has none, one whose target does not count."""

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.errors import UsageError
@@ -31,6 +31,7 @@ class SoftTargetStore:
         self.ids, self.probabilities = ids, probabilities
         # A sentence has one position more than tokens.
         self.ends = np.asarray(ends) + np.arange(1, len(ends) + 1)
+        self.starts = np.append(0, self.ends[:-1])
 
     @classmethod
     def open(cls, folder: Path, ends: np.ndarray) -> Self:
@@ -48,14 +49,16 @@ class SoftTargetStore:
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """The positions of some sentences, in their order."""
-        return np.concatenate([np.arange(self.ends[row - 1] if row else 0, self.ends[row]) for row in rows.tolist()])
+        return np.concatenate([*map(np.arange, self.starts[rows], self.ends[rows])])
 
-    def padded(self, rows: np.ndarray, counted: Bool[Tensor, "batch length"]) -> SoftTargets:
-        """Those of some sentences, with zeros in the places of their labels that are not counted."""
-        at, found = self.positions(rows), []
-        for array, dtype in ((self.ids, torch.int64), (self.probabilities, torch.float32)):
-            found.append(torch.zeros(*counted.shape, TOP, dtype=dtype))
-            found[-1][counted] = torch.from_numpy(array[at]).to(dtype)
+    def padded(self, rows: np.ndarray, length: int) -> SoftTargets:
+        """Those of some sentences, of shape (batch, length, top), filled up with zeros on the right."""
+        at, inside = self.positions(rows), np.arange(length) < (self.ends - self.starts)[rows][:, None]
+        found = []
+        for array, dtype in ((self.ids, np.int64), (self.probabilities, np.float32)):
+            filled = np.zeros((*inside.shape, TOP), dtype)
+            filled[inside] = array[at]
+            found.append(torch.from_numpy(filled))
         return SoftTargets(*found)
 
 

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, Response
 
 from dragoman.data.language_codes import english_name, two_letters
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.libretranslate import MOST_FILES, TEXTS, file_of, key_of, texts_of
+from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import log_failure
-from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 
@@ -145,28 +145,13 @@ def _ignored(fields: dict[str, Any]) -> dict[str, str]:
     return {"X-Ignored-Parameters": names} if names else {}
 
 
+LANGUAGES = {"source_lang": TEXT, "target_lang": TEXT}
+TAGS, SPLIT = TEXT | {"enum": ["html", "xml"]}, TEXT | {"enum": ["0", "1", "nonewlines"], "default": "1"}
 TRANSLATE = body(
-    {
-        "text": TEXTS,
-        "source_lang": {"type": "string"},
-        "target_lang": {"type": "string"},
-        "split_sentences": {"type": "string", "enum": ["0", "1", "nonewlines"], "default": "1"},
-        "tag_handling": {"type": "string", "enum": ["html", "xml"]},
-    },
-    required=["text", "target_lang"],
+    {"text": TEXTS} | LANGUAGES | {"split_sentences": SPLIT, "tag_handling": TAGS}, required=["text", "target_lang"]
 )
-
-
-KEY = body({"document_key": {"type": "string"}}, required=["document_key"])
-FILE = body(
-    {
-        "file": {"type": "string", "format": "binary"},
-        "source_lang": {"type": "string"},
-        "target_lang": {"type": "string"},
-    },
-    required=["file", "target_lang"],
-    kinds=("multipart/form-data",),
-)
+FILE = body({"file": BINARY} | LANGUAGES, required=["file", "target_lang"], kinds=("multipart/form-data",))
+KEY = body({"document_key": TEXT}, required=["document_key"])
 
 
 def _check_key(server: Server, request: Request, fields: dict[str, Any]) -> None:

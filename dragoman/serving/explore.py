@@ -13,7 +13,7 @@ from dragoman.serving.asked import AUTO
 from dragoman.serving.insides import others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
-from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.openapi import TEXT, body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 
@@ -32,7 +32,7 @@ def router(server: Server) -> APIRouter:
         ("/inspect", own.inspect, "A page with everything inside the translation of a sentence.", ("translation",)),
     ):
         names = ("q", "source", "target", *more, "api_key")
-        fields = body({name: {"type": "string"} for name in names}, required=("q", "source", "target"))
+        fields = body(dict.fromkeys(names, TEXT), required=("q", "source", "target"))
         kind = HTMLResponse if path == "/inspect" else JSONResponse
         described = documented(summary, with_codes(fields, codes))
         routes.add_api_route(path, answer, methods=["POST"], response_class=kind, **described)

@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from dragoman.serving.asked import AUTO, Asked
-from dragoman.serving.libretranslate import TEXTS, key_of, texts_of
+from dragoman.serving.libretranslate import key_of, texts_of
 from dragoman.serving.limits import Refusal
-from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.openapi import TEXT, TEXTS, body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 
@@ -45,15 +45,8 @@ def router(server: Server) -> APIRouter:
     return routes
 
 
-TRANSLATE = body(
-    {
-        "q": TEXTS,
-        "source": {"type": "string"},
-        "target": {"type": "string"},
-        "format": {"type": "string", "enum": ["html", "text"], "default": "html"},
-    },
-    required=["q", "target"],
-)
+FORMAT = TEXT | {"enum": ["html", "text"], "default": "html"}
+TRANSLATE = body({"q": TEXTS, "source": TEXT, "target": TEXT, "format": FORMAT}, required=["q", "target"])
 
 
 def shaped(refusal: Refusal) -> dict[str, Any]:

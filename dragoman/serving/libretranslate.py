@@ -21,7 +21,7 @@ from dragoman.errors import ResourceError
 from dragoman.serving.asked import AUTO, Answer, Asked
 from dragoman.serving.detection import detect
 from dragoman.serving.limits import Refusal
-from dragoman.serving.openapi import body, documented, with_codes
+from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
 from dragoman.serving.queue import BATCH, estimated_tokens
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
@@ -175,32 +175,24 @@ class _LibreTranslate:
         )
 
 
-TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+LANGUAGES = {"source": TEXT, "target": TEXT}
 TRANSLATE = body(
-    {
-        "q": TEXTS,
-        "source": {"type": "string"},
-        "target": {"type": "string"},
-        "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
+    {"q": TEXTS}
+    | LANGUAGES
+    | {
+        "format": TEXT | {"enum": ["text", "html"], "default": "text"},
         "alternatives": {"type": "integer", "minimum": 0, "default": 0},
-        "keep": {"type": "array", "items": {"type": "string"}},
+        "keep": {"type": "array", "items": TEXT},
         **{name: DecodingConfig.model_json_schema()["properties"][name] for name in sorted(OPTIONS)},
         "similar": {"type": "integer", "minimum": 0, "default": 0},
         "stream": {"type": "boolean", "default": False},
-        "api_key": {"type": "string"},
+        "api_key": TEXT,
     },
     required=["q", "source", "target"],
 )
-DETECT = body({"q": {"type": "string"}, "api_key": {"type": "string"}}, required=["q"])
-SUGGEST = body(
-    {name: {"type": "string"} for name in ("q", "s", "source", "target", "who")},
-    required=["q", "s", "source", "target"],
-)
-FILE = body(
-    {"file": {"type": "string", "format": "binary"}, "source": {"type": "string"}, "target": {"type": "string"}},
-    required=["file", "source", "target"],
-    kinds=("multipart/form-data",),
-)
+DETECT = body({"q": TEXT, "api_key": TEXT}, required=["q"])
+SUGGEST = body({"q": TEXT, "s": TEXT} | LANGUAGES | {"who": TEXT}, required=["q", "s", "source", "target"])
+FILE = body({"file": BINARY} | LANGUAGES, required=["file", "source", "target"], kinds=("multipart/form-data",))
 
 
 def key_of(request: Request, fields: dict[str, Any]) -> str | None:

@@ -11,6 +11,9 @@ ERRORS = {
     503: "The server is busy; `Retry-After` says for how long.",
     504: "The translation took too long.",
 }
+TEXT = {"type": "string"}
+TEXTS = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
+BINARY = TEXT | {"format": "binary"}
 
 
 def body(properties: dict[str, Any], *, required: Sequence[str], kinds: Sequence[str] = KINDS) -> dict[str, Any]:
