@@ -53,7 +53,7 @@ SATELLITES = {
     "dragoman.interop": None,
     "dragoman.terminal": "dragoman.runs.train",
 }
-MOST_CORE_LINES, MOST_LINES = 6_600, 20_500
+MOST_CORE_LINES, MOST_LINES = 6_600, 20_600
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 299, 39, 6
 BUDGET_EXCEPTION = re.compile(r"Budget: \w+([^\w\n]+\w+){2,}")  # what is exceeded, and why

@@ -1,5 +1,6 @@
 """What several test files share."""
 
+import gc
 import io
 import os
 import sys
@@ -20,6 +21,12 @@ BEARTYPE = """beartype.beartype(conf=beartype.BeartypeConf(
     is_pep484_tower=True, hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})
 ))"""
 jaxtyping.install_import_hook([f"dragoman.{name}" for name in CHECKED], BEARTYPE)
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is not searched for among all modules and tests, again and again: trainings collect it often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

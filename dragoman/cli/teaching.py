@@ -3,6 +3,7 @@
 Budget: a command takes more parameters than a function may, since they are its options.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,11 +127,21 @@ def ask(
     texts: Sequence[str] = (),
 ) -> "Asked":
     """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
+    from dragoman.runs.plan import read_config
     from dragoman.teaching.asked import Asked, stamps
 
     paths, recipe, settings = run
-    paths = [os.path.abspath(path) if os.path.exists(path) else path for path in paths]
-    return Asked(how, paths, recipe, settings, wanted, stamps([*paths, *texts], models))
+    data = read_config(paths, recipe, settings).data
+    held_out = {part: list(map(_absolute, getattr(data, part))) for part in ("valid", "test")}
+    settings = settings + [f"data.{part}={json.dumps(files)}" for part, files in held_out.items() if files]
+    paths, recipe = list(map(_absolute, paths)), recipe and _absolute(recipe)
+    read = [*paths, *([recipe] if recipe else []), *held_out["valid"], *held_out["test"], *texts]
+    return Asked(how, paths, recipe, settings, wanted, stamps(read, models))
+
+
+def _absolute(name: str) -> str:
+    """The name, with its folder if it is a file: a run goes on from any folder."""
+    return os.path.abspath(name) if os.path.exists(name) else name
 
 
 def train_taught(context: Context, asked: "Asked", path: Path, *, started: float) -> None:

@@ -131,16 +131,16 @@ def train(
             raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
         run, sentences = (paths, recipe or size, settings), (monolingual, reverse, ratio)
         return back_translate(context, run, sentences, output, started=STARTED)
+    if resume and not dry_run and not is_url(resume):
+        from dragoman.cli.teaching import go_on, is_taught
+
+        if is_taught(Path(resume)):
+            return go_on(context, Path(resume), settings, started=STARTED)
     with nullcontext() if dry_run else _ranks() as ranks:
         if ranks and ranks.index:
             from dragoman.runs.train import follow_run
 
             return follow_run(ranks)
-        if resume and not dry_run and not is_url(resume):
-            from dragoman.cli.teaching import go_on, is_taught
-
-            if is_taught(Path(resume)):
-                return go_on(context, Path(resume), settings, started=STARTED)
         display = context.display()
         source = _resumed(recipe or size, settings, output=output, resume=resume) if ranks else resume
         if source:

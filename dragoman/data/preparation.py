@@ -91,7 +91,7 @@ def prepare(
 
     A run that goes on from a model, or has soft targets, keeps what another model turns text into ids with.
     """
-    if config.training.soft_targets and not kept:
+    if config.training.soft_targets and (config.finetune.model or not kept):
         raise UsageError(NO_TEACHER)
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     parts, general = split_off(pairs, config), list[Pair]()

@@ -14,6 +14,8 @@ NO_TEACHER = "training.soft_targets are what teachers expect; type `dragoman dis
 TOP = 8
 """Tokens of each position that are kept. Those of a teacher with label smoothing had 92 % of the probability in half of
 the places (300 pairs of Multi30k); what the others have is shared out among them."""
+BYTES = 6
+"""On disk, of a token and its probability."""
 
 
 class SoftTargets(NamedTuple):

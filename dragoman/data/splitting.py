@@ -38,10 +38,10 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
         return text_hash(split_key(pair, by), key).hex()
 
     if isinstance(bitext, PairFile):
-        lines = _smallest(bitext.hashed(), valid + test + 1)
+        lines = smallest(bitext.hashed(), valid + test + 1)
         drawn = {each: [parsed(line)[0] for line in lines[each]] for each in lines}
     else:
-        drawn = _smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
+        drawn = smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
     if len(drawn) <= valid + test:
         what = f"{len(drawn)} different {'source sentences' if by == 'sentence' else 'pairs'}"
         few = f"{bitext.name} has {what}, too few to hold out {valid} + {test} and train on others"
@@ -84,7 +84,7 @@ def default_held_out(num_pairs: int) -> int:
     return min(MAX_HELD_OUT, max(1, num_pairs // 20))
 
 
-def _smallest(hashed: Iterable[tuple[str, Item]], count: int) -> dict[str, list[Item]]:
+def smallest(hashed: Iterable[tuple[str, Item]], count: int) -> dict[str, list[Item]]:
     """The pairs, or their lines, with the `count` smallest different hashes."""
     kept: dict[str, list[Item]] = {}
     bound = "g"  # above every hash, which has hexadecimal digits

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from dragoman import __version__
 from dragoman.data.bitext import open_corpora, open_held_out
+from dragoman.data.soft_targets import NO_TEACHER
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.plan import read_config
 from dragoman.storage.atomic import write_file
@@ -45,32 +46,45 @@ class Asked:
 
     def write(self, path: Path) -> None:
         """Begin the run in `path`, unless that is done. Raises `UsageError` if it is another one."""
+        refuse_several_processes()
         directory, begun = RunDirectory(path), self.read(path)
         directory.refuse_if_locked()
         if begun not in (None, self) and {each.name for each in directory.teaching.iterdir()} <= CHEAP:
             shutil.rmtree(directory.teaching)
             begun = None
-        if started_together()[0] > 1:
-            raise UsageError("Models make pairs in one process; leave out torchrun, and go on with it afterwards.")
         if begun is None:
             config = read_config(self.paths, self.recipe, self.settings)
             if config.finetune.model:
                 raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
+            if config.training.soft_targets and not self.options.get("soft_targets"):
+                raise UsageError(NO_TEACHER)
             open_held_out(config.data, open_corpora(config.data).languages)
             directory.refuse_if_used()
             directory.teaching.mkdir(parents=True, exist_ok=True)
-            write_file(_file(path), json.dumps(asdict(self)).encode())
+            self.save(path)
         elif begun != self:
             go_on = command_line("train", "--resume", path)
             raise UsageError(
                 f"{path} was begun with other files, models or settings; choose another folder, or go on: {go_on}"
             )
 
+    def save(self, path: Path) -> None:
+        """Write it down for the run in `path`."""
+        write_file(_file(path), json.dumps(asdict(self)).encode())
+
     def refuse_changes(self, path: Path) -> None:
         """Raise `DataError` that names a file which is not as it was when the run was begun."""
         for name, stamp in self.files.items():
             if list(file_stamp(name)) != stamp:
                 raise DataError(f"{name} has changed since {path} was begun; begin anew in another folder.")
+
+
+def refuse_several_processes() -> None:
+    """Raise `UsageError` if torchrun has started this process and others."""
+    if started_together()[0] > 1:
+        raise UsageError(
+            "Models make pairs in one process; leave out torchrun until the training of the run itself has begun."
+        )
 
 
 def stamps(files: Sequence[str], models: Sequence[str]) -> dict[str, list[int]]:

@@ -4,19 +4,21 @@ direction, become pairs. Their sources begin with a tag (Caswell et al., 2019), 
 They are translated by beam search: with few pairs it teaches more than samples do (Edunov et al., 2018).
 """
 
-import heapq
 import json
 import math
 import time
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from pathlib import Path
 
+from dragoman.config.data import DataConfig
 from dragoman.data.language_codes import same_language
+from dragoman.data.preparation import TOKENIZER_PAIRS
 from dragoman.data.readers.text_io import open_input, read_lines
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import folded, normalised, text_hash
+from dragoman.data.splitting import smallest
+from dragoman.data.text import folded, normalised, share, text_hash
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.runs.plan import read_config
@@ -33,6 +35,8 @@ REVERSE, TRANSLATED, TRIAL = 1 / 4, 1 / 3, 1 / 12
 of several ratios is tried for the third."""
 TRIAL_MINUTES = 10.0
 """Of a run without a limit."""
+MOST_COPIES = 1_000
+"""Of a made pair in an epoch: the largest weight that a corpus may have."""
 TRIED = 50
 """Pairs that a trial is tested on, which decides nothing."""
 
@@ -41,11 +45,14 @@ def back_translate(work: Work, real: RealPairs) -> Made:
     """The real pairs, and tagged ones that a reverse model makes, in the ratio that is given or validates best."""
     config = read_config(work.asked.paths, work.asked.recipe, work.asked.settings)
     minutes, ratios = config.training.max_minutes, work.asked.options["ratios"]
-    reverse = _reverse_model(work, real, minutes)
     made, pieces = work.folder / f"{real.name}.back-translated.jsonl", Pieces(work.folder)
+    # Before the reverse model is trained: they may be no text.
+    pieces.write(_sentences(work, real, config.data, most=max(ratios, default=1.0)))
+    reverse = _reverse_model(work, real, minutes)
     if not made.is_file():
-        pieces.write(_sentences(work, real, config.data.cleaning.max_characters, most=max(ratios, default=1.0)))
-        load = partial(Translator.load, reverse, precision="auto", workers=available_workers())
+        languages = real.languages[::-1] if real.languages else (None, None)
+        options = {"languages": languages, "precision": "auto", "workers": available_workers()}
+        load = partial(Translator.load, reverse, **options)
         until = work.started + 60 * TRANSLATED * minutes if minutes else None
         search = {"split": False, "alignments": False, "sample": False, "diversity": 0.0, "n_best": 1}
         pieces.translate(load, decoding_defaults(reverse).model_copy(update=search), work.display, until=until)
@@ -54,13 +61,24 @@ def back_translate(work: Work, real: RealPairs) -> Made:
     if not count:
         raise DataError("No sentence of --monolingual is left that has a translation; give others.")
     mixed = partial(_settings, real, made, count, symbols=[*config.tokenizer.symbols, TAG])
-    vocabulary = config.tokenizer.pairs or [str(real.train)]
+    vocabulary = config.tokenizer.pairs or [str(_vocabulary(real))]
     tokens = f"tokenizer.pairs={json.dumps(vocabulary)}"
     losses = {r: _trial(work, real, [*mixed(r), tokens], r, minutes) for r in ratios} if len(ratios) > 1 else {}
     ratio = min(losses, key=losses.get) if losses else next(iter(ratios), min(1.0, count / real.count))
     told = f"{count:,} back-translated sentences by {reverse.name}, {ratio:.2g} for each real pair, tagged {TAG}."
     chosen = ", ".join(f"{loss:.3f} with {each:g}" for each, loss in losses.items())
     return Made([*mixed(ratio), tokens], [told] + ([f"Validation losses of trials: {chosen}."] if chosen else []))
+
+
+def _vocabulary(real: RealPairs) -> Path:
+    """The real pairs that all runs learn their vocabulary from, as many as a run on these alone would take."""
+    if real.count <= TOKENIZER_PAIRS:
+        return real.train
+    file = real.folder / "vocabulary.jsonl"
+    if not file.is_file():
+        part = TOKENIZER_PAIRS / real.count
+        write_pairs(file, (pair for pair in read_pairs(real.train) if share(pair, "vocabulary") < part))
+    return file
 
 
 def _reverse_model(work: Work, real: RealPairs, minutes: float | None) -> Path:
@@ -72,36 +90,40 @@ def _reverse_model(work: Work, real: RealPairs, minutes: float | None) -> Path:
             raise UsageError(f"{given} translates from {found}; --reverse needs a model from {wanted}.")
         return Path(given)
     limit = [f"training.max_minutes={REVERSE * minutes:g}"] if minutes else []
-    settings = [*real.settings({real.train: 1.0}, reverse=True), *limit]
+    # Files that the user names for a vocabulary have the sides of the run itself.
+    settings = [*real.settings({real.train: 1.0}, reverse=True), "tokenizer.pairs=[]", *limit]
     return work.train("reverse", settings, started=work.started).path
 
 
-def _sentences(work: Work, real: RealPairs, longest: int | None, *, most: float) -> Iterator[str]:
-    """Sentences of the target language, `most` for each real pair, drawn by their text.
+def _sentences(work: Work, real: RealPairs, data: DataConfig, *, most: float) -> Iterator[str]:
+    """Different sentences of the target language, `most` for each real pair, drawn by their text.
 
     Those that are the target of a held-out pair are left out: their translations would tell what is asked.
     """
     held_out = {folded(target) for _, target in real.held_out()}
     left_out = 0
 
-    def usable() -> Iterator[tuple[bytes, str]]:
+    def usable() -> Iterator[tuple[str, str]]:
         nonlocal left_out
-        for text in map(normalised, chain.from_iterable(map(_lines, work.asked.options["monolingual"]))):
+        lines = (_lines(name, data.replace_bad_bytes) for name in work.asked.options["monolingual"])
+        for text in map(normalised, chain.from_iterable(lines)):
             if folded(text) in held_out:
                 left_out += 1
-            elif text and len(text) <= (longest or math.inf):
-                yield text_hash(text), text
+            elif text and len(text) <= (data.cleaning.max_characters or math.inf):
+                yield text_hash(text).hex(), text
 
-    drawn = heapq.nsmallest(math.ceil(most * real.count), usable())
+    drawn = smallest(usable(), math.ceil(most * real.count))
     if left_out:
         what = "sentence is the target" if left_out == 1 else "sentences are targets"
         work.display.note(f"Left out: {left_out:,} {what} of held-out pairs.")
-    return (text for (_, text), _ in groupby(drawn))
+    if not drawn:
+        raise DataError("No sentence of --monolingual can be learnt from; give others.")
+    return (text for text, *_ in drawn.values())
 
 
-def _lines(name: str) -> Iterator[str]:
+def _lines(name: str, replace: bool) -> Iterator[str]:
     with open_input(Path(name)) as stream:
-        yield from read_lines(stream, name)
+        yield from read_lines(stream, name, replace=replace)
 
 
 def _tagged(pieces: Pieces, real: RealPairs) -> Iterator[Pair]:
@@ -114,7 +136,7 @@ def _tagged(pieces: Pieces, real: RealPairs) -> Iterator[Pair]:
 
 def _settings(real: RealPairs, made: Path, count: int, ratio: float, *, symbols: list[str]) -> list[str]:
     """The settings of a run with so many made pairs for each real one."""
-    corpora = {real.train: 1.0, made: ratio * real.count / count}
+    corpora = {real.train: 1.0, made: min(MOST_COPIES, ratio * real.count / count)}
     return [*real.settings(corpora), f"tokenizer.symbols={json.dumps(symbols)}"]
 
 

@@ -1,14 +1,16 @@
 """The real pairs of a run in files: those to train on, and those that are held out, which no model changes."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.config.data import CleaningConfig
 from dragoman.data.preparation import split_off
 from dragoman.data.readers.types import Pair
 from dragoman.errors import UsageError
+from dragoman.evaluation.agreement import keep_best
 from dragoman.runs.plan import plan_run
 from dragoman.storage.atomic import new_file, new_folder, write_file
 from dragoman.teaching.asked import Asked
@@ -47,15 +49,21 @@ class RealPairs:
         data["corpora"] = [{"source": str(path), "columns": columns, "weight": w} for path, w in corpora.items()]
         data["temperature"] = None  # the real pairs are mixed already
         data["cleaning.drop_repeated"] = False  # those with a weight are repeated on purpose
+        data |= {"cleaning.models": None, "cleaning.keep": CleaningConfig().keep}  # which have chosen already
         return [f"data.{key}={json.dumps(value)}" for key, value in data.items()]
 
 
-def real_pairs(asked: Asked, folder: Path) -> RealPairs:
-    """Clean and split the pairs that were asked for into files in `folder`, unless that is done."""
+def real_pairs(asked: Asked, folder: Path, tell: Callable[[str], None]) -> RealPairs:
+    """Clean and split the pairs that were asked for into files in `folder`, unless that is done.
+
+    `tell` is told how many are scored, if models choose among them.
+    """
     if not folder.is_dir():
         config, pairs = plan_run(asked.paths, recipe=asked.recipe, settings=asked.settings, near=folder)
         if pairs.counts.labels:
             raise UsageError("These pairs have several target languages; give those of one.")
+        if config.data.cleaning.models:
+            pairs = keep_best(pairs, config, near=folder.parent, tell=tell)
         unit = "source sentence" if config.data.split == "sentence" else "line"
         with new_folder(folder) as new:
             counts = {
@@ -63,7 +71,8 @@ def real_pairs(asked: Asked, folder: Path) -> RealPairs:
                 for part, bitext in zip(PARTS, split_off(pairs, config), strict=True)
             }
             about = {"name": pairs.name, "count": counts["train"], "languages": pairs.languages}
-            about["told"] = [] if config.data.test else [f"Tested on pairs held out of {pairs.name} by {unit}."]
+            told = f"Tested on pairs held out of {pairs.name} by {unit}."
+            about["told"] = [] if config.data.held_out_files("test") else [told]
             write_file(new / ABOUT, json.dumps(about).encode())
     about = json.loads((folder / ABOUT).read_bytes())
     return RealPairs(folder, **about | {"languages": about["languages"] and tuple(about["languages"])})

@@ -11,7 +11,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.teaching.asked import Asked
+from dragoman.teaching.asked import Asked, refuse_several_processes
 from dragoman.teaching.back_translation import back_translate
 from dragoman.teaching.distill import distill
 from dragoman.teaching.pairs import RealPairs, real_pairs
@@ -30,18 +30,21 @@ def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, st
     if directory.config.is_file():
         return resume_run(path, plan_resume(path, list(settings)), display=display, started=started)
     refuse_fixed(settings)
+    refuse_several_processes()
     asked = Asked.read(path)
     asked.refuse_changes(path)
-    asked = replace(asked, settings=[*asked.settings, *settings])
     with _going_on(path), directory.locked():
-        work = Work(asked, directory.teaching, display, started)
-        with display.status("Cleaning and splitting the pairs"):
-            real = real_pairs(asked, work.folder / "pairs")
+        if settings:
+            asked = replace(asked, settings=[*asked.settings, *settings])
+            asked.save(path)
+        work = Work(asked, directory.teaching, display, started, settings)
+        with display.status("Cleaning and splitting the pairs") as tell:
+            real = real_pairs(asked, work.folder / "pairs", tell)
         made = MAKERS[asked.how](work, real)
-    config, pairs = plan_run([], recipe=asked.recipe, settings=[*asked.settings, *made.settings], near=path)
-    config.chosen += [*made.told, *real.told]
-    if made.prepare:
-        pairs = made.prepare(pairs, config, work.folder / "prepared")
+        config, pairs = plan_run([], recipe=asked.recipe, settings=[*asked.settings, *made.settings], near=path)
+        config.chosen += [*made.told, *real.told]
+        if made.prepare:
+            pairs = made.prepare(pairs, config, work.folder / "prepared")
     return start_run(pairs, config, path, display=display, started=started)
 
 

@@ -1,6 +1,7 @@
 """Word-level knowledge distillation (Kim & Rush, 2016): what teachers expect of each token, in their own vocabulary."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -11,13 +12,14 @@ from dragoman.data.encoding import SIDES, TextTools
 from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import prepare
 from dragoman.data.prepared_folder import PreparedFolder
-from dragoman.data.soft_targets import TOP, SoftTargetStore
+from dragoman.data.soft_targets import BYTES, TOP, SoftTargetStore
 from dragoman.decoding.ensemble import distributions, load_ensemble
 from dragoman.errors import UsageError
 from dragoman.runs.finetune import refuse_new_tokenizers
 from dragoman.runs.plan import read_config
-from dragoman.storage.atomic import new_folder
+from dragoman.storage.atomic import check_space, new_folder
 from dragoman.storage.manifest import seal
+from dragoman.storage.model_directory import ModelDirectory
 from dragoman.teaching.work import Work
 
 AT_ONCE = 4_096
@@ -30,9 +32,11 @@ class Teachers:
     def __init__(self, work: Work) -> None:
         asked, paths = work.asked, work.asked.options["teachers"]
         settings = read_config(asked.paths, asked.recipe, asked.settings).tokenizer
-        refuse_new_tokenizers(settings, paths[0], kept=("shared", "placeholders", "symbols", "vocab_size"))
-        first, *others = load_ensemble(paths)
-        self.models, self.work = [each.model for each in (first, *others)], work
+        kept = "shared", "placeholders", "symbols", "vocab_size"
+        # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
+        given = {each.partition("=")[0].removeprefix("tokenizer.") for each in asked.settings}
+        refuse_new_tokenizers(settings, paths[0], kept={*kept} - given)
+        first, self.paths, self.work = ModelDirectory.load(Path(paths[0])), paths, work
         if first.directions or any(each.languages for each in first.tokenizers):
             raise UsageError(
                 f"{paths[0]} has the vocabulary of several languages, which a student of two cannot share; leave out "
@@ -53,24 +57,32 @@ class Teachers:
         """Prepare pairs in their vocabulary, with what they expect of each target token, unless that is done."""
         if not path.is_dir():
             with new_folder(path) as folder:
-                with self.work.display.status("Writing token ids, and what the teacher expects in the place of each"):
+                what = "Writing token ids, and what the teacher expects in the place of each"
+                with self.work.display.status(what) as tell:
                     prepare(pairs, config, folder, kept=self.tools)
-                    self.expect(folder)
+                    self.expect(folder, tell)
                 seal(folder)
         pairs.close()
         return PreparedFolder(path)
 
     @torch.inference_mode()
-    def expect(self, folder: Path) -> None:
-        """Write the soft targets of the pairs that are prepared in a folder."""
+    def expect(self, folder: Path, tell: Callable[[str], None]) -> None:
+        """Write the soft targets of the pairs that are prepared in a folder; `tell` is told how many have them."""
         stores = [TokenStore(folder / f"train-{side}") for side in SIDES]
         special = self.tools.target_tokenizer.special_ids, self.tools.source_tokenizer.closing
         batches = TokenBatches(*stores, max_tokens=AT_ONCE, seed=0, special=special)
-        soft, device = SoftTargetStore.create(folder, stores[1].ends), next(self.models[0].parameters()).device
+        check_space(folder, (int(stores[1].ends[-1]) + len(stores[1])) * TOP * BYTES)
+        models, soft = (
+            [each.model for each in load_ensemble(self.paths)],
+            SoftTargetStore.create(folder, stores[1].ends),
+        )
+        asked = 0
         for rows in batches.plan(0):
-            batch = batches.collate(rows).to(device)
-            every = distributions(self.models, batch.source_ids, batch.target_ids, batch.labels)
+            batch = batches.collate(rows).to(next(models[0].parameters()).device)
+            every = distributions(models, batch.source_ids, batch.target_ids, batch.labels)
             found = [log_probs.topk(TOP) for log_probs, _ in every]
             where = soft.positions(rows)
+            asked += len(rows)
+            tell(f"{asked:,} of {len(stores[0]):,} pairs")
             soft.ids[where] = torch.cat([each.indices for each in found]).cpu().numpy()
             soft.probabilities[where] = torch.cat([each.values for each in found]).softmax(-1).cpu().numpy()

@@ -22,21 +22,26 @@ class Work(NamedTuple):
     folder: Path
     display: Display
     started: float
+    changed: Sequence[str] = ()
+    """The settings of a command that goes on; `asked` has them already."""
 
     def train(self, name: str, settings: Sequence[str], *, started: float) -> RunDirectory:
         """Train the run `name` in the folder by the recipe and settings that were asked for and these, to its end.
 
-        It goes on where it broke off; what is finished stays.
+        It goes on where it broke off, with what is changed now; what is finished stays. It has no mirror, which is
+        for the run itself.
         """
         directory = RunDirectory(self.folder / name)
         events = read_metrics(directory.metrics)
         self.display.note(f"On the way: the model in {directory.path}.")
         if not directory.config.is_file():
-            settings = [*self.asked.settings, *settings]
+            settings = [*self.asked.settings, *settings, "training.mirror=null"]
             config, pairs = plan_run([], recipe=self.asked.recipe, settings=settings, near=self.folder)
             start_run(pairs, config, directory.path, display=self.display, started=started)
         elif not events or events[-1]["event"] != "end":
-            config = plan_resume(directory.path, [])
+            limits = [each for each in settings if each.startswith("training.")]
+            changed = [*self.changed, *limits, "training.mirror=null"] if self.changed else []
+            config = plan_resume(directory.path, changed)
             resume_run(directory.path, config, display=self.display, started=started)
         return directory
 

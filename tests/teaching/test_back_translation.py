@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.bulk.lines import BulkTranslator
+from dragoman.config.recipes import read_recipe
 from dragoman.data.bitext import Bitext
 from dragoman.data.truecasing import CaseTable
 from dragoman.storage.model_directory import ModelDirectory
@@ -28,7 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(pieces, "AT_ONCE", 50)
     Path("pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
     known = [target for _, target in PAIRS]
-    Path("news.fr").write_text("".join(f"{each}\n" for each in [*OTHERS, *known, "", *OTHERS[:5]]), encoding="utf-8")
+    lines = [*OTHERS, *known, "", *OTHERS[:5] * 200]
+    Path("news.fr").write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
     return tmp_path
 
 
@@ -43,8 +45,10 @@ def held_out(run: str) -> list[tuple[str, str]]:
 
 
 def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
-    code, _, err = dragoman(*command("run", "--ratio", "0.5"))
+    code, _, err = dragoman(*command("run", "--ratio", "0.5", f"training.mirror={(folder / 'copy').as_uri()}"))
     assert code == 0, err
+    config = json.loads(Path("copy/config.json").read_text())
+    assert config == json.loads(Path("run/config.json").read_text())  # not the reverse model's, which came first
     made, kept = list(read_pairs(Path("run", MADE))), ModelDirectory.load(Path("run"))
     assert all(source.startswith("<bt> ") for source, _ in made)
     assert kept.source_tokenizer.symbols == ["<bt>"]
@@ -61,7 +65,12 @@ def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
 
 
 def test_no_target_of_a_held_out_pair_is_learnt(folder, dragoman):
-    given = [word for word in command("run", "--ratio", "3") if word != "--quiet"]
+    given, whole = [word for word in command("run", "--ratio", "3") if word != "--quiet"], Path("news.fr").read_bytes()
+    for content, words in ((whole + b"\xe9t\xe9\n", "not valid UTF-8"), (b"\n", "give others")):
+        Path("news.fr").write_bytes(content)
+        code, _, err = dragoman(*given)
+        assert (code, words in err, "On the way" in err) == (3, True, False), err
+    Path("news.fr").write_bytes(whole)
     code, _, err = dragoman(*given)
     assert code == 0, err
     targets = {target for _, target in held_out("run")}
@@ -107,11 +116,13 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
     for left in (3, 2, 1, 0):
         code, _, err = dragoman(*again)
         assert (code, len(stops), "train --resume run" in err) == (130, left, True)
-        again = ["train", "--resume", "run", "--quiet"]
+        again = ["train", "--resume", "run", "--quiet", *(["training.log_every=2"] if left == 3 else ())]
     code, _, err = dragoman(*again)
     assert code == 0, err
     assert len(steps) == 4 * 6
     assert sum(map(len, translated)) == len({line for piece in translated for line in piece})
+    for each in ("run/teaching/reverse", "run/teaching/trial-2", "."):
+        assert read_recipe(f"run/{each}/run/config.yaml")["training"]["log_every"] == 2
     for name in ("model.safetensors", MADE):
         assert Path("run", name).read_bytes() == Path("whole", name).read_bytes()
 

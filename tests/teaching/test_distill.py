@@ -51,6 +51,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
+def own_vocabulary() -> list[str]:
+    """The settings of a run whose vocabulary is not learnt."""
+    return [each for each in SMALL if not each.startswith("tokenizer.")]
+
+
 def distilled(run: Path) -> dict[str, str]:
     return dict(read_pairs(run / "run/teaching/pairs.distilled.jsonl"))
 
@@ -85,8 +90,11 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
 
 
 def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, data, dragoman, tmp_path, monkeypatch):
-    """Interrupted while it translates, and while it trains."""
-    options = ["--data", data, "--choose", "best", "--quiet", *SMALL]
+    """Interrupted while it translates, and while it trains; from another folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text("size: tiny\n")
+    Path("test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS[:9]), encoding="utf-8")
+    options = ["--data", data, "--test", "test.tsv", "--recipe", "own.yaml", "--choose", "best", "--quiet", *SMALL]
     assert dragoman("distill", teacher, tmp_path / "whole", *options)[0] == 0
     windows, step, translated, steps = BulkTranslator.windows, Trainer.train_step, [], []
 
@@ -109,6 +117,8 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     for again in (command, ["train", "--resume", tmp_path / "run", "--quiet"]):
         code, _, err = dragoman(*again)
         assert (code, f"train --resume {tmp_path / 'run'}" in err) == (130, True)
+        (tmp_path / "elsewhere").mkdir(exist_ok=True)
+        monkeypatch.chdir("elsewhere" if len(steps) == 1 else tmp_path)
     code, _, err = dragoman(*command)
     assert code == 0, err
     assert steps == ["interrupted", 0, 1, 2, 3, 3, 4, 5]
@@ -121,7 +131,7 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
 def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data, dragoman, tmp_path):
     other = save_model(tmp_path / "other", seed=11)
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--soft-targets", 0.7]
-    code, _, err = dragoman(*command, *SMALL)
+    code, _, err = dragoman(*command, *own_vocabulary())
     assert code == 0, err
     config, folder = RunConfig.validate(read_recipe(str(tmp_path / "edge/run/config.yaml"))), tmp_path / "edge/run/data"
     prepared, student = PreparedData.open(folder, config), ModelDirectory.load(tmp_path / "edge")
@@ -137,15 +147,23 @@ def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data,
     assert not batch.soft_targets.probabilities[~counted].any()
 
 
-def test_soft_targets_need_the_vocabulary_of_a_teacher(teacher, data, dragoman, tmp_path):
-    command = ["distill", teacher, tmp_path / "edge", "--data", data, "--soft-targets", 0.7]
-    code, _, err = dragoman(*command, "tokenizer.kind=unigram", *SMALL)
-    assert (code, f"those of {teacher} are kept; leave it out" in err) == (2, True)
-    code, _, err = dragoman("train", data, "--output", tmp_path / "run", "training.soft_targets=0.5", *SMALL)
-    assert (code, "type `dragoman distill TEACHER OUT --soft-targets SHARE`" in err) == (2, True)
+def test_soft_targets_need_a_teacher_and_its_vocabulary(teacher, data, dragoman, tmp_path):
+    command = ["distill", teacher, tmp_path / "edge", "--data", data, "--soft-targets", 0.7, *own_vocabulary()]
+    for setting in ("tokenizer.kind=unigram", "tokenizer.vocab_size=400", "tokenizer.symbols=[<x>]"):
+        code, _, err = dragoman(*command, setting)
+        assert (code, f"those of {teacher} are kept; leave it out" in err) == (2, True), setting
+    assert dragoman("data", "prepare", data, "--output", tmp_path / "prepared", "tokenizer.vocab_size=400")[0] == 0
+    for words in (
+        ["train", data, "--output", tmp_path / "run"],
+        ["train", data, "--output", tmp_path / "run", "--finetune", teacher],
+        ["train", tmp_path / "prepared", "--output", tmp_path / "run"],
+        ["distill", teacher, tmp_path / "run", "--data", data],
+    ):
+        code, _, err = dragoman(*words, "training.soft_targets=0.5", "training.max_steps=2", "data.held_out=7")
+        assert (code, "soft_targets" in err, (tmp_path / "run/run/config.yaml").exists()) == (2, True, False), words
     replace(ModelDirectory.load(teacher), directions=[("en", "fr"), ("en", "de")]).save(tmp_path / "many")
     command[1] = tmp_path / "many"
-    code, _, err = dragoman(*command, *SMALL)
+    code, _, err = dragoman(*command)
     assert (code, "several languages" in err) == (2, True)
 
 
@@ -181,6 +199,30 @@ def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_
     code, _, err = dragoman("train", "--resume", tmp_path / "run")
     assert code == 3
     assert f"{data} has changed since {tmp_path / 'run'} was begun" in err
+
+
+def test_models_choose_among_the_pairs_before_a_teacher_sees_them(teacher, data, dragoman, tmp_path):
+    models = f"data.cleaning.models=[{teacher},{save_model(tmp_path / 'other', seed=11)}]"
+    chosen = ["data.languages=[en,fr]", models, "data.cleaning.keep=0.5", "--choose", "best", "--quiet", *SMALL]
+    code, _, err = dragoman("distill", teacher, tmp_path / "edge", "--data", data, *chosen)
+    assert code == 0, err
+    kept = list(read_pairs(tmp_path / "edge/run/teaching/pairs/pairs.train.jsonl"))
+    assert len(kept) == pytest.approx((len(PAIRS) - 14) / 2, rel=0.1)
+    assert {source for source, _ in kept} == distilled(tmp_path / "edge").keys()
+
+
+def test_torchrun_is_refused_as_long_as_models_make_pairs(teacher, data, dragoman, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    command = ["distill", teacher, tmp_path / "run", "--data", data, *SMALL]
+    with monkeypatch.context() as patched:
+        patched.setattr(BulkTranslator, "windows", interrupted)
+        assert dragoman(*command)[0] == 130
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for words in (command, ["train", "--resume", tmp_path / "run"]):
+        code, _, err = dragoman(*words)
+        assert (code, "leave out torchrun" in err) == (2, True)
 
 
 def coined(count: int, seed: int) -> list[tuple[str, str]]:
