@@ -31,7 +31,7 @@ DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id
 """Fields of the architecture that follow from the tokenizer and are no settings."""
 CHOSEN = {
     "size", "tokenizer.vocab_size", "model.positions", "model.dropout", "training.learning_rate", "training.warmup",
-    "training.max_tokens", "training.weight_decay",
+    "training.max_tokens", "training.weight_decay", "training.r_drop", "training.label_smoothing",
 }  # fmt: skip
 """Keys that `train` fills in if they are left open."""
 

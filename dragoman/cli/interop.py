@@ -144,7 +144,7 @@ def _note_size(display: "Display", output: Path, config: "TransformerConfig") ->
 @app.command(
     epilog="dragoman export runs/en-fr exported --to ctranslate2 --quantization int8\n"
     "dragoman export runs/en-fr exported --to argos\n"
-    "dragoman export runs/en-fr exported --to transformers"
+    "dragoman export runs/en-fr exported --to onnx"
 )
 def export(
     context: Context,
