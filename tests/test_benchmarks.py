@@ -94,6 +94,13 @@ def test_subwords_compares_all_kinds(corpus: Path):
     assert all(kind in printed for kind in ("bpe", "unigram", "char", "word", "dropout=0.1"))
 
 
+def test_students_are_compared_at_equal_precision(model: Path, corpus: Path):
+    options = ["--precision", "float32", "--beam", "1", "--beam", "2", "--rounds", "1"]
+    printed = run("students", corpus / "a.en", corpus / "b.fr", model, model, *options)
+    assert printed.count(", beam 2 | one thread |") == 2
+    assert "| BLEU | times as fast |" in printed
+
+
 def test_loops_tries_the_guard_on_and_off(model: Path, corpus: Path):
     rows = run("loops", model, corpus / "a.en", "--inputs", "20").splitlines()[-4:]
     assert [row.split("|")[1:3] for row in rows] == [[" 5 ", " 0 "], [" 5 ", " 3 "], [" 1 ", " 0 "], [" 1 ", " 3 "]]

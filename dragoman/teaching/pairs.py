@@ -16,6 +16,8 @@ from dragoman.storage.atomic import new_file, new_folder, write_file
 from dragoman.teaching.asked import Asked
 
 ABOUT, PARTS = "about.json", ("train", "valid", "test")
+LONGEST_NAME = 40
+"""Characters of the names of all corpora together in the names of files, which have at most 255 bytes."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,10 @@ def real_pairs(asked: Asked, folder: Path, tell: Callable[[str], None]) -> RealP
         unit = "source sentence" if config.data.split == "sentence" else "line"
         with new_folder(folder) as new:
             counts = {
-                part: write_pairs(new / f"{pairs.name}.{part}.jsonl", bitext)
+                part: write_pairs(new / f"{pairs.name[:LONGEST_NAME]}.{part}.jsonl", bitext)
                 for part, bitext in zip(PARTS, split_off(pairs, config), strict=True)
             }
-            about = {"name": pairs.name, "count": counts["train"], "languages": pairs.languages}
+            about = {"name": pairs.name[:LONGEST_NAME], "count": counts["train"], "languages": pairs.languages}
             told = f"Tested on pairs held out of {pairs.name} by {unit}."
             about["told"] = [] if config.data.held_out_files("test") else [told]
             write_file(new / ABOUT, json.dumps(about).encode())
