@@ -17,10 +17,19 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Where there are tensors and arrays, annotations are checked on every call that a test makes, shapes included.
 # An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates itself.
 CHECKED = ("model", "training", "decoding", "evaluation", "report", "data.batching", "data.check")
+LONG = {
+    "test_cli", "test_reliability", "test_train", "test_finetuning", "test_distill", "test_parallel", "test_openapi",
+    "test_exporting", "test_pretrained", "test_languages",
+}  # fmt: skip
 BEARTYPE = """beartype.beartype(conf=beartype.BeartypeConf(
     is_pep484_tower=True, hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})
 ))"""
 jaxtyping.install_import_hook([f"dragoman.{name}" for name in CHECKED], BEARTYPE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first: at the end, one process would wait for the other."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
 
 
 def pytest_collection_finish() -> None:

@@ -48,8 +48,8 @@ class Verb(NamedTuple):
     modules: tuple[tuple[str, ...], ...]
 
 
-# A process a core, and each file in one of them, for the models that its tests share.
-PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
+# A process a core, and each file in one of them, for the models that its tests share, in the order of conftest.py.
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder")
 VERBS = {
     "demo": Verb((), (("dragoman", "demo"),)),
     "test": Verb(("test",), (("ruff", "check", "."), ("mypy",), ("pytest", "-q", *PARALLEL))),

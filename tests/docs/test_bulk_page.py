@@ -77,7 +77,13 @@ WHOLE = {"0.txt": 20, "1.txt": 20, "2.txt": 20}
 COMMANDS = [block for block in blocks("sh") if "launch/" not in block and "benchmarks/" not in block]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda block: block.split()[0])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(block, id=block.split()[0], marks=[pytest.mark.slow] * block.startswith("parallel"))
+        for block in COMMANDS
+    ],
+)
 def test_commands_translate_every_file(command, folder):
     shell(command, folder)
     if command.startswith("split"):
@@ -86,6 +92,7 @@ def test_commands_translate_every_file(command, folder):
         assert translated(folder) == WHOLE
 
 
+@pytest.mark.slow
 def test_jobs_of_engines_share_the_files(folder):
     (script,), (job,) = blocks("bash"), map(yaml.safe_load, blocks("yaml"))
     assert "#SBATCH --array=1-64\n" in script

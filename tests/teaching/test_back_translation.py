@@ -83,6 +83,7 @@ def test_no_target_of_a_held_out_pair_is_learnt(folder, dragoman):
     assert len(made) > 150
 
 
+@pytest.mark.slow
 def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman, monkeypatch):
     """Interrupted in each of its phases, one after the other."""
     words = ("--ratio", "0.5,2")

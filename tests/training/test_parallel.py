@@ -112,7 +112,9 @@ def alone(runs: Runs) -> dict[str, Any]:
     return train(runs, ALONE, "alone")
 
 
-@pytest.mark.parametrize(("size", "parallel"), [(2, "ddp"), (3, "ddp"), (2, "fsdp")])
+@pytest.mark.parametrize(
+    ("size", "parallel"), [(2, "ddp"), (3, "ddp"), pytest.param(2, "fsdp", marks=pytest.mark.slow)]
+)
 def test_the_losses_of_several_ranks_are_those_of_one(size: int, parallel: str, launcher: Launcher, runs: Runs, alone):
     """Batches have one to six rows, so that ranks have different numbers of tokens, or none."""
     found = launcher.run(size, lambda ranks: train(runs, ranks, f"{parallel}-{size}", parallel=parallel))
