@@ -6,6 +6,7 @@ Budget: a command takes more parameters than a function may, since they are its 
 import json
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,15 +128,17 @@ def ask(
     texts: Sequence[str] = (),
 ) -> "Asked":
     """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
+    from dragoman.config.recipes import recipe_names
     from dragoman.runs.plan import read_config
     from dragoman.teaching.asked import Asked, stamps
 
     paths, recipe, settings = run
-    data = read_config(paths, recipe, settings).data
-    held_out = {part: list(map(_absolute, getattr(data, part))) for part in ("valid", "test")}
-    settings = settings + [f"data.{part}={json.dumps(files)}" for part, files in held_out.items() if files]
-    paths, recipe = list(map(_absolute, paths)), recipe and _absolute(recipe)
-    read = [*paths, *([recipe] if recipe else []), *held_out["valid"], *held_out["test"], *texts]
+    config = read_config(paths, recipe, settings)
+    named = {"data.valid": config.data.valid, "data.test": config.data.test, "tokenizer.pairs": config.tokenizer.pairs}
+    named = {key: list(map(_absolute, files)) for key, files in named.items() if files}
+    settings = settings + [f"{key}={json.dumps(files)}" for key, files in named.items()]
+    paths, recipe = list(map(_absolute, paths)), recipe and (recipe if recipe in recipe_names() else _absolute(recipe))
+    read = [*paths, *([recipe] if recipe else []), *chain(*named.values()), *texts]
     return Asked(how, paths, recipe, settings, wanted, stamps(read, models))
 
 

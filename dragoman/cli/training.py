@@ -197,11 +197,14 @@ def _plan(
     paths: list[str], recipe: str | None, settings: list[str], *, output: Path | None
 ) -> tuple[Path, "RunConfig", "PairFile | PreparedFolder"]:
     """The folder, the config and the pairs of a new run."""
-    from dragoman.runs.plan import plan_run
+    from dragoman.config.training import NO_TEACHER
+    from dragoman.runs.plan import plan_run, settled
     from dragoman.storage.run_directory import RunDirectory
 
     if output:
         RunDirectory(output).refuse_if_used()
+    if settled([], recipe, settings).training.soft_targets:
+        raise UsageError(NO_TEACHER)
     config, pairs = plan_run(paths, recipe=recipe, settings=settings, near=output or Path())
     path = output or Path("runs", pairs.name)
     RunDirectory(path).refuse_if_used()

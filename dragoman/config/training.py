@@ -12,6 +12,7 @@ from dragoman.urls import is_url
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
 """Schedules that know their last step from the beginning, and reach 0 after it."""
+NO_TEACHER = "training.soft_targets are what teachers expect; type `dragoman distill TEACHER OUT --soft-targets SHARE`."
 
 
 class TrainingConfig(Section):

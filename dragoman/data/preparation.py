@@ -18,13 +18,13 @@ from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Languages, Pair
-from dragoman.data.soft_targets import NO_TEACHER, SoftTargetStore
+from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.text import folded
 from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.subword_regularization import training_stores
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError
 
 Pairs = list[Pair]
 TOKENIZER_PAIRS = 500_000
@@ -91,8 +91,6 @@ def prepare(
 
     A run that goes on from a model, or has soft targets, keeps what another model turns text into ids with.
     """
-    if config.training.soft_targets and (config.finetune.model or not kept):
-        raise UsageError(NO_TEACHER)
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     parts, general = split_off(pairs, config), list[Pair]()
     if config.finetune.model:

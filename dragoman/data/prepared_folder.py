@@ -55,7 +55,6 @@ class PreparedFolder:
             for key, value in values.items()
             if value != origin["settings"].get(section, {}).get(key, kept[section][key])
         ]
-        wrong += ["training.soft_targets"] * (given.training.soft_targets > 0)
         wrong += ["model.max_positions"] * (given.positions not in (None, origin["positions"]))
         if wrong:
             raise UsageError(

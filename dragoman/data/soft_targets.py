@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.config.training import NO_TEACHER
 from dragoman.errors import UsageError
 
-NO_TEACHER = "training.soft_targets are what teachers expect; type `dragoman distill TEACHER OUT --soft-targets SHARE`."
 TOP = 8
 """Tokens of each position that are kept. Those of a teacher with label smoothing had 92 % of the probability in half of
 the places (300 pairs of Multi30k); what the others have is shared out among them."""

@@ -1,6 +1,6 @@
 """Runs that go on from a trained model: what they take over from it, and how it scores beside what becomes of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def adopt(config: RunConfig) -> TransformerConfig:
     return architecture
 
 
-def refuse_new_tokenizers(settings: TokenizerConfig, path: Path, *, kept: Sequence[str]) -> None:
+def refuse_new_tokenizers(settings: TokenizerConfig, path: str | Path, *, kept: Collection[str]) -> None:
     """Raise `UsageError` for a setting, but those in `kept`, of a run with the tokenizers of the model in `path`."""
     for name, field in type(settings).model_fields.items():
         if name not in kept and getattr(settings, name) != field.get_default():

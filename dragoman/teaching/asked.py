@@ -4,14 +4,16 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from dragoman import __version__
+from dragoman.config.run import RunConfig
+from dragoman.config.training import NO_TEACHER
 from dragoman.data.bitext import open_corpora, open_held_out
-from dragoman.data.soft_targets import NO_TEACHER
 from dragoman.errors import DataError, UsageError, command_line
+from dragoman.runs.finetune import refuse_new_tokenizers
 from dragoman.runs.plan import read_config
 from dragoman.storage.atomic import write_file
 from dragoman.storage.run_directory import RunDirectory
@@ -37,6 +39,8 @@ class Asked:
     files: dict[str, list[int]]
     """Size and time of each file whose change would mix two runs."""
     version: str = __version__
+    changed: list[str] = field(default_factory=list, compare=False)
+    """Settings of commands that went on with it."""
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -53,11 +57,14 @@ class Asked:
             shutil.rmtree(directory.teaching)
             begun = None
         if begun is None:
-            config = read_config(self.paths, self.recipe, self.settings)
+            config = self.config
             if config.finetune.model:
                 raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
-            if config.training.soft_targets and not self.options.get("soft_targets"):
-                raise UsageError(NO_TEACHER)
+            if self.options.get("soft_targets"):
+                # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
+                given = {each.partition("=")[0].removeprefix("tokenizer.") for each in self.settings}
+                kept = {"shared", "placeholders", "symbols", "vocab_size"} - given
+                refuse_new_tokenizers(config.tokenizer, self.options["teachers"][0], kept=kept)
             open_held_out(config.data, open_corpora(config.data).languages)
             directory.refuse_if_used()
             directory.teaching.mkdir(parents=True, exist_ok=True)
@@ -67,6 +74,22 @@ class Asked:
             raise UsageError(
                 f"{path} was begun with other files, models or settings; choose another folder, or go on: {go_on}"
             )
+
+    @property
+    def config(self) -> RunConfig:
+        """The config of these files, this recipe and these settings. Raises `UsageError` if there can be none."""
+        config = read_config(self.paths, self.recipe, self.settings)
+        if config.training.soft_targets and not self.options.get("soft_targets"):
+            raise UsageError(NO_TEACHER)
+        return config
+
+    def going_on(self, path: Path, settings: Sequence[str]) -> Self:
+        """What is asked for together with all settings of commands that went on; new ones are kept for the next."""
+        kept = replace(self, changed=[*self.changed, *settings])
+        asked = replace(kept, settings=[*kept.settings, *kept.changed])
+        if settings and asked.config:
+            kept.save(path)
+        return asked
 
     def save(self, path: Path) -> None:
         """Write it down for the run in `path`."""
@@ -83,7 +106,8 @@ def refuse_several_processes() -> None:
     """Raise `UsageError` if torchrun has started this process and others."""
     if started_together()[0] > 1:
         raise UsageError(
-            "Models make pairs in one process; leave out torchrun until the training of the run itself has begun."
+            "Models make pairs in one process; leave out torchrun. Once the run itself trains, "
+            "`torchrun ... -m dragoman train --resume RUN` goes on with it."
         )
 
 

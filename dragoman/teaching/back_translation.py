@@ -21,7 +21,6 @@ from dragoman.data.splitting import smallest
 from dragoman.data.text import folded, normalised, share, text_hash
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
-from dragoman.runs.plan import read_config
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.validate import decoding_defaults, languages
 from dragoman.system.processes import available_workers
@@ -43,11 +42,12 @@ TRIED = 50
 
 def back_translate(work: Work, real: RealPairs) -> Made:
     """The real pairs, and tagged ones that a reverse model makes, in the ratio that is given or validates best."""
-    config = read_config(work.asked.paths, work.asked.recipe, work.asked.settings)
+    config = work.asked.config
     minutes, ratios = config.training.max_minutes, work.asked.options["ratios"]
     made, pieces = work.folder / f"{real.name}.back-translated.jsonl", Pieces(work.folder)
-    # Before the reverse model is trained: they may be no text.
-    pieces.write(_sentences(work, real, config.data, most=max(ratios, default=1.0)))
+    _check_reverse_model(work, real)
+    if not pieces.sources.is_dir():  # before the reverse model is trained: they may be no text
+        pieces.write(_sentences(work, real, config.data, most=max(ratios, default=1.0)))
     reverse = _reverse_model(work, real, minutes)
     if not made.is_file():
         languages = real.languages[::-1] if real.languages else (None, None)
@@ -81,13 +81,18 @@ def _vocabulary(real: RealPairs) -> Path:
     return file
 
 
+def _check_reverse_model(work: Work, real: RealPairs) -> None:
+    """Raise `UsageError` for a model that is given, but translates other languages than from target to source."""
+    given = work.asked.options["reverse"]
+    known = given and languages(Path(given))
+    if known and real.languages and not all(map(same_language, known, real.languages[::-1])):
+        wanted, found = (" to ".join(pair) for pair in (real.languages[::-1], known))
+        raise UsageError(f"{given} translates from {found}; --reverse needs a model from {wanted}.")
+
+
 def _reverse_model(work: Work, real: RealPairs, minutes: float | None) -> Path:
     """The model that is given, or one that is trained on the real pairs, from target to source."""
     if given := work.asked.options["reverse"]:
-        known = languages(Path(given))
-        if known and real.languages and not all(map(same_language, known, real.languages[::-1])):
-            wanted, found = (" to ".join(pair) for pair in (real.languages[::-1], known))
-            raise UsageError(f"{given} translates from {found}; --reverse needs a model from {wanted}.")
         return Path(given)
     limit = [f"training.max_minutes={REVERSE * minutes:g}"] if minutes else []
     # Files that the user names for a vocabulary have the sides of the run itself.

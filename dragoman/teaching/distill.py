@@ -14,7 +14,6 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import TOP
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
-from dragoman.runs.plan import read_config
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import decoding_defaults
 from dragoman.system.processes import available_workers, map_on_cores
@@ -57,7 +56,7 @@ def distill(work: Work, real: RealPairs) -> Made:
 
 def _symbols(work: Work, teacher: Path) -> list[str]:
     """Those that are asked for and those of the teacher, without which a tag such as <2fr> would be copied as text."""
-    own = read_config(work.asked.paths, work.asked.recipe, work.asked.settings).tokenizer.symbols
+    own = work.asked.config.tokenizer.symbols
     known = ModelDirectory.load(teacher).source_tokenizer.symbols
     return list(dict.fromkeys([*own, *(symbol for symbol in known if symbol != TAG)]))
 

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from dragoman.errors import Interrupted, command_line
@@ -34,9 +33,7 @@ def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, st
     asked = Asked.read(path)
     asked.refuse_changes(path)
     with _going_on(path), directory.locked():
-        if settings:
-            asked = replace(asked, settings=[*asked.settings, *settings])
-            asked.save(path)
+        asked = asked.going_on(path, settings)
         work = Work(asked, directory.teaching, display, started, settings)
         with display.status("Cleaning and splitting the pairs") as tell:
             real = real_pairs(asked, work.folder / "pairs", tell)

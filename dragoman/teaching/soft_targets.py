@@ -15,8 +15,6 @@ from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.soft_targets import BYTES, TOP, SoftTargetStore
 from dragoman.decoding.ensemble import distributions, load_ensemble
 from dragoman.errors import UsageError
-from dragoman.runs.finetune import refuse_new_tokenizers
-from dragoman.runs.plan import read_config
 from dragoman.storage.atomic import check_space, new_folder
 from dragoman.storage.manifest import seal
 from dragoman.storage.model_directory import ModelDirectory
@@ -30,12 +28,7 @@ class Teachers:
     """Models that together tell a student what they expect. Raises `UsageError` if it cannot have their vocabulary."""
 
     def __init__(self, work: Work) -> None:
-        asked, paths = work.asked, work.asked.options["teachers"]
-        settings = read_config(asked.paths, asked.recipe, asked.settings).tokenizer
-        kept = "shared", "placeholders", "symbols", "vocab_size"
-        # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
-        given = {each.partition("=")[0].removeprefix("tokenizer.") for each in asked.settings}
-        refuse_new_tokenizers(settings, paths[0], kept={*kept} - given)
+        paths = work.asked.options["teachers"]
         first, self.paths, self.work = ModelDirectory.load(Path(paths[0])), paths, work
         if first.directions or any(each.languages for each in first.tokenizers):
             raise UsageError(

@@ -117,7 +117,12 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
     for left in (3, 2, 1, 0):
         code, _, err = dragoman(*again)
         assert (code, len(stops), "train --resume run" in err) == (130, left, True)
-        again = ["train", "--resume", "run", "--quiet", *(["training.log_every=2"] if left == 3 else ())]
+        again = ["train", "--resume", "run", "--quiet"]
+        if left == 3:
+            assert "training.log_evry" in dragoman(*again, "training.log_evry=2")[2]
+            again += ["training.log_every=2"]
+        if left == 2:  # the same command as before knows what has changed since
+            again = command("run", *words)
     code, _, err = dragoman(*again)
     assert code == 0, err
     assert len(steps) == 4 * 6
