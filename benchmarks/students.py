@@ -36,7 +36,8 @@ def compared(arguments: argparse.Namespace, precision: str) -> Table:
     from dragoman.decoding.translator import Translator
 
     sources, references = (
-        path.read_text(encoding="utf-8").splitlines() for path in (arguments.source, arguments.reference)
+        path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        for path in (arguments.source, arguments.reference)
     )
     beams, about = sorted(arguments.beam or (1, 2, 5)), {"BLEU": "", "times as fast": ""}
     contestants = []

@@ -87,7 +87,7 @@ class Asked:
         """What is asked for together with all settings of commands that went on; new ones are kept for the next."""
         kept = replace(self, changed=[*self.changed, *settings])
         asked = replace(kept, settings=[*kept.settings, *kept.changed])
-        if settings and asked.config:
+        if settings and asked.config:  # which raises for settings that make no sense: they would stay
             kept.save(path)
         return asked
 

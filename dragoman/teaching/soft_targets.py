@@ -65,13 +65,11 @@ class Teachers:
         special = self.tools.target_tokenizer.special_ids, self.tools.source_tokenizer.closing
         batches = TokenBatches(*stores, max_tokens=AT_ONCE, seed=0, special=special)
         check_space(folder, (int(stores[1].ends[-1]) + len(stores[1])) * TOP * BYTES)
-        models, soft = (
-            [each.model for each in load_ensemble(self.paths)],
-            SoftTargetStore.create(folder, stores[1].ends),
-        )
-        asked = 0
+        soft, asked = SoftTargetStore.create(folder, stores[1].ends), 0
+        models = [each.model for each in load_ensemble(self.paths)]
+        device = next(models[0].parameters()).device
         for rows in batches.plan(0):
-            batch = batches.collate(rows).to(next(models[0].parameters()).device)
+            batch = batches.collate(rows).to(device)
             every = distributions(models, batch.source_ids, batch.target_ids, batch.labels)
             found = [log_probs.topk(TOP) for log_probs, _ in every]
             where = soft.positions(rows)

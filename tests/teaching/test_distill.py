@@ -181,7 +181,9 @@ def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp
         assert ModelDirectory.load(output).source_tokenizer.symbols == symbols[:1]
 
 
-def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_path, monkeypatch):
+def begun(teacher: Path, data: str, dragoman, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list:
+    """The command of a run that was interrupted as soon as it began to translate."""
+
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -189,6 +191,11 @@ def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_
     with monkeypatch.context() as patched:
         patched.setattr(BulkTranslator, "windows", interrupted)
         assert dragoman(*command)[0] == 130
+    return command
+
+
+def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_path, monkeypatch):
+    command = begun(teacher, data, dragoman, tmp_path, monkeypatch)
     for words in (["--choose", "best"], ["--seed", "7"], ["--size", "tiny"]):
         code, _, err = dragoman(*command, *words)
         assert code == 2
@@ -212,13 +219,7 @@ def test_models_choose_among_the_pairs_before_a_teacher_sees_them(teacher, data,
 
 
 def test_torchrun_is_refused_as_long_as_models_make_pairs(teacher, data, dragoman, tmp_path, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    command = ["distill", teacher, tmp_path / "run", "--data", data, *SMALL]
-    with monkeypatch.context() as patched:
-        patched.setattr(BulkTranslator, "windows", interrupted)
-        assert dragoman(*command)[0] == 130
+    command = begun(teacher, data, dragoman, tmp_path, monkeypatch)
     monkeypatch.setenv("WORLD_SIZE", "2")
     for words in (command, ["train", "--resume", tmp_path / "run"]):
         code, _, err = dragoman(*words)
