@@ -7,6 +7,7 @@ multiplies, one after the other, round by round. The last column compares with t
 """
 
 import argparse
+import gc
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def compared(arguments: argparse.Namespace, precision: str) -> Table:
         for beam in beams:
             run = partial(translated, translator, sources, references, beam, told := dict(about))
             contestants.append(Contestant(f"{OURS} {path.name}, beam {beam}", {"one thread": run}, told))
+    gc.freeze()  # as the commands do
     rows: list[Row] = tournament(contestants, arguments.rounds)
     for row in rows:
         row.about["times as fast"] = f"{row.median / rows[len(beams) - 1].median:.2f}"

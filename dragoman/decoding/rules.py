@@ -55,14 +55,12 @@ class RuledStepper:
         log_probs = self.stepper.step(tokens)
         position = self.history.size(1)
         self.history = torch.cat([self.history, tokens[:, None]], dim=1)
-        forced = torch.full_like(self.sentences, -1)
-        if position < self.prefixes.size(1):
-            forced = self.prefixes[self.sentences, position]
+        forced = self.prefixes[self.sentences, position] if position < self.prefixes.size(1) else None
         if self.guard is not None:
-            self._end_loops(log_probs, *_at(forced < 0, *self.guard(self.history, self.sentences)))
+            self._end_loops(log_probs, *_at(forced, *self.guard(self.history, self.sentences)))
         for ban in self.bans:
-            log_probs[_at(forced < 0, *ban(self.history, self.sentences))] = -torch.inf
-        if position < self.prefixes.size(1):
+            log_probs[_at(forced, *ban(self.history, self.sentences))] = -torch.inf
+        if forced is not None:
             rows, tokens = (forced >= 0).nonzero().flatten(), forced[forced >= 0]
             _allow_only(log_probs, rows, tokens)
             if position < self.given:
@@ -86,9 +84,10 @@ class RuledStepper:
             _allow_only(log_probs, hopeless, torch.full_like(hopeless, self.end))
 
 
-def _at(free: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+def _at(forced: Tensor | None, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Indices into (rows, vocab), restricted to rows without a forced token."""
-    return rows[free[rows]], tokens[free[rows]]
+    free = slice(None) if forced is None else forced[rows] < 0
+    return rows[free], tokens[free]
 
 
 def _allow_only(log_probs: Tensor, rows: Tensor, tokens: Tensor) -> None:

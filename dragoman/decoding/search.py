@@ -187,8 +187,9 @@ class Beams:
         hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
         full = hope <= self.least
         cut = ~full & (self.limits <= self.length)
-        at, beam = (cut[:, None] & (self.totals > -torch.inf)).nonzero().unbind(1)
-        self._end(at, self.history[at, beam], self.totals[at, beam], finished=False)
+        if cut.any():
+            at, beam = (cut[:, None] & (self.totals > -torch.inf)).nonzero().unbind(1)
+            self._end(at, self.history[at, beam], self.totals[at, beam], finished=False)
         kept = (~(full | cut)).nonzero().flatten()
         self.live, self.limits, self.least, self.totals, self.history = (
             t[kept] for t in (self.live, self.limits, self.least, self.totals, self.history)

@@ -32,9 +32,9 @@ class ModelStepper:
         return log_probs
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
-        remaining, self.sentences = torch.unique_consecutive(self.sentences[rows], return_inverse=True)
-        memory_rows = None
-        if not torch.equal(remaining, torch.arange(len(self.memory))):
+        sentences, memory_rows = self.sentences[rows], None
+        if not torch.equal(sentences, self.sentences):
+            remaining, self.sentences = torch.unique_consecutive(sentences, return_inverse=True)
             memory_rows = remaining.to(self.device)
             self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
         self.cache.reorder(rows.to(self.device), memory_rows)
