@@ -81,8 +81,6 @@ class Int8Cache(DecoderCache):
         super().__init__(num_layers=0)
         self.positions: list[Tensor] = []
         """Keys and values of each, (layers, rows of that time, 2, d_model)."""
-        self.rows: list[int] = []
-        """Of each position."""
         self.ancestors = torch.empty(0, 0, dtype=torch.int32)
         """For each row, its row of the time of each position."""
         self.sentences = torch.empty(0, dtype=torch.int32)
@@ -195,12 +193,12 @@ class Int8Decoder(_Layers):
         x = self.embedded(tokens, cache.length)
         keys_and_values = torch.empty(config.num_decoder_layers, rows, 2, config.d_model, dtype=torch.bfloat16)
         cache.positions.append(keys_and_values)
-        cache.rows.append(rows)
         cache.ancestors = torch.cat([cache.ancestors, torch.arange(rows, dtype=torch.int32)[:, None]], dim=1)
         turns = self.turns(length, x)
         step = _Step(
             x.data_ptr(), rows, length,
-            (Pointer * length)(*map(Tensor.data_ptr, cache.positions)), (Size * length)(*cache.rows),
+            (Pointer * length)(*map(Tensor.data_ptr, cache.positions)),
+            (Size * length)(*(each.size(1) for each in cache.positions)),
             *(each.data_ptr() for each in (cache.ancestors, cache.sentences, cache.source_lengths)),
             cache.memory[0].size(1), None if turns is None else turns[-1].data_ptr(),
         )  # fmt: skip

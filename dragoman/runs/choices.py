@@ -87,7 +87,8 @@ def choose(config: RunConfig, resources: Resources, architecture: TransformerCon
     if "r_drop" not in training.model_fields_set and "dropout" not in config.model:
         steps = epochs * resources.tokens / 2 / (training.max_tokens * training.accumulate)
         training.r_drop = choose_r_drop(epochs, by_heart, steps)
-    config.model.setdefault("dropout", choose_dropout(epochs, by_heart))
+    # Without dropout, both predictions of R-Drop would be the same.
+    config.model.setdefault("dropout", max(choose_dropout(epochs, by_heart), 0.1 if training.r_drop else 0.0))
     if epochs <= FEWEST_EPOCHS and "label_smoothing" not in training.model_fields_set:
         training.label_smoothing = 0.0
     config.chosen = _told(config, resources, epochs)

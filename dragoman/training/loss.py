@@ -154,7 +154,7 @@ class _Output:
         if self.packed:
             return bfloat16.SLICE
         rows = max(16, SLICE_ELEMENTS.get(self.weight.device.type, 2**24) // len(self.weight))
-        return rows - (rows % 2 if self.alpha else 0)  # both predictions of a target are in one slice
+        return rows // 4 * 2 if self.alpha else rows  # both predictions of a target are in one slice
 
     def logits(self, states: Tensor) -> Tensor:
         return states @ self.weight.T if self.bias is None else torch.addmm(self.bias, states, self.weight.T)
@@ -235,13 +235,11 @@ def _slice_loss(
     if output.packed and (found := output.packed.spread(states, target, far=_FAR)):
         loss, norm, pull = _compared(output, output.mean_logits(states), found.chosen, found.sums)
         return loss, found, norm, pull
-    alpha, logits = output.alpha, output.logits(states)
-    apart, towards = _divergence(logits) if alpha else (0.0, None)
-    spread, shift, chosen, others = _exponentials(logits, target)
+    logits = output.logits(states)
+    parts = _predicted_twice(logits, target, output.alpha) if output.alpha else _exponentials(logits, target)
+    spread, shift, chosen, others, *apart = parts
     loss, norm, pull = _compared(output, output.mean_logits(states) - shift, chosen, others)
-    if towards is not None:
-        spread, norm = (spread / norm).add_(towards, alpha=alpha).to(states.dtype), torch.ones_like(norm)
-    return loss + alpha * apart + output.soft * shift.sum(), spread, norm, pull
+    return sum(apart, loss + output.soft * shift.sum()), spread, norm, pull
 
 
 def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -261,11 +259,9 @@ def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tenso
     # Only for rows whose exp would leave the range of float32: the others keep all their digits.
     shift = largest * (largest.abs() > _FAR)
     logits -= shift
-    flat = logits.view(-1)
-    indices = torch.arange(len(target), device=target.device) * logits.size(1) + target
-    chosen = flat[indices].to(wide)[:, None]
+    chosen = logits.gather(1, target[:, None]).to(wide)
     spread = logits.exp_()
-    flat[indices] = 0.0
+    spread[torch.arange(len(target), device=target.device), target] = 0.0
     return spread, shift, chosen, _row_sums(spread, wide)
 
 
@@ -274,17 +270,21 @@ def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack([part.sum(1) for part in x.chunk(16, dim=1)], dim=1).sum(1, keepdim=True, dtype=dtype)
 
 
-def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """(KL(P || Q) + KL(Q || P)) / 2, summed over tokens, and its gradient; P and Q are rows 2i and 2i + 1.
+def _predicted_twice(logits: Tensor, target: Tensor, alpha: float) -> tuple[Tensor, ...]:
+    """As `_exponentials`, but what R-Drop adds to the gradient is in the first, and to the loss the last.
 
-    With d = log P - log Q, that of KL(P || Q) with respect to P's logits is P (d - KL(P || Q)), that of KL(Q || P)
-    is P - Q.
+    P and Q are rows 2i and 2i + 1. With d = log P - log Q, the gradient of KL(P || Q) with respect to P's logits is
+    P (d - KL(P || Q)), that of KL(Q || P) is P - Q.
     """
-    log_p, log_q = logits.unflatten(0, (-1, 2)).log_softmax(2, dtype=_at_least_float32(logits.dtype)).unbind(1)
-    p, q, d = log_p.exp(), log_q.exp(), log_p - log_q
-    p_from_q, q_from_p = (p * d).sum(1, keepdim=True), -(q * d).sum(1, keepdim=True)
-    grads = p * (d - p_from_q) + (p - q), q * (-d - q_from_p) + (q - p)
-    return (p_from_q + q_from_p).sum() / 2, torch.stack(grads, 1).flatten(0, 1) / 2
+    log_probs = logits.unflatten(0, (-1, 2)).log_softmax(2, dtype=_at_least_float32(logits.dtype))
+    chosen = log_probs.flatten(0, 1).gather(1, target[:, None])
+    probs, d = log_probs.exp(), log_probs[:, 0] - log_probs[:, 1]
+    grads = torch.stack([d, -d], 1, out=log_probs)  # in place from here on: fresh memory would cost more
+    apart = (probs * grads).sum(2, keepdim=True)
+    grads.sub_(apart - 1).mul_(probs).sub_(probs.flip(1)).mul_(alpha / 2).add_(probs)
+    spread = grads.flatten(0, 1).scatter_add_(1, target[:, None], -chosen.exp())
+    shift = logits.gather(1, target[:, None]) - chosen
+    return spread.to(logits.dtype), shift, chosen, 1 - chosen.exp(), apart.sum() * alpha / 2
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:

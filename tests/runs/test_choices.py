@@ -51,6 +51,7 @@ def test_r_drop_is_for_pairs_that_are_seen_often():
     assert chosen(pairs=27_000, pair=20, minutes=20).training.r_drop == 0  # many epochs in too few steps
     assert chosen(["training.r_drop=0"], minutes=60).training.r_drop == 0
     assert chosen(["model.dropout=0"], minutes=60).training.r_drop == 0
+    assert [chosen(asked, minutes=2).model["dropout"] for asked in ([], ["training.r_drop=3"])] == [0, 0.1]
 
 
 def test_batches_and_with_them_the_rate_are_larger_where_pairs_are_seen_seldom():
