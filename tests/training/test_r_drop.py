@@ -1,6 +1,7 @@
 """R-Drop: its divergence by hand, its loss and gradient against the whole logits and torch's own divergence."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -22,14 +23,14 @@ NO_PAD = -1
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Forces the smallest slices, and tells of each how many rows of logits it has."""
-    seen, divergence = [], module._divergence
+    seen, predicted_twice = [], module._predicted_twice
 
-    def spy(logits: Tensor) -> tuple[Tensor, Tensor]:
+    def spy(logits: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         seen.append(len(logits))
-        return divergence(logits)
+        return predicted_twice(logits, *rest)
 
     monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 1})
-    monkeypatch.setattr(module, "_divergence", spy)
+    monkeypatch.setattr(module, "_predicted_twice", spy)
     return seen
 
 
@@ -62,7 +63,7 @@ def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, s
     labels = targets.repeat_interleave(2)
     expected = F.cross_entropy(logits.flatten(0, 1), labels, label_smoothing=smoothing, reduction="sum")
     expected = expected + 3 * torchs(*logits.unbind(1))
-    assert slices == [16] * 8 + [6]  # of two rows a token, and never all at once
+    assert slices == [8] * 16 + [6]  # of two rows a token, and never all at once
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
     for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
@@ -71,10 +72,10 @@ def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, s
 
 
 def test_an_odd_number_of_rows_does_not_part_a_pair(slices: list[int], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 17 * VOCAB})
+    monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 18 * VOCAB})
     weight = torch.randn(VOCAB, WIDTH)
     cross_entropy(torch.randn(23, 2, WIDTH), torch.full((23,), 5), LossOptions(NO_PAD, r_drop=1.0), weight=weight)
-    assert slices == [16, 16, 14]
+    assert slices == [8] * 5 + [6]
 
 
 def a_batch() -> Batch:
