@@ -4,32 +4,45 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 # Queues of clusters announce the end of a job with SIGUSR1, which Windows does not have.
 STOPPING = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGUSR1", signal.SIGTERM)}
 
 
+def interrupt(number: int, frame: object) -> NoReturn:
+    """Stop at once, as Python does for Ctrl-C."""
+    raise KeyboardInterrupt(number)
+
+
 @contextmanager
-def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
-    """Collects Ctrl-C, SIGTERM and SIGUSR1 inside the `with` block, so that training stops after the step.
+def received_by(receive: Callable[[int, object], None]) -> Iterator[None]:
+    """Calls a function for Ctrl-C, SIGTERM and SIGUSR1 inside the `with` block.
 
-    `announce` is called when the first signal comes; a second one stops at once. In a thread, as Ray has them, no
-    signal comes.
+    In a thread, as Ray has them, no signal comes.
     """
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-
-    def receive(number: int, frame: object) -> None:
-        if received:
-            raise KeyboardInterrupt(number)
-        received.append(number)
-        announce()
-
-    previous = {number: signal.signal(number, receive) for number in STOPPING}
+    here = threading.current_thread() is threading.main_thread()
+    previous = {number: signal.signal(number, receive) for number in STOPPING if here}
     try:
-        yield received
+        yield
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
+    """Collects these signals, so that training stops after the step.
+
+    `announce` is called when the first one comes; a second one stops at once.
+    """
+    received: list[int] = []
+
+    def receive(number: int, frame: object) -> None:
+        if received:
+            interrupt(number, frame)
+        received.append(number)
+        announce()
+
+    with received_by(receive):
+        yield received

@@ -10,6 +10,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.signals import interrupt, received_by
 from dragoman.teaching.asked import Asked, refuse_several_processes
 from dragoman.teaching.back_translation import back_translate
 from dragoman.teaching.distill import distill
@@ -49,7 +50,8 @@ def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, st
 def _going_on(path: Path) -> Iterator[None]:
     """Tell how to go on if a signal comes inside the `with` block."""
     try:
-        yield
+        with received_by(interrupt):
+            yield
     except (KeyboardInterrupt, Interrupted) as stop:
         number = stop.exit_code - 128 if isinstance(stop, Interrupted) else (*stop.args, signal.SIGINT)[0]
         go_on = command_line("train", "--resume", path)

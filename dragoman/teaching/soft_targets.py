@@ -36,6 +36,9 @@ class Teachers:
                 "--soft-targets."
             )
         self.tools = TextTools(*first.tokenizers, first.style, first.source_language)
+        positions = [each.model.config.max_length for each in load_ensemble(paths)]
+        # As many tokens as all teachers have positions for, with the end of the sentence.
+        self.longest = min([work.asked.config.data.max_length, *(each - 1 for each in positions if each)])
 
     @property
     def settings(self) -> list[str]:
@@ -43,8 +46,9 @@ class Teachers:
         source, target = self.tools.tokenizers
         kept = {"shared": source is target, "symbols": source.symbols, "placeholders": source.placeholders}
         kept["vocab_size"] = max(260, target.vocab_size)  # the least that a config may ask for
-        share = f"training.soft_targets={self.work.asked.options['soft_targets']}"
-        return [share, *(f"tokenizer.{key}={json.dumps(value)}" for key, value in kept.items())]
+        share = self.work.asked.options["soft_targets"]
+        own = [f"training.soft_targets={share}", f"data.max_length={self.longest}"]
+        return [*own, *(f"tokenizer.{key}={json.dumps(value)}" for key, value in kept.items())]
 
     def prepare(self, pairs: PairFile, config: RunConfig, path: Path) -> PreparedFolder:
         """Prepare pairs in their vocabulary, with what they expect of each target token, unless that is done."""

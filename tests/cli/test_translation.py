@@ -27,13 +27,13 @@ PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]
 
 
-def save_model(path: Path, *, seed: int = 5) -> Path:
+def save_model(path: Path, *, seed: int = 5, **own: object) -> Path:
     """A random model with translations of several lengths."""
     tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
     size = tokenizer.vocab_size
     torch.manual_seed(seed)
     options = {"d_model": 24, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
-    options |= {"num_encoder_layers": 1, "num_decoder_layers": 1, "projection_bias": True}
+    options |= {"num_encoder_layers": 1, "num_decoder_layers": 1, "projection_bias": True, **own}
     model = legible(Transformer(TransformerConfig.preset("tiny", **options)), tokenizer)
     with torch.no_grad():
         model.projection.bias[EOS_ID] = 2.0

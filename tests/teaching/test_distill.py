@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
 
 
 def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, data, dragoman, tmp_path, monkeypatch):
-    """Interrupted while it translates, and while it trains; from another folder."""
+    """By SIGTERM while it translates, and by Ctrl-C while it trains; from another folder."""
     monkeypatch.chdir(tmp_path)
     Path("own.yaml").write_text("size: tiny\n")
     Path("test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS[:9]), encoding="utf-8")
@@ -101,7 +102,7 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     def interrupted(self, lines, advance):
         if len(translated) == 2 and not steps:
             steps.append("interrupted")
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGTERM)
         translated.append(list(lines))
         return windows(self, translated[-1], advance)
 
@@ -114,9 +115,9 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     monkeypatch.setattr(BulkTranslator, "windows", interrupted)
     monkeypatch.setattr(Trainer, "train_step", stopped)
     command = ["distill", teacher, tmp_path / "run", *options]
-    for again in (command, ["train", "--resume", tmp_path / "run", "--quiet"]):
+    for again, stopped_by in ((command, 143), (["train", "--resume", tmp_path / "run", "--quiet"], 130)):
         code, _, err = dragoman(*again)
-        assert (code, f"train --resume {tmp_path / 'run'}" in err) == (130, True)
+        assert (code, f"train --resume {tmp_path / 'run'}" in err) == (stopped_by, True)
         (tmp_path / "elsewhere").mkdir(exist_ok=True)
         monkeypatch.chdir("elsewhere" if len(steps) == 1 else tmp_path)
     code, _, err = dragoman(*command)
@@ -145,6 +146,14 @@ def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data,
     torch.testing.assert_close(batch.soft_targets.probabilities[counted], shares[counted], rtol=1e-3, atol=1e-3)
     assert torch.equal(batch.soft_targets.ids[counted], expected.indices[counted])
     assert not batch.soft_targets.probabilities[~counted].any()
+
+
+def test_pairs_for_which_a_teacher_has_no_positions_are_left_out(data, dragoman, tmp_path):
+    teacher = save_model(tmp_path / "teacher", positions="learned", max_positions=20)
+    command = ["distill", teacher, tmp_path / "edge", "--data", data, "--soft-targets", 0.7, "--references", 0.5]
+    code, _, err = dragoman(*command, *own_vocabulary())
+    assert code == 0, err
+    assert RunConfig.validate(read_recipe(str(tmp_path / "edge/run/config.yaml"))).data.max_length == 19
 
 
 def test_soft_targets_need_a_teacher_and_its_vocabulary(teacher, data, dragoman, tmp_path):
