@@ -79,9 +79,9 @@ class BulkTranslator:
         """Why a text cannot be translated, or None."""
         if len(text) > LONGEST:
             return f"longer than {LONGEST:,} characters"
-        most = self.translator.model.config.max_length
+        most = self.translator.max_length
         # A character has four tokens at most; what is split is cut where it is too long.
-        if self.config.split or most is None or 4 * len(text) < most:
+        if self.config.split or 4 * len(text) < most:
             return None
         count = self.translator.count(text)
         return f"{count:,} tokens and an end, but the model has {most:,} positions" if count >= most else None

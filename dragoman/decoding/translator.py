@@ -65,6 +65,8 @@ class Translator:
         self.model = models[0]
         self._directory = replace(directory, model=self.model)
         self._work = BatchWork(models, *directory.tokenizers)
+        self.max_length = self._work.max_length
+        """Most tokens of a sentence and of its translation, each with its end, for which all models have positions."""
         self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
         if workers > 1 and self.device.type == "cpu":
@@ -143,7 +145,7 @@ class Translator:
         return self._splitter(self.decoding).split(text)[0]
 
     def _splitter(self, config: DecodingConfig) -> Splitter:
-        most = min(config.max_source_length or MOST_TOKENS, self._work.max_length - 1)
+        most = min(config.max_source_length or MOST_TOKENS, self.max_length - 1)
         return Splitter(self.languages[0], most, count=self.count, tag=self.source_tokenizer.tag)
 
     def count(self, text: str) -> int:

@@ -130,10 +130,10 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
 
 
 def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data, dragoman, tmp_path):
-    other = save_model(tmp_path / "other", seed=11)
+    other = save_model(tmp_path / "other", seed=11, positions="learned", max_positions=20)
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--soft-targets", 0.7]
-    code, _, err = dragoman(*command, *own_vocabulary())
-    assert code == 0, err
+    code, _, err = dragoman(*command, "--references", 0.5, *own_vocabulary())
+    assert code == 0, err  # references may be too long for the positions of a teacher, and are left out
     config, folder = RunConfig.validate(read_recipe(str(tmp_path / "edge/run/config.yaml"))), tmp_path / "edge/run/data"
     prepared, student = PreparedData.open(folder, config), ModelDirectory.load(tmp_path / "edge")
     both = [ModelDirectory.load(each) for each in (teacher, other)]
@@ -146,14 +146,6 @@ def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data,
     torch.testing.assert_close(batch.soft_targets.probabilities[counted], shares[counted], rtol=1e-3, atol=1e-3)
     assert torch.equal(batch.soft_targets.ids[counted], expected.indices[counted])
     assert not batch.soft_targets.probabilities[~counted].any()
-
-
-def test_pairs_for_which_a_teacher_has_no_positions_are_left_out(data, dragoman, tmp_path):
-    teacher = save_model(tmp_path / "teacher", positions="learned", max_positions=20)
-    command = ["distill", teacher, tmp_path / "edge", "--data", data, "--soft-targets", 0.7, "--references", 0.5]
-    code, _, err = dragoman(*command, *own_vocabulary())
-    assert code == 0, err
-    assert RunConfig.validate(read_recipe(str(tmp_path / "edge/run/config.yaml"))).data.max_length == 19
 
 
 def test_soft_targets_need_a_teacher_and_its_vocabulary(teacher, data, dragoman, tmp_path):
