@@ -21,7 +21,7 @@ INLINE Vector only_first(Vector x, Size count) {
 }
 
 /* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 10
+#define INTERFACE 11
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 
@@ -448,6 +448,7 @@ FOR_EACH_CPU void best_continuations(const float *log_probs, const double *befor
 /* The terms of the softmax of a row. */
 typedef struct {
     float shift, chosen, others; /* what was taken from the logits; then that of the target; the sum of the rest */
+    float apart;                 /* what R-Drop adds to the loss */
 } Terms;
 
 INLINE void exponentiate_all(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
@@ -463,7 +464,7 @@ INLINE void exponentiate_all(void *logits, const Size *targets, Terms *terms, Si
         for (Size i = pairs; i < vocab; i += LANES)
             top.even = larger(load_before(row, i, vocab, half, -INFINITY), top.even);
         float highest = largest(larger(top.even, top.odd)), shift = fabsf(highest) > far ? highest : 0.0f;
-        terms[r].shift = shift;
+        terms[r].shift = shift, terms[r].apart = 0.0f;
         terms[r].chosen = number(row, targets[r], half) - shift;
         store_before(row, targets[r], targets[r] + 1, all(-INFINITY), half);
         for (Size i = 0; i < pairs; i += 2 * LANES) {
@@ -480,11 +481,83 @@ INLINE void exponentiate_all(void *logits, const Size *targets, Terms *terms, Si
     }
 }
 
+/* Logits of two rows, less the largest: sums of exp p, of exp q, and of each times p - q. */
+INLINE void add_terms(Vector p, Vector q, const float *tops, Vector *sums) {
+    p -= tops[0], q -= tops[1];
+    Vector apart = p - q, exp_p = exponential(p), exp_q = exponential(q);
+    sums[0] += exp_p, sums[1] += exp_q, sums[2] += exp_p * apart, sums[3] += exp_q * apart;
+}
+
+/* Logits of two rows become their probabilities P and Q, plus alpha / 2 times the gradient of both divergences: that of
+   KL(P || Q) with respect to P's logits is P (log P - log Q - KL(P || Q)), that of KL(Q || P) is P - Q. */
+INLINE void draw_together(Vector *p, Vector *q, const float *tops, const float *logs, const float *divergences,
+                          float alpha) {
+    Vector log_p = *p - tops[0] - logs[0], log_q = *q - tops[1] - logs[1], apart = log_p - log_q;
+    Vector exp_p = exponential(log_p), exp_q = exponential(log_q);
+    *p = exp_p + alpha / 2 * (exp_p * (apart - divergences[0] + 1.0f) - exp_q);
+    *q = exp_q + alpha / 2 * (exp_q * (1.0f - apart - divergences[1]) - exp_p);
+}
+
+INLINE void predict_twice(void *first, const Size *targets, Terms *terms, Size vocab, float alpha, int half) {
+    void *second = (char *)first + vocab * (half ? 2 : 4);
+    Size pairs = vocab - vocab % (2 * LANES);
+    const float nothing = -1e30f; /* whose difference is a number */
+    Vector top_p = all(-INFINITY), top_q = all(-INFINITY), sums[4] = {0};
+    for (Size i = 0; i < pairs; i += 2 * LANES) {
+        Pair p = load_pair(first, i, half), q = load_pair(second, i, half);
+        top_p = larger(larger(p.even, p.odd), top_p), top_q = larger(larger(q.even, q.odd), top_q);
+    }
+    for (Size i = pairs; i < vocab; i += LANES) {
+        top_p = larger(load_before(first, i, vocab, half, nothing), top_p);
+        top_q = larger(load_before(second, i, vocab, half, nothing), top_q);
+    }
+    float tops[2] = {largest(top_p), largest(top_q)};
+    for (Size i = 0; i < pairs; i += 2 * LANES) {
+        Pair p = load_pair(first, i, half), q = load_pair(second, i, half);
+        add_terms(p.even, q.even, tops, sums), add_terms(p.odd, q.odd, tops, sums);
+    }
+    for (Size i = pairs; i < vocab; i += LANES)
+        add_terms(load_before(first, i, vocab, half, nothing), load_before(second, i, vocab, half, nothing), tops, sums);
+    float logs[2] = {logf(sum(sums[0])), logf(sum(sums[1]))}, between = logs[0] - logs[1], at_targets[2];
+    float divergences[2] = {sum(sums[2]) / sum(sums[0]) - between, between - sum(sums[3]) / sum(sums[1])};
+    for (int k = 0; k < 2; k++) {
+        Vector p = all(number(first, targets[k], half)), q = all(number(second, targets[k], half));
+        Vector chosen = (k ? q : p) - tops[k] - logs[k], own = exponential(chosen);
+        terms[k] = (Terms){tops[k] + logs[k], chosen[0], 1.0f - own[0], alpha / 2 * divergences[k]};
+        draw_together(&p, &q, tops, logs, divergences, alpha);
+        at_targets[k] = (k ? q : p)[0] - own[0];
+    }
+    for (Size i = 0; i < pairs; i += 2 * LANES) {
+        Pair p = load_pair(first, i, half), q = load_pair(second, i, half);
+        draw_together(&p.even, &q.even, tops, logs, divergences, alpha);
+        draw_together(&p.odd, &q.odd, tops, logs, divergences, alpha);
+        store_pair(first, i, p, half), store_pair(second, i, q, half);
+    }
+    for (Size i = pairs; i < vocab; i += LANES) {
+        Vector p = load_before(first, i, vocab, half, nothing), q = load_before(second, i, vocab, half, nothing);
+        draw_together(&p, &q, tops, logs, divergences, alpha);
+        store_before(first, i, vocab, p, half), store_before(second, i, vocab, q, half);
+    }
+    store_before(first, targets[0], targets[0] + 1, all(at_targets[0]), half);
+    store_before(second, targets[1], targets[1] + 1, all(at_targets[1]), half);
+}
+
+INLINE void predict_all_twice(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float alpha,
+                              int half) {
+    for (Size r = 0; r < rows; r += 2)
+        predict_twice((char *)logits + r * vocab * (half ? 2 : 4), targets + r, terms + r, vocab, alpha, half);
+}
+
 /* Rows of logits become exp(logits - shift), and 0 at the target. A row is shifted by its largest number where that is
-   farther from 0 than `far`. */
+   farther from 0 than `far`. With `alpha`, that of R-Drop, rows come in twos and become probabilities, plus what it adds
+   to the gradient. */
 FOR_EACH_CPU void exponentiate(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
-                               int half) {
-    if (half)
+                               float alpha, int half) {
+    if (alpha && half)
+        predict_all_twice(logits, targets, terms, rows, vocab, alpha, 1);
+    else if (alpha)
+        predict_all_twice(logits, targets, terms, rows, vocab, alpha, 0);
+    else if (half)
         exponentiate_all(logits, targets, terms, rows, vocab, far, 1);
     else
         exponentiate_all(logits, targets, terms, rows, vocab, far, 0);

@@ -337,16 +337,19 @@ def can_exponentiate(logits: Float[Tensor, "rows vocab"]) -> bool:
 
 
 def exponentiate(
-    logits: Float[Tensor, "rows vocab"], targets: Int[Tensor, " rows"], *, far: float
-) -> Float[Tensor, "rows 3"]:
+    logits: Float[Tensor, "rows vocab"], targets: Int[Tensor, " rows"], *, far: float, alpha: float = 0.0
+) -> Float[Tensor, "rows 4"]:
     """Turn each row, in place, into exp(logits - shift), and 0 at its target.
 
     The shift is the largest number of a row if that is farther from 0 than `far`, else 0. Returns the shift of each
-    row, its logit at the target less the shift, and the sum of what the row has become, in float32.
+    row, its logit at the target less the shift, and the sum of what the row has become, in float32; then 0.
+
+    With `alpha`, that of R-Drop, rows come in twos and become probabilities, plus what R-Drop adds to their gradient.
+    What it adds to the loss takes the place of the 0, and the sum is that of the probabilities.
     """
-    terms = torch.empty(len(logits), 3, dtype=torch.float32)
+    terms = torch.empty(len(logits), 4, dtype=torch.float32)
     library.functions.exponentiate(
-        *(x.data_ptr() for x in (logits, targets, terms)), *logits.shape, far, logits.dtype == torch.bfloat16
+        *(x.data_ptr() for x in (logits, targets, terms)), *logits.shape, far, alpha, logits.dtype == torch.bfloat16
     )
     return terms
 

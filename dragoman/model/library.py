@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 10
+INTERFACE = 11
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that are read at a time; the width of a head must be a multiple of it."""
@@ -41,7 +41,7 @@ def load() -> Any:
     found.normalise_rows.argtypes = [*[pointer] * 3, flag]
     found.masked_softmax_dropout.argtypes = [*[pointer] * 7, flag]
     found.masked_softmax_dropout_backward.argtypes = [*[pointer] * 7, flag]
-    found.exponentiate.argtypes = [pointer, pointer, pointer, size, size, ctypes.c_float, flag]
+    found.exponentiate.argtypes = [pointer, pointer, pointer, size, size, *[ctypes.c_float] * 2, flag]
     found.best_continuations.argtypes = [pointer, pointer, size, size, size, size, pointer, pointer]
     return found
 

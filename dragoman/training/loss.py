@@ -235,11 +235,9 @@ def _slice_loss(
     if output.packed and (found := output.packed.spread(states, target, far=_FAR)):
         loss, norm, pull = _compared(output, output.mean_logits(states), found.chosen, found.sums)
         return loss, found, norm, pull
-    logits = output.logits(states)
-    parts = _predicted_twice(logits, target, output.alpha) if output.alpha else _exponentials(logits, target)
-    spread, shift, chosen, others, *apart = parts
+    spread, shift, chosen, others, apart = _exponentials(output.logits(states), target, output.alpha)
     loss, norm, pull = _compared(output, output.mean_logits(states) - shift, chosen, others)
-    return sum(apart, loss + output.soft * shift.sum()), spread, norm, pull
+    return loss + output.soft * shift.sum() + apart.sum(), spread, norm, pull
 
 
 def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -250,10 +248,13 @@ def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> 
     return loss, norm, own / norm - output.certain
 
 
-def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """In place exp(logits - shift), 0 at the targets; the shifts; the targets' logits less these; sums of the rows."""
+def _exponentials(logits: Tensor, target: Tensor, alpha: float) -> tuple[Tensor, ...]:
+    """In place exp(logits - shift), 0 at the targets; the shifts; the targets' logits less these; sums of the rows; and
+    what R-Drop, with which rows come in twos, adds to the loss. What it adds to the gradient is in the first."""
     if kernels.can_exponentiate(logits):
-        return logits, *kernels.exponentiate(logits, target, far=_FAR).split(1, dim=1)
+        return logits, *kernels.exponentiate(logits, target, far=_FAR, alpha=alpha).split(1, dim=1)
+    if alpha:
+        return _predicted_twice(logits, target, alpha)
     wide = _at_least_float32(logits.dtype)
     largest = logits.amax(1, keepdim=True)
     # Only for rows whose exp would leave the range of float32: the others keep all their digits.
@@ -262,7 +263,7 @@ def _exponentials(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tenso
     chosen = logits.gather(1, target[:, None]).to(wide)
     spread = logits.exp_()
     spread[torch.arange(len(target), device=target.device), target] = 0.0
-    return spread, shift, chosen, _row_sums(spread, wide)
+    return spread, shift, chosen, _row_sums(spread, wide), torch.zeros_like(shift)
 
 
 def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -271,7 +272,7 @@ def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _predicted_twice(logits: Tensor, target: Tensor, alpha: float) -> tuple[Tensor, ...]:
-    """As `_exponentials`, but what R-Drop adds to the gradient is in the first, and to the loss the last.
+    """As `_exponentials`: shifted, the logits are log-probabilities.
 
     P and Q are rows 2i and 2i + 1. With d = log P - log Q, the gradient of KL(P || Q) with respect to P's logits is
     P (d - KL(P || Q)), that of KL(Q || P) is P - Q.

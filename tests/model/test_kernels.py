@@ -239,14 +239,38 @@ def test_exponentials_of_logits_are_those_of_torch(dtype, vocab: int):
     expected = (logits.double() - shift).exp().scatter(1, targets[:, None], 0.0)
     terms = kernels.exponentiate(logits, targets, far=60.0)
     torch.testing.assert_close(logits.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-30)
-    torch.testing.assert_close(terms, torch.cat([shift, chosen, expected.sum(1, keepdim=True).float()], 1))
+    expected_terms = [shift, chosen, expected.sum(1, keepdim=True).float(), torch.zeros(9, 1)]
+    torch.testing.assert_close(terms, torch.cat(expected_terms, 1))
 
 
 @needs_library
-def test_training_writes_nothing_beside_its_rows():
-    guarded = torch.full((11, 35), 7.0)
-    kernels.exponentiate(guarded[1:10], torch.arange(9), far=60.0)
-    assert (guarded[[0, 10]] == 7).all()
+@every_precision
+@pytest.mark.parametrize("vocab", [1, 16, 57, 8000])
+def test_predictions_that_are_drawn_together_are_those_of_torch(dtype, vocab: int):
+    torch.manual_seed(vocab)
+    logits = (3 * torch.randn(8, vocab) + 300 * torch.arange(8)[:, None]).to(dtype)
+    targets = torch.randint(vocab, (4,)).repeat_interleave(2)
+    log_probs = logits.double().log_softmax(1)
+    probs, (p, q) = log_probs.exp(), log_probs.unflatten(0, (-1, 2)).unbind(1)
+    divergences = torch.stack([(p.exp() * (p - q)).sum(1), (q.exp() * (q - p)).sum(1)], 1).flatten()[:, None]
+    apart, others = torch.stack([p - q, q - p], 1).flatten(0, 1), torch.stack([q, p], 1).flatten(0, 1).exp()
+    expected = probs + 3.0 / 2 * (probs * (apart - divergences + 1) - others)
+    chosen = log_probs.gather(1, targets[:, None])
+    expected.scatter_add_(1, targets[:, None], -chosen.exp())
+    shift = logits.double().gather(1, targets[:, None]) - chosen
+    terms = kernels.exponentiate(logits, targets, far=60.0, alpha=3.0)
+    torch.testing.assert_close(logits.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-5)
+    torch.testing.assert_close(
+        terms.double(), torch.cat([shift, chosen, 1 - chosen.exp(), 1.5 * divergences], 1), rtol=1e-5, atol=1e-4
+    )
+
+
+@needs_library
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+def test_training_writes_nothing_beside_its_rows(alpha: float):
+    guarded = torch.full((10, 35), 7.0)
+    kernels.exponentiate(guarded[1:9], torch.arange(8), far=60.0, alpha=alpha)
+    assert (guarded[[0, 9]] == 7).all()
 
 
 def test_gradients_never_come_from_the_kernel():

@@ -23,14 +23,14 @@ NO_PAD = -1
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Forces the smallest slices, and tells of each how many rows of logits it has."""
-    seen, predicted_twice = [], module._predicted_twice
+    seen, exponentials = [], module._exponentials
 
     def spy(logits: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         seen.append(len(logits))
-        return predicted_twice(logits, *rest)
+        return exponentials(logits, *rest)
 
     monkeypatch.setattr(module, "SLICE_ELEMENTS", {"cpu": 1})
-    monkeypatch.setattr(module, "_predicted_twice", spy)
+    monkeypatch.setattr(module, "_exponentials", spy)
     return seen
 
 
@@ -49,9 +49,14 @@ def torchs(first: Tensor, second: Tensor) -> Tensor:
     return (F.kl_div(log_q, log_p.exp(), reduction="sum") + F.kl_div(log_p, log_q.exp(), reduction="sum")) / 2
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [False, True])
-def test_value_and_gradients_are_those_of_torch(slices: list[int], bias: bool, smoothing: float):
+def test_value_and_gradients_are_those_of_torch(
+    slices: list[int], bias: bool, smoothing: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
+):
+    if not compiled:
+        monkeypatch.setattr(module.kernels, "can_exponentiate", lambda _: False)
     torch.manual_seed(53)
     tensors = [torch.randn(TOKENS, 2, WIDTH), torch.randn(VOCAB, WIDTH)] + [torch.randn(VOCAB)] * bias
     states, weight, *rest = [t.requires_grad_() for t in tensors]
