@@ -48,7 +48,9 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
     assert training.label_smoothing == (0.1 if style in ("prenorm", "annotated") else 0)
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    "style", ["prenorm", *(pytest.param(style, marks=pytest.mark.slow) for style in STYLES if style != "prenorm")]
+)
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
     lines = (f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:60"))

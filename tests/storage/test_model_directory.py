@@ -40,7 +40,7 @@ def test_a_flipped_bit_of_the_weights_is_never_loaded_in_silence(models):
     file = models[0] / "model.safetensors"
     content = file.read_bytes()
     expected = ModelDirectory.load(models[0]).model.state_dict()
-    for position in range(0, len(content), 389):
+    for position in range(0, len(content), 997):
         file.write_bytes(content[:position] + bytes([content[position] ^ 0x10]) + content[position + 1 :])
         try:
             loaded = ModelDirectory.load(models[0]).model.state_dict()
