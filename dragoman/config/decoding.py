@@ -48,8 +48,8 @@ class DecodingConfig(Section):
     forbid: list[str] = Field(default_factory=list)
     """Target terms that must not appear; a term in small letters is forbidden in any case."""
     max_tokens: int | None = Field(None, ge=1)
-    """Source tokens of a batch with padding, times beams; empty: as many as suit the precision. A larger batch is
-    hardly faster and takes more memory."""
+    """Source tokens of a batch with padding, times beams; empty: as many as suit the precision, and twice as many
+    for one decoder layer. A larger batch is hardly faster and takes more memory."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

@@ -18,8 +18,8 @@ the processor."""
 
 def batch_tokens(model: Transformer) -> int:
     """Source tokens of a batch, times beams, that suit a model as `ready` returns it."""
-    shallow = model.config.num_decoder_layers == 1  # steps are so short that it pays to take fewer, of more rows
-    return (INT8_BATCH_TOKENS if is_int8(model) else BATCH_TOKENS) * (1 + shallow)
+    # Steps of one decoder layer are so short that it pays to take fewer, of more rows.
+    return (INT8_BATCH_TOKENS if is_int8(model) else BATCH_TOKENS) * (2 if model.config.num_decoder_layers == 1 else 1)
 
 
 def ready(model: Transformer, precision: str) -> Transformer:

@@ -35,6 +35,7 @@ class ModelStepper:
         sentences, memory_rows = self.sentences[rows], None
         if not torch.equal(sentences, self.sentences):
             remaining, self.sentences = torch.unique_consecutive(sentences, return_inverse=True)
-            memory_rows = remaining.to(self.device)
-            self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
+            if not torch.equal(remaining, torch.arange(len(self.memory))):
+                memory_rows = remaining.to(self.device)
+                self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
         self.cache.reorder(rows.to(self.device), memory_rows)

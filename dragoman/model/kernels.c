@@ -549,8 +549,8 @@ INLINE void predict_all_twice(void *logits, const Size *targets, Terms *terms, S
 }
 
 /* Rows of logits become exp(logits - shift), and 0 at the target. A row is shifted by its largest number where that is
-   farther from 0 than `far`. With `alpha`, that of R-Drop, rows come in twos and become probabilities, plus what it adds
-   to the gradient. */
+   farther from 0 than `far`. With `alpha`, that of R-Drop, rows come in twos, and the shift is the log of their sums of
+   exponentials: they become probabilities, 0 at the target, plus what R-Drop adds to the gradient of each logit. */
 FOR_EACH_CPU void exponentiate(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
                                float alpha, int half) {
     if (alpha && half)

@@ -344,8 +344,9 @@ def exponentiate(
     The shift is the largest number of a row if that is farther from 0 than `far`, else 0. Returns the shift of each
     row, its logit at the target less the shift, and the sum of what the row has become, in float32; then 0.
 
-    With `alpha`, that of R-Drop, rows come in twos and become probabilities, plus what R-Drop adds to their gradient.
-    What it adds to the loss takes the place of the 0, and the sum is that of the probabilities.
+    With `alpha`, that of R-Drop, rows come in twos, whatever `far` is. The shift is the log of the sum of exponentials,
+    so that rows become probabilities, 0 at the target, plus what R-Drop adds to the gradient of each logit. The third
+    number is the sum of the other tokens' probabilities, the fourth what R-Drop adds to the loss.
     """
     terms = torch.empty(len(logits), 4, dtype=torch.float32)
     library.functions.exponentiate(

@@ -32,7 +32,7 @@ def received_by(receive: Callable[[int, object], None]) -> Iterator[None]:
 
 @contextmanager
 def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
-    """Collects these signals inside the `with` block, so that training stops after the step.
+    """Collects Ctrl-C, SIGTERM and SIGUSR1 inside the `with` block, so that training stops after the step.
 
     `announce` is called when the first one comes; a second one stops at once.
     """

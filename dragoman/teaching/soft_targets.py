@@ -18,6 +18,7 @@ from dragoman.errors import UsageError
 from dragoman.storage.atomic import check_space, new_folder
 from dragoman.storage.manifest import seal
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.validate import check_files
 from dragoman.teaching.work import Work
 
 AT_ONCE = 4_096
@@ -36,9 +37,9 @@ class Teachers:
                 "--soft-targets."
             )
         self.tools = TextTools(*first.tokenizers, first.style, first.source_language)
-        positions = [each.model.config.max_length for each in load_ensemble(paths)]
-        # As many tokens as all teachers have positions for, with the end of the sentence.
-        self.longest = min([work.asked.config.data.max_length, *(each - 1 for each in positions if each)])
+        positions = [check_files(Path(each))[1].max_length for each in paths]
+        # Sides that are kept have fewer tokens than this, so that there is a position for the end.
+        self.longest = min([work.asked.config.data.max_length, *filter(None, positions)])
 
     @property
     def settings(self) -> list[str]:

@@ -154,7 +154,8 @@ class _Output:
         if self.packed:
             return bfloat16.SLICE
         rows = max(16, SLICE_ELEMENTS.get(self.weight.device.type, 2**24) // len(self.weight))
-        return rows // 4 * 2 if self.alpha else rows  # both predictions of a target are in one slice
+        # Both predictions of a target are in one slice; the formula of R-Drop holds several tensors of this size.
+        return rows // 4 * 2 if self.alpha else rows
 
     def logits(self, states: Tensor) -> Tensor:
         return states @ self.weight.T if self.bias is None else torch.addmm(self.bias, states, self.weight.T)
@@ -228,9 +229,9 @@ def _slice_loss(
     """The summed loss of some rows, and its gradient with respect to their logits in three parts.
 
     With p = softmax(z): loss = log sum exp z - certain z_target - smoothing mean(z), and the gradient is p minus the
-    smoothed target, but for soft targets. It is spread / norm, where spread is 0 at the target; there it is `pull`; and
-    everywhere comes -smoothing / vocabulary. So exp z need not be divided or touched again, nor its rounding be that of
-    the probability of the target, which is near to 1.
+    smoothed target, but for soft targets. It is spread / norm, where spread is 0 at the target, but for what R-Drop
+    adds to all of it; there it is `pull`; and everywhere comes -smoothing / vocabulary. So exp z need not be divided or
+    touched again, nor its rounding be that of the probability of the target, which is near to 1.
     """
     if output.packed and (found := output.packed.spread(states, target, far=_FAR)):
         loss, norm, pull = _compared(output, output.mean_logits(states), found.chosen, found.sums)

@@ -118,12 +118,13 @@ def test_a_batch_beyond_the_memory_of_the_process_is_halved_with_the_same_gradie
         torch.set_num_threads(1)  # others do not survive a fork
         gc.collect()
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used, resource.RLIM_INFINITY))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (used, hard))
         freed_by_other_tests = []  # filled, or it would be room beyond the limit
         with contextlib.suppress(MemoryError):
             while True:
                 freed_by_other_tests.append(bytearray(2**20))
-        resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, hard))
         limited = trainer()
         attempts = fails_above(limited, 32, no_memory_in_python)
         torch.save((attempts, step_with_gradients(limited)[1]), tmp_path / "found")
