@@ -27,7 +27,7 @@ LARGEST_BATCH = 8192
 FEW_EPOCHS = 5
 """In which nothing is learnt by heart."""
 R_DROP, R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 3.0, 25, 6_500, 90
-"""Weight of R-Drop, which leaves time for few of the steps, and what it pays for: epochs and steps, or many epochs."""
+"""Weight of R-Drop, which leaves time for six in ten steps, and what it pays for: epochs and steps, or many epochs."""
 R_DROP_BY_HEART = 10, 100_000
 """Bounds of the epochs, times the weights for each token: above, nothing helps against learning by heart."""
 MUON_DECAY = 0.1
