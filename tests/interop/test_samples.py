@@ -18,7 +18,7 @@ SAMPLES = Path(__file__).parents[3] / "shared"
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["marian-sample", "m2m-sample"])
+@pytest.mark.parametrize("name", ["marian-sample", pytest.param("m2m-sample", marks=pytest.mark.slow)])
 def test_ids_log_probabilities_and_searches_are_those_of_transformers(name, tmp_path):
     if not (SAMPLES / name).is_dir():
         pytest.skip("the sample is not there")

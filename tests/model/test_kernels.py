@@ -332,6 +332,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
 
 
 class TestBuild:
+    @pytest.mark.slow
     def test_a_compiler_without_avx_vnni_compiles_all_else(self, tmp_path, monkeypatch):
         pytest.importorskip("hatchling")
         if not library.compiled():

@@ -40,6 +40,7 @@ def bits(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("annotations_unchecked", "with_reports")
 def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, capsys):
     begin(tmp_path / "whole")

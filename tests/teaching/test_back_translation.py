@@ -64,6 +64,7 @@ def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
     assert "back-translated sentences by reverse, 0.5 for each real pair" in Path("run/README.md").read_text()
 
 
+@pytest.mark.slow
 def test_no_target_of_a_held_out_pair_is_learnt(folder, dragoman):
     given, whole = [word for word in command("run", "--ratio", "3") if word != "--quiet"], Path("news.fr").read_bytes()
     for content, words in ((whole + b"\xe9t\xe9\n", "not valid UTF-8"), (b"\n", "give others")):

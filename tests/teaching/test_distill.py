@@ -168,6 +168,7 @@ def test_soft_targets_need_a_teacher_and_its_vocabulary(teacher, data, dragoman,
     assert (code, "several languages" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_symbols_of_the_teacher_are_those_of_the_student_too(data, dragoman, tmp_path):
     teacher = ModelDirectory.load(save_model(tmp_path / "teacher"))
     texts = [text for pair in PAIRS[:31] for text in pair]

@@ -134,6 +134,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(launcher: Launcher, runs: Ru
     assert train(runs, ALONE, "moved")["losses"] == pytest.approx(alone["losses"][31:], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sharded_weights_are_saved_and_resumed_like_whole_ones(launcher: Launcher, runs: Runs):
     choices = {"optimizer": "muon", "ema": 0.9, "average": 2, "max_steps": 12}
     expected = train(runs, ALONE, "whole", **choices)["losses"]
