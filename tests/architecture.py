@@ -1,15 +1,12 @@
 """Checks of the rules that keep the package legible, on its syntax trees; each lists its problems.
 
-Imports point one way, files and functions stay short, and nothing reads a pickle or runs text as
-code. test_architecture.py applies them, and shows that each sees a violation.
+Imports point one way, and nothing reads a pickle or runs text as code. test_architecture.py applies them, and shows
+that each sees a violation.
 """
 
 import ast
 import graphlib
-import io
-import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -53,12 +50,6 @@ SATELLITES = {
     "dragoman.interop": None,
     "dragoman.terminal": "dragoman.runs.train",
 }
-MOST_CORE_LINES, MOST_LINES = 6_600, 20_600
-
-MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 299, 39, 6
-BUDGET_EXCEPTION = re.compile(r"Budget: \w+([^\w\n]+\w+){2,}")  # what is exceeded, and why
-FIRST_LINES = 20
-COMMANDS = {"command", "callback"}  # typer's decorators
 
 PICKLE_READERS = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 FORBIDDEN_ARGUMENTS = {("weights_only", False), ("allow_pickle", True)}
@@ -181,57 +172,6 @@ def _only_for_types(tree: ast.Module) -> set[int]:
     """Lines inside `if TYPE_CHECKING`, which never run."""
     blocks = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     return {line for block in blocks for line in range(block.lineno, block.end_lineno + 1)}
-
-
-def code_lines(root: Path) -> dict[str, int]:
-    """Lines of code by module, without docstrings, comments and blank lines."""
-    return {module.name: _code_lines(module) for module in modules(root)}
-
-
-def _code_lines(module: Module) -> int:
-    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    tokens = tokenize.generate_tokens(io.StringIO(module.text).readline)
-    code = {line for each in tokens if each.type not in layout for line in range(each.start[0], each.end[0] + 1)}
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            code -= set(range(node.lineno, node.end_lineno + 1))
-    return len(code)
-
-
-def budget_problems(root: Path) -> list[str]:
-    """Files and functions that are too long or take too much, unless the file says why."""
-    problems = []
-    for module in modules(root):
-        lines = module.text.split("\n")
-        if BUDGET_EXCEPTION.search("\n".join(lines[:FIRST_LINES])):
-            continue
-        length = len(lines) - (lines[-1] == "")
-        if length > MAX_FILE_LINES:
-            problems.append(f"{module.name} has {length} lines")
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                where = f"{module.name}:{node.lineno} {node.name}"
-                command = module.room == "cli" and is_command(node)
-                # The options of a command, one a line, are its help page; its code is what comes after.
-                length = node.end_lineno - (node.body[0].lineno if command else node.lineno) + 1
-                if length > MAX_FUNCTION_LINES:
-                    problems.append(f"{where} has {length} lines")
-                count = len(parameters(node))
-                if count > MAX_PARAMETERS and not command:
-                    problems.append(f"{where} has {count} parameters")
-    return problems
-
-
-def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    taken = function.args
-    names = [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
-    return names[1:] if names[:1] in (["self"], ["cls"]) else names
-
-
-def is_command(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether typer makes a command of it; its parameters are then the command's options."""
-    nodes = (node for each in function.decorator_list for node in ast.walk(each))
-    return any(isinstance(node, ast.Attribute) and node.attr in COMMANDS for node in nodes)
 
 
 def danger_problems(root: Path) -> list[str]:

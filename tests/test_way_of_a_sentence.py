@@ -1,4 +1,4 @@
-"""A sentence passes few files on its way to the loss, and to its translation: a reader can follow it in one sitting.
+"""The files that a sentence passes on its way to the loss, and to its translation; `pytest -s` prints them.
 
 A file is entered when one of its functions is given the sentence or returns it: as text, as token ids, or as tensors
 while a function that was given its ids is running.
@@ -116,7 +116,7 @@ def _then_stop(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_from_a_file_to_the_loss(trained):
     _, files = trained
-    assert len(files) <= 21, sorted(files)
+    print("\n".join(["From a file to the loss:", *sorted(files)]))
     assert {
         "data/readers/tsv.py",
         "data/tokenizers/tokenizer.py",
@@ -133,7 +133,7 @@ def test_from_a_text_to_its_translation(trained):
     with following() as follower:
         translator.translate([PAIR[0]])
     files = follower.files
-    assert len(files) <= 16, sorted(files)
+    print("\n".join(["From a text to its translation:", *sorted(files)]))
     assert {
         "decoding/translator.py",
         "data/tokenizers/tokenizer.py",

@@ -1,6 +1,4 @@
 """The commands that look inside a model: inspect, tokenize.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 from contextlib import nullcontext

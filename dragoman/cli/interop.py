@@ -1,6 +1,4 @@
 """Commands that take other people's models in, and give ours away: import, export.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 import os

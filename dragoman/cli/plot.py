@@ -1,6 +1,4 @@
 """Commands that draw: plot mask, positions, schedules, split, curves, attention.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 from pathlib import Path

@@ -1,6 +1,4 @@
 """The command `serve`.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 import re

@@ -1,6 +1,4 @@
 """The command distill, and what `train` takes to learn from sentences without translations.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 import json

@@ -1,6 +1,4 @@
 """Commands that make models and compare runs: demo, train, average, compare.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 import json

@@ -1,6 +1,4 @@
 """Commands that use models: translate, score, evaluate.
-
-Budget: a command takes more parameters than a function may, since they are its options.
 """
 
 import gc

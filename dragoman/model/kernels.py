@@ -2,8 +2,6 @@
 
 `Dropout`, `fast_attention` and `project` choose by device, precision, size and whether gradients are wanted. The
 kernels of the library (library.py) have a function beside them that says what they take.
-
-Budget: more lines than a file may have, since every fast path that no processor lacks is here.
 """
 
 import ctypes
