@@ -137,7 +137,7 @@ def _translate_document(
     with Translator.load(model, **loading) as translator, display.progress("Translating") as advance:
         engine = engine_of(translator, config, done=partial(advance, 1))
         translated = translate_document(content, str(document), translator.languages, engine)
-    write_output(output, translated)
+    write_output(output, translated.content)
     display.note(f"{output} is {document} in the other language.")
 
 

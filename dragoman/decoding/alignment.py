@@ -1,7 +1,7 @@
 """Which target word comes from which source word, by the attention of the decoder.
 
-Words are what spaces separate. A target word is linked to the source word that its tokens attend to most, and to none
-if they attend to the end of sentence more than to any word.
+Words are what spaces of any kind separate (`word_spans`). A target word is linked to the source word that its tokens
+attend to most, and to none if they attend to the end of sentence more than to any word.
 """
 
 import re
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.data.text import INVISIBLE
 from dragoman.data.tokenizers.placeholders import Prepared, spaced, unmask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer
@@ -18,8 +19,8 @@ from dragoman.model.attention import AttentionMaps
 
 Alignment = list[tuple[int, int]]
 """Pairs of a source word and a target word, counted from 0, in the order of the target."""
-_SPACES = " \t\n\r\f\v"
-_RUNS = re.compile(f"[{_SPACES}]+|[^{_SPACES}]+")
+_RUNS = re.compile(r"\s+|\S+")
+_INVISIBLE_RUN = re.compile(f"[{INVISIBLE}]+")
 
 
 def word_giving_attention(
@@ -73,8 +74,10 @@ def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None
         runs = _RUNS.findall(unmask(spaced(last + text, prepared.joined)[len(last) :], prepared))
         last = text[-1:] or last
         for run in runs:
-            if run[0] in _SPACES:
+            if run[0].isspace():
                 inside = False
+            elif not inside and _INVISIBLE_RUN.fullmatch(run):
+                pass  # no word, nor the beginning of one
             elif inside:
                 found[-1] += [position] if found[-1][-1] != position else []
             else:
@@ -85,9 +88,18 @@ def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None
     return found
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each word: what stands between spaces, no-break and other wide ones included.
+
+    A run of invisible characters alone, such as a zero-width space, is no word.
+    """
+    runs = re.finditer(r"\S+", text)
+    return [run.span() for run in runs if not _INVISIBLE_RUN.fullmatch(run[0])]
+
+
 def count_ended_words(text: str) -> int:
     """How many words have ended in a text; the last one has not unless there is a space after it."""
-    return sum(run[0] not in _SPACES for run in _RUNS.findall(text)[:-1])
+    return len(word_spans(text)) - bool(word_spans(text[-1:]))
 
 
 def pharaoh(alignment: Alignment) -> str:

@@ -24,6 +24,9 @@ class Code:
 
 Content = Sequence[str | Code]
 """Texts, and codes between them."""
+Languages = tuple[str | None, str | None]
+"""Codes of the source and the target language of a translation; None where nobody said."""
+UNKNOWN: Languages = (None, None)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ class Document:
     text: str
     segments: Sequence[Segment]
     edits: Sequence[Edit] = ()
+    done: int = 0
+    """Texts that have a translation already, which stays."""
+    notes: Sequence[str] = ()
+    """What a person should know about this document, each a sentence that follows its name."""
 
     def filled(self, translations: Sequence[Content]) -> str:
         """The text with a translation for each segment."""

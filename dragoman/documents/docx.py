@@ -11,14 +11,14 @@ import re
 from dataclasses import replace
 
 from dragoman.documents import xml
-from dragoman.documents.document import Code, Content, Document, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words
 from dragoman.documents.office import paragraphs
 from dragoman.documents.xml import Element
 
 PARTS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 
 
-def read_docx(text: str, inner: bool) -> Document:
+def read_docx(text: str, inner: bool, languages: Languages = UNKNOWN) -> Document:
     """The segments of a part of a DOCX: paragraphs, those in text boxes or all others."""
     segments = []
     for paragraph in paragraphs(xml.parse(text), {"p"}, {"txbxContent"}, inner=inner):

@@ -3,12 +3,13 @@
 import codecs
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from dragoman.decoding.translation import Translation
 from dragoman.documents import docx, odt
-from dragoman.documents.document import Document, FormatError
+from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages
 from dragoman.documents.docx import read_docx
 from dragoman.documents.gettext import read_po
 from dragoman.documents.html import read_html
@@ -19,11 +20,11 @@ from dragoman.documents.plain import read_text
 from dragoman.documents.strings import read_json, read_yaml
 from dragoman.documents.subtitles import read_subtitles
 from dragoman.documents.tmx import read_tmx
-from dragoman.documents.translate import Engine, translate_documents
+from dragoman.documents.translate import Engine, Report, translate_documents
 from dragoman.documents.xliff import read_xliff
 from dragoman.errors import DataError
 
-TEXTS: dict[str, Callable[[str], Document]] = {
+READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".txt": read_text,
     ".md": read_markdown,
     ".markdown": read_markdown,
@@ -37,15 +38,13 @@ TEXTS: dict[str, Callable[[str], Document]] = {
     ".json": read_json,
     ".yaml": read_yaml,
     ".yml": read_yaml,
-}
-BILINGUAL: dict[str, Callable[[str, tuple[str | None, str | None]], Document]] = {
     ".tmx": read_tmx,
     ".xliff": read_xliff,
     ".xlf": read_xliff,
 }
-"""Formats that name the languages in them."""
+"""The reader of each format, by the end of a file's name."""
 OFFICE = {".docx": (docx.PARTS, read_docx), ".odt": (odt.PARTS, read_odt)}
-ENDINGS = (*TEXTS, *BILINGUAL, *OFFICE)
+ENDINGS = (*READERS, *OFFICE)
 """Ends of the names of documents."""
 MOST_BYTES = 2**26
 _DECLARED = re.compile(
@@ -56,22 +55,30 @@ _NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-def translate_document(content: bytes, name: str, languages: tuple[str | None, str | None], engine: Engine) -> bytes:
-    """The content of a document in the other language; its `name` says which format it has.
+@dataclass(frozen=True)
+class TranslatedDocument:
+    """A document in the other language."""
+
+    content: bytes
+    report: Report
+
+
+def translate_document(content: bytes, name: str, languages: Languages, engine: Engine) -> TranslatedDocument:
+    """A document in the other language; its `name` says which format it has.
 
     Raises `DataError` for content that is not of that format.
     """
-    ending = Path(name).suffix.lower()
+    ending, report = Path(name).suffix.lower(), Report()
+    translate = partial(translate_documents, engine=engine, report=report)
     try:
         if len(content) > MOST_BYTES:
             raise FormatError(f"is larger than {MOST_BYTES >> 20} MiB; split it.")
         if ending in OFFICE:
-            return translate_office(content, *OFFICE[ending], partial(translate_documents, engine=engine))
+            return TranslatedDocument(translate_office(content, *OFFICE[ending], languages, translate), report)
         encoding = _encoding(content, ending)
         text = content.decode(encoding)
-        document = BILINGUAL[ending](text, languages) if ending in BILINGUAL else TEXTS[ending](text)
-        (found,) = translate_documents([document], engine)
-        return found.encode(encoding)
+        (translated,) = translate([READERS[ending](text, languages)])
+        return TranslatedDocument(translated.encode(encoding), report)
     except FormatError as error:
         raise DataError(f"{name} {error}") from None
     except RecursionError:
@@ -91,7 +98,7 @@ def texts_of(content: bytes, name: str) -> list[str]:
         found.extend(texts)
         return [Translation(text, 0.0, 0.0, []) for text in texts]
 
-    translate_document(content, name, (None, None), Engine(collect, copies=False))
+    translate_document(content, name, UNKNOWN, Engine(collect, copies=False))
     return found
 
 

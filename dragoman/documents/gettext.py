@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from dragoman.documents.document import Document, Edit, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Document, Edit, Languages, Segment, has_words
 from dragoman.documents.subtitles import split_codes
 
 _STRING = r'"(?:[^"\\\n]|\\.)*+"'
@@ -21,7 +21,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 
-def read_po(text: str) -> Document:
+def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a catalogue: the messages whose translations are all empty."""
     segments: list[Segment] = []
     edits = []

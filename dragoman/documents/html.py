@@ -5,7 +5,7 @@ import re
 from functools import partial
 from html.parser import HTMLParser
 
-from dragoman.documents.document import Code, Document, Segment, has_words, trimmed
+from dragoman.documents.document import UNKNOWN, Code, Document, Languages, Segment, has_words, trimmed
 
 INLINE = {
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "del", "dfn", "em", "font", "i", "img", "input",
@@ -26,7 +26,7 @@ _ATTRIBUTE = re.compile(r"""\s([A-Za-z][\w:-]*)\s*=\s*("[^"]*"|'[^']*')""")
 _BLANK = " \t\r\n\f"
 
 
-def read_html(text: str) -> Document:
+def read_html(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a page."""
     return Document(text, _Reader(text).segments)
 

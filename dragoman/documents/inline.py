@@ -13,9 +13,10 @@ from itertools import count
 from operator import itemgetter
 from typing import Literal
 
+from dragoman.decoding.alignment import word_spans
 from dragoman.documents.document import Code, Content
 
-_WORD, _INK = re.compile(r"\S+"), re.compile(r"\S")
+_INK = re.compile(r"\S")
 _OPENING, _CLOSING = "\"'([{«“‘„¿¡", "\"')]}»”’“.,;:!?…。！？、，"
 
 
@@ -101,7 +102,7 @@ class Projection:
 
     def __init__(self, source: str, target: str, alignment: Sequence[tuple[int, int]]):
         self.source, self.target = source, target
-        self.source_words, self.target_words = ([m.span() for m in _WORD.finditer(text)] for text in (source, target))
+        self.source_words, self.target_words = word_spans(source), word_spans(target)
         self.sources: dict[int, set[int]] = {}
         self.targets: dict[int, list[int]] = {}
         for source_word, target_word in sorted(alignment):

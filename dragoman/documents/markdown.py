@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
-from dragoman.documents.document import Code, Content, Document, Segment, has_words, trimmed
+from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words, trimmed
 from dragoman.documents.html import read_html
 from dragoman.documents.inline import partners
 from dragoman.documents.subtitles import in_lines
@@ -30,7 +30,7 @@ _INLINE = re.compile(
 )
 
 
-def read_markdown(text: str) -> Document:
+def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a document."""
     front = _FRONT.match(text)
     shown = re.sub(r"[^\r\n]", " ", front[0]) + text[front.end() :] if front else text

@@ -3,7 +3,7 @@
 import re
 
 from dragoman.documents import xml
-from dragoman.documents.document import Code, Content, Document, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words
 from dragoman.documents.office import paragraphs
 
 PARTS = re.compile(r"(content|styles)\.xml")
@@ -11,7 +11,7 @@ WHOLE = {"note", "annotation", "ruby", "frame", "custom-shape"}
 """Whose texts, if they have paragraphs, are translated apart."""
 
 
-def read_odt(text: str, inner: bool) -> Document:
+def read_odt(text: str, inner: bool, languages: Languages = UNKNOWN) -> Document:
     """The segments of a part of an ODT: paragraphs and headings, those in notes and frames or all others."""
     segments = []
     for paragraph in paragraphs(xml.parse(text), {"p", "h"}, WHOLE, inner=inner):

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from dragoman.documents.document import Document, FormatError
+from dragoman.documents.document import Document, FormatError, Languages
 from dragoman.documents.xml import Element
 
 MOST_BYTES, MOST_FILES = 2**28, 10_000
@@ -14,12 +14,16 @@ MOST_BYTES, MOST_FILES = 2**28, 10_000
 MOST_RATIO, LEAST_BYTES = 100, 2**22
 """How many times as large as the document they may be, if they are larger than so many bytes."""
 PART = 2**20
-Read = Callable[[str, bool], Document]
+Read = Callable[[str, bool, Languages], Document]
 """Finds the segments of a file in a document: the paragraphs inside of notes, frames and the like, or all others."""
 
 
 def translate_office(
-    content: bytes, parts: re.Pattern[str], read: Read, translate: Callable[[list[Document]], list[str]]
+    content: bytes,
+    parts: re.Pattern[str],
+    read: Read,
+    languages: Languages,
+    translate: Callable[[list[Document]], list[str]],
 ) -> bytes:
     """The document with the texts of its files `parts` translated; all other files in it, and their order, stay."""
     try:
@@ -37,7 +41,7 @@ def translate_office(
     if not names:
         raise FormatError("has no text of a document in it; save it again.")
     for inner in (True, False):  # paragraphs in notes and frames first: they stand inside of others
-        texts = translate([read(files[name].decode("utf-8"), inner) for name in names])
+        texts = translate([read(files[name].decode("utf-8"), inner, languages) for name in names])
         files |= {name: text.encode() for name, text in zip(names, texts, strict=True)}
     output = io.BytesIO()
     with ZipFile(output, "w") as archive:

@@ -4,7 +4,7 @@ import re
 import textwrap
 from itertools import pairwise
 
-from dragoman.documents.document import Document, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Document, Languages, Segment, has_words
 
 _LINE = re.compile(r"[^\r\n]+")
 _END = re.compile(r"[.!?:;。！？：；…][\"'”’»」』)\]]*\s*$")
@@ -13,7 +13,7 @@ NARROWEST = 40
 """Characters of a line that may have been wrapped."""
 
 
-def read_text(text: str) -> Document:
+def read_text(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a text: its lines, but lines that a sentence goes across are one."""
     lines = [match.span() for match in _LINE.finditer(text)]
     groups = [[line] for line in lines[:1]]

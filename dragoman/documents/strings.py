@@ -7,7 +7,7 @@ from functools import partial
 
 import yaml
 
-from dragoman.documents.document import Document, FormatError, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages, Segment, has_words
 from dragoman.documents.subtitles import split_codes
 
 _JSON = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"(?P<key>\s*:)?')
@@ -20,7 +20,7 @@ _PROPERTIES = re.compile(r"(?:[&!]\S+\s+)*")
 _STRING = "tag:yaml.org,2002:str"
 
 
-def read_json(text: str) -> Document:
+def read_json(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of JSON: all strings that are values."""
     try:
         json.loads(text.removeprefix("\ufeff"))
@@ -44,7 +44,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def read_yaml(text: str) -> Document:
+def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of YAML: all scalars that are strings and values."""
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))

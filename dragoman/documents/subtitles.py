@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
-from dragoman.documents.document import Code, Content, Document, Segment, has_words, trimmed
+from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words, trimmed
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
 _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*\n(?P<text>(?:[ \t]*\S[^\n]*(?:\n|\Z))*)", re.MULTILINE)
@@ -13,7 +13,7 @@ _CODE = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
 _SPEAKER = re.compile(r"\s*[-–—]\s")
 
 
-def read_subtitles(text: str) -> Document:
+def read_subtitles(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a file: cues, of which one with two speakers has two."""
     segments = []
     for cue in _CUE.finditer(text):

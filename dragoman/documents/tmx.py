@@ -2,13 +2,13 @@
 
 from dragoman.data.language_codes import same_language
 from dragoman.documents import xml
-from dragoman.documents.document import Document, FormatError, Segment, has_words, trimmed
+from dragoman.documents.document import Document, FormatError, Languages, Segment, has_words, trimmed
 from dragoman.documents.xliff import indent
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut"}
 
 
-def read_tmx(text: str, languages: tuple[str | None, str | None]) -> Document:
+def read_tmx(text: str, languages: Languages) -> Document:
     """The segments of a memory: the variants in the source language of units that have none in the target language."""
     source, target = languages
     if not source or not target:

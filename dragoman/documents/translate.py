@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.placeholders import mask
+from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Code, Content, Document, FormatError, has_words
@@ -22,6 +23,18 @@ class Engine:
     """Whether placeholders are copied into translations whatever the model says."""
     known: Callable[[str], str | None] = lambda text: None
     """The translation of a text that need not be translated, such as one that a translation memory has."""
+
+
+@dataclass
+class Report:
+    """What became of the texts of a document, for the person who had it translated."""
+
+    translated: int = 0
+    """Texts that were translated, or known to the engine."""
+    done: int = 0
+    """Texts that had a translation already and were left alone."""
+    notes: list[str] = field(default_factory=list)
+    """What else a person should know, each a sentence that follows the document's name."""
 
 
 Done = Callable[[], None]
@@ -45,8 +58,9 @@ def engine_of(translator: Translator, config: DecodingConfig | None = None, *, d
     return Engine(translate, copies=translator.source_tokenizer.placeholders)
 
 
-def translate_documents(documents: Sequence[Document], engine: Engine) -> list[str]:
-    """The texts of documents in the other language."""
+def translate_documents(documents: Sequence[Document], engine: Engine, report: Report | None = None) -> list[str]:
+    """The texts of documents in the other language; what became of them is added to the `report`."""
+    report = report or Report()
     parts = [[_Part(segment.content, engine.copies) for segment in document.segments] for document in documents]
     texts = _texts(part for own in parts for part in own)
     if max(map(len, texts), default=0) > MOST_CHARACTERS:
@@ -55,6 +69,10 @@ def translate_documents(documents: Sequence[Document], engine: Engine) -> list[s
     found = {text: _linked_evenly(text, target) for text, target in known if target is not None}
     if asked := [text for text in texts if text not in found]:
         found |= zip(asked, engine.translate(asked), strict=True)
+    for document, own in zip(documents, parts, strict=True):
+        report.translated += sum(part.text in found for part in own)
+        report.done += document.done
+        report.notes += [note for note in document.notes if note not in report.notes]
     return [
         document.filled([part.filled(found.get(part.text)) for part in own])
         for document, own in zip(documents, parts, strict=True)
@@ -69,7 +87,7 @@ def is_known(document: Document, engine: Engine) -> bool:
 
 def _linked_evenly(text: str, known: str) -> Translation:
     """A known translation. No attention tells which words belong together; those at the same share of the texts do."""
-    sources, targets = len(text.split()), len(known.split())
+    sources, targets = len(word_spans(text)), len(word_spans(known))
     links = {(word, word * targets // sources) for word in range(sources)}
     links |= {(word * sources // targets, word) for word in range(targets)}
     return Translation(known, 0.0, 0.0, [], sorted(links))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from dragoman.data.readers.xliff import UNTRANSLATED
 from dragoman.documents import xml
-from dragoman.documents.document import Document, Edit, Segment, has_words, trimmed
+from dragoman.documents.document import Document, Edit, Languages, Segment, has_words, trimmed
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
 """Elements whose content is no text of the sentence."""
@@ -14,7 +14,7 @@ STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
 _STATE = re.compile(r"""\sstate\s*=\s*("[^"]*"|'[^']*')""")
 
 
-def read_xliff(text: str, languages: tuple[str | None, str | None]) -> Document:
+def read_xliff(text: str, languages: Languages) -> Document:
     """The segments of a file: the units without a translation."""
     segments: list[Segment] = []
     document = xml.parse(text)

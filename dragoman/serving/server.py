@@ -123,7 +123,10 @@ class Server:
         if source == two_letters(target):
             return content
         translator = self.model(source, target)
-        work = partial(translate_document, content, name, (source, target))
+
+        def work(engine: Engine) -> bytes:
+            return translate_document(content, name, (source, target), engine).content
+
         known = self._memory_of(source, target)
         run = self.background.run(work, translator, translator.decoding, seconds=seconds, known=known)
         return await _answered(run)

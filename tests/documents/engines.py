@@ -30,4 +30,4 @@ SHOUTING = by_word(lambda word: re.sub(r"([{].*?[}]|%\w)|\w", lambda match: matc
 def translated(content: str | bytes, name: str, engine: Engine) -> str:
     """A document as text in the other language."""
     content = content.encode() if isinstance(content, str) else content
-    return translate_document(content, name, ("en", "fr"), engine).decode()
+    return translate_document(content, name, ("en", "fr"), engine).content.decode()

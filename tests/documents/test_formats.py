@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from translate.storage.tmx import tmxfile
 from translate.storage.xliff import xlifffile
 
-from dragoman.documents.formats import TEXTS, translate_document
+from dragoman.documents.formats import READERS, translate_document
 from dragoman.errors import DataError
 from tests.documents import samples
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
@@ -40,7 +40,7 @@ def test_the_same_words_give_the_same_document(name):
 
 @pytest.mark.parametrize("name", KEPT)
 def test_all_but_the_texts_stays(name):
-    read = TEXTS[name[1:]]
+    read = READERS[name[1:]]
     for engine in (BACKWARDS, SHOUTING) if name != "a.txt" else (SHOUTING,):  # where a line ends tells what goes on
         found = translated(KEPT[name], name, engine)
         assert found != KEPT[name]
@@ -208,9 +208,9 @@ def word_document() -> bytes:
 
 
 def test_documents_of_word(word_document):
-    same = translate_document(word_document, "a.docx", ("en", "fr"), SAME)
+    same = translate_document(word_document, "a.docx", ("en", "fr"), SAME).content
     assert members(same) == members(word_document)
-    found = docx.Document(io.BytesIO(translate_document(word_document, "a.docx", ("en", "fr"), BACKWARDS)))
+    found = docx.Document(io.BytesIO(translate_document(word_document, "a.docx", ("en", "fr"), BACKWARDS).content))
     runs = [[(run.text, bool(run.bold), bool(run.italic)) for run in each.runs] for each in found.paragraphs]
     assert runs[0] == [("house red The", False, False)]
     assert runs[1] == [
@@ -258,12 +258,12 @@ def test_fields_of_word_stay_whole_around_their_words(runs):
             run._r.append(element)
     document.save(output := io.BytesIO())
     content, languages = output.getvalue(), ("en", "fr")
-    assert members(translate_document(content, "a.docx", languages, SAME)) == members(content)
-    shouted = members(translate_document(content, "a.docx", languages, SHOUTING))["word/document.xml"]
+    assert members(translate_document(content, "a.docx", languages, SAME).content) == members(content)
+    shouted = members(translate_document(content, "a.docx", languages, SHOUTING).content)["word/document.xml"]
     assert re.sub(rb"(<w:t\b.*?>).*?<", rb"\1<", shouted) == re.sub(
         rb"(<w:t\b.*?>).*?<", rb"\1<", members(content)["word/document.xml"]
     )
-    changed = docx.Document(io.BytesIO(translate_document(content, "a.docx", languages, BACKWARDS)))
+    changed = docx.Document(io.BytesIO(translate_document(content, "a.docx", languages, BACKWARDS).content))
     assert fields_of(changed) == fields_of(document)
     assert changed.paragraphs[0].text.startswith("says. book a as ")
 
@@ -303,8 +303,8 @@ def test_open_documents():
     output = io.BytesIO()
     document.save(output)
     content = output.getvalue()
-    assert members(translate_document(content, "a.odt", ("en", "fr"), SAME)) == members(content)
-    found = translate_document(content, "a.odt", ("en", "fr"), BACKWARDS)
+    assert members(translate_document(content, "a.odt", ("en", "fr"), SAME).content) == members(content)
+    found = translate_document(content, "a.odt", ("en", "fr"), BACKWARDS).content
     assert zipfile.ZipFile(io.BytesIO(found)).namelist()[0] == "mimetype"
     odf.opendocument.load(io.BytesIO(found))
     text = members(found)["content.xml"].decode()
@@ -333,6 +333,6 @@ def test_encodings_that_documents_declare_are_kept():
     page = '<meta charset="iso-8859-1"><p>Le café</p>'.encode("latin-1")
     assert translate_document(
         page, "a.html", ("en", "fr"), SHOUTING
-    ) == '<meta charset="iso-8859-1"><p>LE CAFÉ</p>'.encode("latin-1")
+    ).content == '<meta charset="iso-8859-1"><p>LE CAFÉ</p>'.encode("latin-1")
     text = "\ufeffTwo words".encode("utf-16-le")
-    assert translate_document(text, "a.txt", ("en", "fr"), SHOUTING) == "\ufeffTWO WORDS".encode("utf-16-le")
+    assert translate_document(text, "a.txt", ("en", "fr"), SHOUTING).content == "\ufeffTWO WORDS".encode("utf-16-le")
