@@ -20,6 +20,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
 }  # fmt: skip
 """First bytes that tell the encoding of a text. Those of UTF-32 begin like those of UTF-16, so they come first."""
+HEAD = 1 << 14
+"""Bytes by which a format is known."""
 MAX_LINE = 1 << 24
 """Bytes; a longer line is no line of text, and would fill the memory."""
 
@@ -49,12 +51,15 @@ def packing_of(path: Path) -> str:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked; none if it is damaged, which a pass over it reports."""
+    """The first bytes of a file, unpacked; fewer if it is damaged, which a pass over it reports."""
+    head = b""
     try:
         with open_input(path) as stream:
-            return stream.read(1 << 14)
+            while len(head) < HEAD and (part := stream.read1(HEAD - len(head))):
+                head += part
     except unpacking_errors():
-        return b""
+        pass
+    return head
 
 
 def unpacked_name(path: Path) -> str:
