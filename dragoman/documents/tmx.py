@@ -20,7 +20,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
         codes |= dict.fromkeys(variants)
         variant = next((each for code, each in variants.items() if same_language(code, source)), None)
         segment = variant.child("seg") if variant else None
-        if not segment or not has_words(xml.with_codes(segment, text, WHOLE)):
+        if not segment or not has_words([segment.text_without(WHOLE)]):
             continue
         existing = next((each for code, each in variants.items() if same_language(code, target)), None)
         if existing and not _is_empty(existing):

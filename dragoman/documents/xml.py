@@ -15,6 +15,7 @@ KINDS = {
     "ph": "word", "x": "word",
     "line-break": "break", "tab": "break", "s": "break", "br": "break", "cr": "break",
     "bpt": "open", "bx": "open", "sc": "open", "ept": "close", "ex": "close", "ec": "close",
+    "sm": "open", "em": "close",
 }  # fmt: skip
 """Of elements that stand for a word, for a space, or for one end of a stretch of text."""
 PAIR = ("startRef", "rid", "i", "id")
@@ -223,10 +224,10 @@ class Piece(NamedTuple):
     part: str | Code
 
 
-def pieces(element: Element, text: str, whole: Collection[str]) -> list[Piece]:
+def pieces(element: Element, text: str, whole: Collection[str], words: Collection[str] = ()) -> list[Piece]:
     """What is in an element as texts and codes: tags stand around text, and elements of `whole` are one code.
 
-    What is protected, or not to be translated, is one code, too.
+    So are those of `words`, and what is protected or not to be translated; these codes stand for a word.
     """
     found: list[Piece] = []
     waiting: list[Element | Token | Piece] = element.content[::-1]
@@ -237,7 +238,7 @@ def pieces(element: Element, text: str, whole: Collection[str]) -> list[Piece]:
         elif isinstance(each, Token):
             code = Code(each.value, "word" if each.value.startswith("&") else "alone")
             found.append(Piece(each.start, each.end, each.value if each.kind == "text" else code))
-        elif each.attributes.get("translate") == "no" or each.attributes.get("mtype") == "protected":
+        elif each.name in words or _is_protected(each):
             found.append(Piece(each.start, each.end, Code(text[each.start : each.end], "word")))
         elif each.name in whole or not each.content:
             kind, name = _kind(each)
@@ -247,6 +248,10 @@ def pieces(element: Element, text: str, whole: Collection[str]) -> list[Piece]:
             waiting.append(Piece(each.close, each.end, Code(text[each.close : each.end], "close", each.name)))
             waiting += each.content[::-1]
     return found
+
+
+def _is_protected(element: Element) -> bool:
+    return element.attributes.get("translate") == "no" or element.attributes.get("mtype") == "protected"
 
 
 def _kind(element: Element) -> tuple[str, str]:
@@ -261,9 +266,11 @@ def _kind(element: Element) -> tuple[str, str]:
         return ("open" if angular[1] == "START" else "close"), angular[2]
     held = element.text or attributes.get("equiv-text") or attributes.get("disp") or ""
     tag = _HELD_TAG.fullmatch(held.strip())
+    if tag and tag[2].lower() == "br":
+        return "break", ""
     if not tag or tag[3]:
-        return ("break" if tag and tag[2].lower() == "br" else "word"), ""
-    return ("break" if tag[2].lower() == "br" else "close" if tag[1] else "open"), tag[2]
+        return "word", ""
+    return ("close" if tag[1] else "open"), tag[2]
 
 
 def with_codes(element: Element, text: str, whole: Collection[str]) -> list[str | Code]:
@@ -283,7 +290,8 @@ def spelling(markup: str) -> Callable[[str], str]:
         character = _character(match[0])
         if character and len(character) == 1 and not re.fullmatch("[ A-Za-z0-9]", character):
             references[character] = match[0]
-    return lambda text: text.translate(str.maketrans(references))
+    table = str.maketrans(references)
+    return lambda text: text.translate(table)
 
 
 def _as_cdata(text: str) -> str:
@@ -368,9 +376,9 @@ def read_fragment(
         is_structure = outline and _is_structure(holder)
         for element in (holder, *holder.children) if is_structure else (holder,):
             if (is_structure or element.name in splitting) and element.name not in (*non_splitting, *ignored):
-                ends |= {element.start, element.close}
+                ends |= {element.start, element.close} if element.content else {element.start}
     segments, run = [], []
-    for piece in (*pieces(root, text, ignored), Piece(len(text), len(text), "")):
+    for piece in (*pieces(root, text, (), ignored), Piece(len(text), len(text), "")):
         if piece.start in ends or piece.start == len(text):
             segments.append(sentence(run, text))
             run = []
@@ -422,7 +430,8 @@ class Rewriting:
     def finished(self, done: int, notes: Iterable[str]) -> Document:
         """The document with the copies."""
         self.keep(len(self.text))
-        return Document("".join(self._parts), self.segments, done=done, notes=[*notes])
+        text = "".join(self._parts)
+        return Document(text, self.segments, done=done, notes=[*notes], unencodable="xmlcharrefreplace")
 
 
 def indent(text: str, start: int) -> str:
