@@ -1,8 +1,7 @@
 """Documents of Word, DOCX. A paragraph is a row of runs, each with its format.
 
-Runs of the same format are one text, wherever Word has cut them. The format of most of a text is that of its
-translation; for others, a code opens a format and another closes it. So every word has the format of the word that it
-comes from.
+Runs of the same format are one text, wherever Word has cut them. The usual format of a text is that of its translation;
+for others, a code opens a format and another closes it. So every word has the format of the word that it comes from.
 
 A field has codes and a result. What people read as a text, such as that of a link, is translated, and the codes stay
 around it. Other results, such as the number of a page, are a word that is copied.
@@ -210,7 +209,7 @@ class _Part:
                 inside = [part for part in _children(child) if part.name != "rPr"]
                 for index, part in enumerate(inside):
                     pieces.append(self._leaf(part, child, is_first=index == 0, is_last=index == len(inside) - 1))
-            elif child.name in BOXES and not _is_word(child):
+            elif child.name in BOXES and child.content and not _is_word(child):
                 pieces.append(self._box(child))
             elif not child.name.endswith("Pr") and child.name not in IGNORED:
                 pieces.append(self._leaf(child))
@@ -399,12 +398,16 @@ class _Runs:
         return self.numbers.setdefault(self.keys[run.start], len(self.numbers))
 
     def _usual(self, pieces: Sequence[_Piece]) -> int:
-        """The format of most characters outside of boxes."""
-        sizes = Counter[int]()
+        """The format outside of boxes that most of the others stand in: that of most texts, then of most characters."""
+        texts, characters = Counter[int](), Counter[int]()
+        last = None
         for piece in pieces:
-            if piece.kind == "text" and piece.run:
-                sizes[self._number(piece.run)] += len(piece.text)
-        return max(sizes, key=lambda number: sizes[number], default=0)
+            if piece.kind == "text" and piece.run and piece.text.strip():
+                number = self._number(piece.run)
+                texts[number] += number != last
+                characters[number] += len(piece.text)
+                last = number
+        return max(texts, key=lambda number: (texts[number], characters[number]), default=0)
 
     def _content(self, pieces: Sequence[_Piece], base: int) -> list[str | Code]:
         """Texts, and the codes that lead from the format `base` to others and back."""

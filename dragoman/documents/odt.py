@@ -23,6 +23,7 @@ KINDS = {"s": "break", "line-break": "break", "tab": "split", "ruby": "word"}
 ALONE = {"note", "annotation"}
 UNSEEN = re.compile("rsid|language|country|script|rfc-language-tag")
 """Properties of a style that nobody sees: revisions of the writing program, and languages."""
+_SPACES = re.compile(r"[ \t\r\n]+")
 _RANGE = re.compile(r"(\w+(?:-mark)?)-(start|end)")
 
 
@@ -94,11 +95,13 @@ class _Part:
         for child in box.content:
             if isinstance(child, Token):
                 if child.kind == "text":
-                    pieces.append(Piece(child.start, child.end, "text", re.sub(r"[ \t\r\n]+", " ", child.value)))
+                    pieces.append(Piece(child.start, child.end, "text", _SPACES.sub(" ", child.value)))
                 else:
                     pieces.append(Piece(child.start, child.end, "alone"))
-            elif child.name == "span" and self._style(child) == "":
-                pieces += self._pieces(child)
+            elif not child.content:
+                pieces.append(self._leaf(child))
+            elif self._is_plain(child):
+                pieces.append(Piece(child.start, child.end, "text", _SPACES.sub(" ", child.text)))
             elif child.name in BOXES:
                 pieces.append(
                     _Box(
@@ -110,6 +113,11 @@ class _Part:
             else:
                 pieces.append(self._leaf(child))
         return _joined(pieces)
+
+    def _is_plain(self, element: Element) -> bool:
+        """Whether an element is a text that people see no format of."""
+        is_text = all(isinstance(part, Token) and part.kind == "text" for part in element.content)
+        return is_text and element.name == "span" and self._style(element) == ""
 
     def _style(self, span: Element) -> str:
         name = span.attributes.get("style-name", "")
@@ -129,16 +137,13 @@ class _Part:
         return Piece(element.start, element.end, kind, range_end=range_end, elements=[element])
 
     def _segment(self, pieces: list[Piece]) -> Segment:
-        start, end = pieces[0].start, pieces[-1].end
-        if pieces[0].kind == "text":
-            spelled = self.text[start : pieces[0].end]
-            start += len(spelled) - len(spelled.lstrip())
-            pieces = [replace(pieces[0], text=pieces[0].text.lstrip()), *pieces[1:]]
-        if pieces[-1].kind == "text":
-            spelled = self.text[pieces[-1].start : end]
-            end -= len(spelled) - len(spelled.rstrip())
-            pieces = [*pieces[:-1], replace(pieces[-1], text=pieces[-1].text.rstrip())]
-        return Segment(start, end, self._content(pieces), write)
+        first, last = pieces[0], pieces[-1]
+        left = " " * (first.text[:1] == " ")
+        right = " " * (last.text[-1:] == " ")
+        pieces = [replace(piece) for piece in pieces]
+        pieces[0].text = pieces[0].text.removeprefix(" ")
+        pieces[-1].text = pieces[-1].text.removesuffix(" ")
+        return Segment(first.start, last.end, self._content(pieces), write, (left, right))
 
     def _content(self, pieces: Iterable[Piece]) -> list[str | Code]:
         content: list[str | Code] = []
