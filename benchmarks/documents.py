@@ -28,6 +28,7 @@ from pathlib import Path
 from lxml import etree
 from markdown_it import MarkdownIt
 
+from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.documents.document import UNKNOWN
@@ -39,7 +40,6 @@ Format = tuple[str, ...]
 """What a character stands in."""
 Text = list[tuple[str, Format]]
 """The characters of a paragraph, each with its format."""
-PLACEHOLDER = re.compile(r"\{\d+\}")
 
 
 def same(text: str) -> Translation:
@@ -48,9 +48,16 @@ def same(text: str) -> Translation:
 
 
 def capitals(text: str) -> Translation:
-    """The text in capitals, but for words that stand for codes."""
-    letters = (character.upper() if len(character.upper()) == 1 else character for character in text)
-    return _linked(text, "".join(letters), backwards=False)
+    """The text in capitals, but for placeholders, such as addresses and words that stand for codes."""
+    parts, last = [], 0
+    for start, end in [*literal_spans(text), (len(text), len(text))]:
+        parts += [_upper(text[last:start]), text[start:end]]
+        last = end
+    return _linked(text, "".join(parts), backwards=False)
+
+
+def _upper(text: str) -> str:
+    return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in text)
 
 
 def reversed_words(text: str) -> Translation:
@@ -99,12 +106,11 @@ RUNS = {"r", "rPr", "t", "span", "proofErr", "noBreakHyphen", "softHyphen"}
 
 def _elements(data: bytes) -> tuple[str, list[tuple[str, list[tuple[str, str]]]]]:
     """The texts of an XML file in small letters, and its elements with their attributes."""
-    texts, elements = [], []
-    for element in parsed(data).iter():
-        texts += [element.text or "", element.tail or ""]
-        if _name(element) not in RUNS and all(_name(ancestor) != "rPr" for ancestor in element.iterancestors("{*}rPr")):
+    root, elements = parsed(data), []
+    for element in root.iter():
+        if _name(element) not in RUNS and next(element.iterancestors("{*}rPr"), None) is None:
             elements.append((str(element.tag), [(key, value.casefold()) for key, value in element.attrib.items()]))
-    return re.sub(r"\s+", "", "".join(texts).casefold()), elements
+    return re.sub(r"\s+", "", "".join(root.itertext()).casefold()), elements
 
 
 def parsed(data: bytes) -> etree._Element:

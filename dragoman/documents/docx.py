@@ -17,7 +17,18 @@ from typing import Literal
 
 from dragoman.documents import office, xml
 from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment, has_words
-from dragoman.documents.office import MOST_NESTED, Parts, Piece, leaves, outermost, stretches, with_ranges, write
+from dragoman.documents.office import (
+    FEW_SPACES,
+    MOST_NESTED,
+    Parts,
+    Piece,
+    leaves,
+    outermost,
+    stretches,
+    with_ranges,
+    with_spaces_outside,
+    write,
+)  # fmt: skip
 from dragoman.documents.xml import Element
 
 TYPES = "[Content_Types].xml"
@@ -453,7 +464,7 @@ class _Runs:
                     current = number
                 content.append(piece.text)
                 last = piece.text[-1:] or last
-        return with_ranges(content, ends)
+        return with_spaces_outside(with_ranges(content, ends))
 
     def _code(self, piece: _Piece) -> Code:
         kind = "break" if piece.kind in ("split", "text") else piece.kind
@@ -537,8 +548,6 @@ class _Writer:
 
 
 NUL = "\0"
-FEW_SPACES = 2
-"""So many are of no format of their own; more of them may be a line to write on."""
 
 
 def _mark(markup: str | int) -> str:

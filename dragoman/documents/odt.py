@@ -7,7 +7,17 @@ from functools import cached_property
 
 from dragoman.documents import xml
 from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment
-from dragoman.documents.office import MOST_NESTED, Parts, Piece, leaves, outermost, stretches, with_ranges, write
+from dragoman.documents.office import (
+    MOST_NESTED,
+    Parts,
+    Piece,
+    leaves,
+    outermost,
+    stretches,
+    with_ranges,
+    with_spaces_outside,
+    write,
+)  # fmt: skip
 from dragoman.documents.xml import Element, Token
 
 TEXTS = re.compile(r"(content|styles)\.xml")
@@ -159,7 +169,7 @@ class _Part:
                     ends.append((len(content), *piece.range_end))
                 kind = "break" if piece.kind == "split" else piece.kind
                 content.append(Code(self.text[piece.start : piece.end], kind, start=piece.start))
-        return with_ranges(content, ends)
+        return with_spaces_outside(with_ranges(content, ends))
 
 
 def _is_block(element: Element) -> bool:
