@@ -18,7 +18,7 @@ def test_no_sentence_of_a_text_is_lost(taught: Translator) -> None:  # noqa: F81
         "Le chien dort.  Est-ce un chat\u202f? Oui. Non\u202f!",
         "",
         *TARGETS.values(),
-        "Oui.  Non\u202f!",
+        " Oui.  Non\u202f! ",
         "Oui.\n\nLe chat dort.",
     ]
     assert [t.warning for t in found] == [None] * len(texts)
