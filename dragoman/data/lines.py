@@ -24,10 +24,10 @@ _WIDE = re.compile(WIDE)
 _ROOM = re.compile(rf"[ \t]+|(?<={WIDE})(?=(?![，。、；：？！」』”’）》]){WIDE})")
 
 
-def stretches(text: str) -> Iterator[tuple[int, int]]:
+def stretches(text: str, begin: int = 0) -> Iterator[tuple[int, int]]:
     """Start and end of each stretch of running text, without the blanks around it: a line, or several that a sentence
-    goes across, as in a text that was wrapped."""
-    lines = [line for line in _lines(text) if line[0] < line[1]]
+    goes across, as in a text that was wrapped. The text before `begin` is left out."""
+    lines = [line for line in _lines(text, begin) if line[0] < line[1]]
     start = 0
     for index, (line, following) in enumerate(pairwise([*lines, None])):
         if following is None or not _goes_on(text, line, following):
@@ -35,10 +35,9 @@ def stretches(text: str) -> Iterator[tuple[int, int]]:
             start = index + 1
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
+def _lines(text: str, begin: int) -> Iterator[tuple[int, int]]:
     """Start and end of each line, without the blanks around it."""
-    begin = 0
-    for start, end in [*(match.span() for match in _BREAK.finditer(text)), (len(text), len(text))]:
+    for start, end in [*(match.span() for match in _BREAK.finditer(text, begin)), (len(text), len(text))]:
         line = text[begin:start]
         left = len(line) - len(line.lstrip().lstrip(BOM).lstrip())
         yield begin + left, begin + max(left, len(line.rstrip().rstrip(BOM).rstrip()))

@@ -13,8 +13,8 @@ from functools import cache, lru_cache
 from dragoman.data.text import INVISIBLE
 
 SHARE, ENOUGH = 1e-3, 500
-"""A mark or a space is known if this share of the sources has it, or so many: a model that had seen 36 curly apostrophes
-in 167,130 English sentences lost 10 of 26 points of BLEU where it met one."""
+"""A mark or a space is known if this share of the sources has it, or so many: a model that had seen 36 curly
+apostrophes in 167,130 English sentences lost 10 of 26 points of BLEU where it met one."""
 FEWEST_LETTERS = 5
 """Sources that have a letter which is known; it is a part of words that the model knows."""
 SEQUENCES = ("...", "--")
@@ -71,8 +71,9 @@ def count_spellings(counts: Counter[str], source: str) -> None:
 
 def known_spellings(counts: Counter[str], sources: int) -> list[str]:
     """The characters, and sequences of them, that a model of so many sources has learnt, the most frequent first."""
-    least = min(max(2, SHARE * sources), ENOUGH)
-    known = [each for each, count in counts.items() if count >= (min(FEWEST_LETTERS, least) if each.isalpha() else least)]
+    mark = min(max(2, SHARE * sources), ENOUGH)
+    letter = min(FEWEST_LETTERS, mark)
+    known = [spelling for spelling, count in counts.items() if count >= (letter if spelling.isalpha() else mark)]
     return sorted(known, key=lambda spelling: (-counts[spelling], spelling))
 
 

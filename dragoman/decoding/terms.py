@@ -85,9 +85,11 @@ class TermPlacer:
         words = [index for index, token in enumerate(tokens) if index >= begin and self._is_word[token]]
         if not words:
             return [(len(tokens), len(tokens), term.spelling)]
-        attention = weights[:, self._positions(source, term)].sum(1).tolist()
+        own = self._positions(source, term)
+        attention = weights[:, own].sum(1).tolist()
         best = max(words, key=attention.__getitem__)
         near = {self._word(tokens, i, begin) for i in words if attention[i] >= NEARLY * attention[best]}
+        several = sum(self.source.token_bytes([source[i]])[0][:1] in (b" ", b"\xe2") for i in own) > 0
         start, stop = self._word(tokens, best, begin)
         while beside := [w for w in near if w[0] == self._after(tokens, stop) or self._after(tokens, w[1]) == start]:
             start, stop = min(start, beside[0][0]), max(stop, beside[0][1])

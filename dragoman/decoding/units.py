@@ -13,6 +13,8 @@ from dragoman.decoding.translation import Translation
 
 MOST_TOKENS = 256
 """Of a sentence, where a model does not say what it was trained on."""
+LONGEST_TOKEN = 32
+"""Characters of a token, on average, that no text reaches: what is longer is cut without counting."""
 WINDOW = 4096
 """Sentences that are translated at once, so that the memory for their hypotheses is bounded."""
 
@@ -30,7 +32,7 @@ class Splitter:
     """Splits texts of a language into sentences of at most `most` tokens, which `count` counts.
 
     `tag` finds the language that a text asks for at its beginning; every sentence of the text has to ask for it. With
-    `whole`, a text is one sentence.
+    `whole`, each of its lines is one sentence.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Splitter:
         tag = len(self.tag(text))
         units, parts, sentences = list[Unit](), 0, 0
         done = tag
-        for start, end in self._stretches(text, tag):
+        for start, end in stretches(text, tag):
             if not begun and (item := ITEM.match(text, start, end)):
                 start = item.end()
             units.append(Unit(text[done:start], stays=True))
@@ -70,17 +72,14 @@ class Splitter:
             "sentences with a full stop, or raise `max_source_length` if the model knows longer ones."
         )
 
-    def _stretches(self, text: str, tag: int) -> list[tuple[int, int]]:
-        """Start and end of what is split into sentences."""
-        found = [(tag + start, tag + end) for start, end in stretches(text[tag:])]
-        return [(found[0][0], found[-1][1])] if self.whole and found else found
-
     def _sentences(self, text: str) -> list[str]:
         return [text] if self.whole else split(text, self.language)
 
     def _fits(self, text: str) -> bool:
         # A byte is one token at most, besides a label.
-        return len(text.encode(errors="surrogatepass")) < self.most or self.count(text) <= self.most
+        if len(text.encode(errors="surrogatepass")) < self.most:
+            return True
+        return len(text) <= LONGEST_TOKEN * self.most and self.count(text) <= self.most
 
 
 def translate_texts(
