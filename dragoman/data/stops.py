@@ -84,6 +84,12 @@ def without_added_stop(translation: str, source: str) -> str:
     return text + closing
 
 
+def _ends(text: str) -> bool:
+    """Whether a text has a mark at its end that ends a sentence."""
+    end = text.rstrip(_CLOSING)[-1:]
+    return end != "" and end in STOPS + _OTHER_ENDS
+
+
 def _pause_after(text: str, pause: str) -> str:
     """A comma, colon or semicolon as the script of a text writes it."""
     wide = text[-1] >= FIRST_DENSE and not "\uac00" <= text[-1] <= "\ud7a3"  # Korean has narrow marks
