@@ -32,7 +32,7 @@ HEADERS = {
 }
 SHARED = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
 """What pages of other hosts may ask for, if they are allowed to."""
-TRANSLATING = {"/translate", f"{deepl.PREFIX}/translate", google.PATH}
+TRANSLATING = {"/translate", deepl.TRANSLATE_PATH, google.PATH, f"{google.PATH}/"}
 """Routes that are refused before their bodies are read when there is too much to do."""
 
 
@@ -131,9 +131,9 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 def _shaped(path: str, refusal: Refusal) -> dict[str, Any]:
     """An error as the API of a path says it."""
-    if path.startswith(deepl.PREFIX):
+    if path.startswith(tuple(f"{prefix}/" for prefix in deepl.PREFIXES)):
         return deepl.shaped(refusal)
-    if path.startswith(google.PATH):
+    if f"{path}/".startswith(f"{google.PATH}/"):
         return google.shaped(refusal)
     return {"error": refusal.message}
 

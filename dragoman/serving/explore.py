@@ -6,7 +6,6 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
-from dragoman.data.language_codes import two_letters
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.units import with_spaces
 from dragoman.serving.asked import AUTO
@@ -64,9 +63,9 @@ class _Explore:
         given = [name for name in ("translation", "prefix") if fields.get(name)]  # they may be empty
         texts = [text_of(fields, name) for name in ("q", *given)]
         server.check_texts(texts)
-        source, target = text_of(fields, "source"), text_of(fields, "target")
-        source = server.detect(texts[0], two_letters(target)).language if source == AUTO else two_letters(source)
-        translator, pair = server.model(source, target), (source, two_letters(target))
+        source, target = server.pair(text_of(fields, "source"), text_of(fields, "target"))
+        pair = server.detect(texts[0], target).language if source == AUTO else source, target
+        translator = server.model(*pair)
         if server.lookers is None or pair not in server.lookers.insides:
             raise Refusal(404, "This server does not show the insides of this model")
         return fields, translator, pair

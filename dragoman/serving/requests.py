@@ -51,7 +51,7 @@ async def read_fields(request: Request, most: int) -> dict[str, Any]:
             raise Refusal(400, "Invalid request: the body is no JSON") from None
         if not isinstance(found, dict):
             raise Refusal(400, "Invalid request: the body is no JSON object")
-        fields |= found
+        fields |= {name: value for name, value in found.items() if value is not None}  # clients write null for nothing
     return fields
 
 
