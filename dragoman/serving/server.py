@@ -19,7 +19,7 @@ from dragoman.documents.html import read_html
 from dragoman.documents.translate import Engine, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.background import Background
+from dragoman.serving.background import DOCUMENTS, PAGES, Background
 from dragoman.serving.detection import Detected, detect
 from dragoman.serving.insides import Lookers
 from dragoman.serving.limits import Limits, Refusal
@@ -42,8 +42,10 @@ class Server:
         memory: Memory | None = None,
         lookers: Lookers | None = None,
         queue: TranslationQueue | None = None,
+        background: Background | None = None,
     ):
-        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models.
+        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models, and
+        `background` if it was started before.
 
         Raises `UsageError` for a model that does not know its languages, and for two of one pair.
         """
@@ -55,7 +57,7 @@ class Server:
             self.models[pair] = translator
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
-        self.background, self.lookers = Background(self.queue), lookers
+        self.background, self.lookers = background or Background(self.queue), lookers
 
     @property
     def sources(self) -> list[str]:
@@ -123,18 +125,15 @@ class Server:
         if source == two_letters(target):
             return content
         translator = self.model(source, target)
-
-        def work(engine: Engine) -> bytes:
-            return translate_document(content, name, (source, target), engine).content
-
-        known = self._memory_of(source, target)
-        run = self.background.run(work, translator, translator.decoding, seconds=seconds, known=known)
+        work = partial(_document, content, name, (source, target))
+        known = self._memory_of(source, target) if self.memory else None
+        run = self.background.run(DOCUMENTS, work, translator, translator.decoding, seconds=seconds, known=known)
         return await _answered(run)
 
     async def _language_of(self, content: bytes, name: str, target: str) -> str:
         """The language of a document. Raises `Refusal`."""
-        read = asyncio.to_thread(texts_of, content, name)
-        texts = await _answered(asyncio.wait_for(read, self.limits.document_seconds))
+        read = partial(texts_of, content, name)
+        texts = await _answered(self.background.read(DOCUMENTS, read, seconds=self.limits.document_seconds))
         return self.detect("\n".join(texts)[:20_000], two_letters(target)).language
 
     async def translations(
@@ -189,7 +188,10 @@ class Server:
         pair = source, two_letters(asked.target)
         if source == pair[1]:
             return [Answer(text, []) for text in texts]
-        known = [None if asked.html else self._memory_of(*pair)(text) for text in texts]
+        known: list[str | None] = [None] * len(texts)
+        if self.memory and not asked.html:
+            find = self._memory_of(*pair)
+            known = await asyncio.to_thread(lambda: list(map(find, texts)))
         unknown = [text for text, target in zip(texts, known, strict=True) if target is None]
         computed = iter(await self._computed(source, unknown, asked))
         answers = [next(computed) if each is None else Answer(each, [], from_memory=True) for each in known]
@@ -212,10 +214,9 @@ class Server:
         self.characters += characters
         self.metrics.characters.labels(source, two_letters(asked.target)).inc(characters)
         if asked.html:
-            known, seconds = self._memory_of(source, asked.target), self.limits.seconds
-            return await _answered(
-                self.background.run(partial(_pages, texts), translator, config, seconds=seconds, known=known)
-            )
+            known = self._memory_of(source, asked.target) if self.memory else None
+            work, seconds = partial(_pages, texts), self.limits.seconds
+            return await _answered(self.background.run(PAGES, work, translator, config, seconds=seconds, known=known))
         translations = await self.translations(translator, texts, config)
         return [Answer(each.text, each.alternatives or [], each.score, each.alignment) for each in translations]
 
@@ -246,6 +247,10 @@ def languages_of(translator: Translator) -> tuple[str, str]:
     if not source or not target:
         raise UsageError("A model does not know its languages; give them as MODEL:en,fr.")
     return two_letters(source), two_letters(target)
+
+
+def _document(content: bytes, name: str, languages: tuple[str, str], engine: Engine) -> bytes:
+    return translate_document(content, name, languages, engine).content
 
 
 def _pages(texts: Sequence[str], engine: Engine) -> list[Answer]:
