@@ -29,8 +29,8 @@ _WRITTEN_IN = {
     "arab": "ar arz ckb fa ps sd ug ur", "armn": "hy", "beng": "as bn",
     "cyrl": "ba be bg cv kk ky mk mn ru sr tg tt uk", "deva": "hi mr ne sa", "ethi": "am ti", "geor": "ka",
     "grek": "el", "gujr": "gu", "guru": "pa", "hans": "zh wuu", "hant": "yue", "hebr": "he hbo yi", "jpan": "ja",
-    "khmr": "km", "knda": "kn", "kore": "ko", "laoo": "lo", "mlym": "ml", "mymr": "my", "orya": "or", "sinh": "si", "taml": "ta",
-    "telu": "te", "thaa": "dv", "thai": "th", "tibt": "bo dz",
+    "khmr": "km", "knda": "kn", "kore": "ko", "laoo": "lo", "mlym": "ml", "mymr": "my", "orya": "or", "sinh": "si",
+    "taml": "ta", "telu": "te", "thaa": "dv", "thai": "th", "tibt": "bo dz",
 }  # fmt: skip
 """Languages by the script that is meant where a code names none (the likely subtags of Unicode); all others: Latin."""
 _SCRIPTS = {language: script for script, languages in _WRITTEN_IN.items() for language in languages.split()}

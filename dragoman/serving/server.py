@@ -19,7 +19,7 @@ from dragoman.documents.formats import TranslatedDocument, texts_of, translate_d
 from dragoman.documents.translate import Engine, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.background import Background
+from dragoman.serving.background import DOCUMENTS, PAGES, Background
 from dragoman.serving.detection import LIKELY, Detected, detect, detect_among, foreign_language, without_tags
 from dragoman.serving.insides import Lookers
 from dragoman.serving.limits import Limits, Refusal
@@ -55,8 +55,10 @@ class Server:
         memory: Memory | None = None,
         lookers: Lookers | None = None,
         queue: TranslationQueue | None = None,
+        background: Background | None = None,
     ):
-        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models.
+        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models, and
+        `background` if it was started before.
 
         Raises `UsageError` for a model that does not know its languages, and for two of one pair.
         """
@@ -68,7 +70,7 @@ class Server:
             self.models[pair] = translator
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
-        self.background, self.lookers = Background(self.queue), lookers
+        self.background, self.lookers = background or Background(self.queue), lookers
 
     @property
     def sources(self) -> list[str]:
@@ -176,12 +178,9 @@ class Server:
         """A document in the other language, as `pair_of_document` gives them. Raises `Refusal`."""
         name, seconds = Path(name).name, self.limits.document_seconds
         translator = self.model(*languages)
-
-        def work(engine: Engine) -> TranslatedDocument:
-            return translate_document(content, name, languages, engine)
-
-        known = self._memory_of(languages)
-        run = self.background.run(work, translator, translator.decoding, seconds=seconds, known=known)
+        work = partial(_document, content, name, languages)
+        known = self._memory_of(languages) if self.memory else None
+        run = self.background.run(DOCUMENTS, work, translator, translator.decoding, seconds=seconds, known=known)
         return await _answered(run)
 
     async def pair_of_document(self, content: bytes, name: str, source: str, target: str) -> Pair:
@@ -189,9 +188,10 @@ class Server:
         source, target = self.pair(source, target)
         if source != AUTO:
             return source, target
-        read = asyncio.to_thread(texts_of, content, name)
-        texts = await _answered(asyncio.wait_for(read, self.limits.document_seconds))
-        return self.detect("\n".join(texts)[:20_000], target).language, target
+        read = partial(texts_of, content, Path(name).name)
+        texts = await _answered(self.background.read(DOCUMENTS, read, seconds=self.limits.document_seconds))
+        text = "\n".join(texts)[:20_000]
+        return (await asyncio.to_thread(self.detect, text, target)).language, target
 
     async def translations(
         self, translator: Translator, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] = ()
@@ -240,7 +240,10 @@ class Server:
         pair = source, asked.target
         if source == asked.target:
             return [Answer(text, []) for text in texts]
-        known = [None if asked.reader else self._memory_of(pair)(text) for text in texts]
+        known: list[str | None] = [None] * len(texts)
+        if self.memory and not asked.reader:
+            find = self._memory_of(pair)
+            known = await asyncio.to_thread(lambda: list(map(find, texts)))
         unknown = [text for text, target in zip(texts, known, strict=True) if target is None]
         computed = iter(await self._computed(source, unknown, asked))
         answers = [next(computed) if each is None else Answer(each, [], from_memory=True) for each in known]
@@ -262,9 +265,9 @@ class Server:
         self.characters += characters
         self.metrics.characters.labels(source, asked.target).inc(characters)
         if asked.reader:
-            known, seconds = self._memory_of((source, asked.target)), self.limits.seconds
-            work = partial(_pages, texts, asked.reader)
-            return await _answered(self.background.run(work, translator, config, seconds=seconds, known=known))
+            known = self._memory_of((source, asked.target)) if self.memory else None
+            work, seconds = partial(_pages, texts, asked.reader), self.limits.seconds
+            return await _answered(self.background.run(PAGES, work, translator, config, seconds=seconds, known=known))
         translations = await self.translations(translator, texts, config)
         return [Answer(each.text, _others(each), each.score, each.alignment) for each in translations]
 
@@ -309,6 +312,10 @@ def _others(translation: Translation) -> list[Translation]:
     for other in translation.alternatives or []:
         different.setdefault(other.text, other)
     return [other for text, other in different.items() if text and text != translation.text]
+
+
+def _document(content: bytes, name: str, languages: Pair, engine: Engine) -> TranslatedDocument:
+    return translate_document(content, name, languages, engine)
 
 
 def _pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engine) -> list[Answer]:
