@@ -6,7 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from fastapi import APIRouter
@@ -14,8 +14,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dragoman.data.language_codes import english_name
+from dragoman.documents.document import Document
 from dragoman.documents.formats import TranslatedDocument, format_of
 from dragoman.documents.html import read_html
+from dragoman.documents.xml import read_fragment
 from dragoman.serving.asked import AUTO, Answer, Asked
 from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, texts_of
 from dragoman.serving.limits import Refusal
@@ -284,13 +286,28 @@ def _checked(fields: dict[str, Any]) -> dict[str, str]:
     return options
 
 
-def _is_set(options: dict[str, str], name: str, default: bool) -> bool:
+def _is_set(options: dict[str, str], name: str, *, default: bool) -> bool:
     return options[name] in ("1", "true") if name in options else default
 
 
-def _reader(options: dict[str, str], fields: dict[str, Any]) -> Any:
+def _reader(options: dict[str, str], fields: dict[str, Any]) -> Callable[[str], Document] | None:
     """What reads texts with tags; None for texts without."""
-    return read_html if options.get("tag_handling") else None
+    kind = options.get("tag_handling")
+    if kind != "xml":
+        return read_html if kind == "html" else None
+    return partial(
+        read_fragment,
+        splitting=_tags(fields, "splitting_tags"),
+        non_splitting=_tags(fields, "non_splitting_tags"),
+        ignored=_tags(fields, "ignore_tags"),
+        outline=_is_set(options, "outline_detection", default=True),
+    )
+
+
+def _tags(fields: dict[str, Any], name: str) -> list[str]:
+    """Names of tags: a list, a text with commas, or several of these."""
+    texts = texts_of(fields, name) if fields.get(name) else []
+    return [tag.strip() for text in texts for tag in text.split(",") if tag.strip()]
 
 
 def _translation(text: str, answer: Answer, source: str, options: dict[str, str]) -> dict[str, Any]:
