@@ -14,7 +14,6 @@ WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
 """Elements whose content is no text of the sentence."""
 STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
 """What says that nobody has reviewed a translation: the state of the target in 1.2, of the segment in 2."""
-_STATE = re.compile(r"""\s(?:state|subState)\s*=\s*("[^"]*"|'[^']*')""")
 _FORMS = re.compile(r"\{\s*\w+\s*,\s*(plural|select|selectordinal)\s*,")
 """A message of ICU with forms for the plural or the like."""
 
@@ -57,8 +56,7 @@ def read_xliff(text: str, languages: Languages) -> Document:
     for scope, (_, own_target), fits in zip(scopes, named, fitting, strict=True):
         if fits:
             is_unnamed = languages[1] and not own_target and (is_second or scope.name == "file")
-            reader.header = f" {attribute}={xml.in_quotes(languages[1])}" if is_unnamed else ""
-            reader.header_place = scope.inside - 1
+            reader.header = (scope, attribute, languages[1]) if is_unnamed else None
             for unit in _units(scope):
                 reader.read(unit)
         else:
@@ -101,8 +99,8 @@ class _Reader:
         self.text, self.out, self.done = text, Rewriting(text), 0
         self.left = Counter[str]()
         """How many units are left as they are, by the reason."""
-        self.header, self.header_place = "", 0
-        """The attribute with the target language, and where the file gets it as soon as one of its units is filled."""
+        self.header: tuple[Element, str, str] | None = None
+        """The element that gets an attribute as soon as one of its units is filled: name and value of it."""
 
     def notes(self) -> list[str]:
         """What a person should know about the units that are left."""
@@ -148,7 +146,6 @@ class _Reader:
         self._begin(unit)
         prefix = self.text[source.start + 1 : source.inside].partition(source.name)[0]
         if target:
-            self.out.keep(target.start)
             self._open(unit, target)
         else:
             self.out.keep(source.end)
@@ -163,9 +160,7 @@ class _Reader:
     ) -> None:
         """Fill those sentences of a target that are missing, and put those without a place at its end."""
         self._begin(unit)
-        self.out.keep(target.start)
         self._open(unit, target)
-        self.out.skip(target.inside)
         for mid, place in translated.items():
             if part := missing.get(mid):
                 self.out.keep(place.start)
@@ -179,19 +174,24 @@ class _Reader:
     def _begin(self, unit: _Unit) -> None:
         """Keep all up to the unit, with the language of the file and the state of a segment of XLIFF 2."""
         if self.header:
-            self.out.keep(self.header_place)
-            self.out.write(self.header)
-            self.header = ""
+            self._write_tag(*self.header)
+            self.header = None
         if unit.is_segment:
-            self.out.keep(unit.element.start)
-            self._write_tag(unit.element, STATES["segment"])
+            self._write_tag(unit.element, "state", STATES["segment"])
 
     def _open(self, unit: _Unit, target: Element) -> None:
         """Write the opening tag of a target that there is."""
-        self._write_tag(target, None if unit.is_segment else STATES["trans-unit"])
+        if unit.is_segment:
+            self._write_tag(target)
+        else:
+            self._write_tag(target, "state", STATES["trans-unit"])
 
-    def _write_tag(self, element: Element, state: str | None) -> None:
-        """Write the opening tag of an element, with a state if it gets one, and leave the old one out."""
+    def _write_tag(self, element: Element, attribute: str = "", value: str = "") -> None:
+        """Write the opening tag of an element, also for one that has none inside, perhaps with another attribute."""
+        self.out.keep(element.start)
         tag = self.text[element.start : element.inside].removesuffix(">").removesuffix("/").rstrip()
-        self.out.write((_STATE.sub("", tag) + f' state="{state}"' if state else tag) + ">")
+        if attribute:
+            tag = re.sub(rf"""\s(?:{attribute}|subState)\s*=\s*("[^"]*"|'[^']*')""", "", tag)
+            tag += f" {attribute}={xml.in_quotes(value)}"
+        self.out.write(f"{tag}>")
         self.out.skip(element.inside)
