@@ -34,11 +34,12 @@ class _Unit:
         """Whether it is a segment of XLIFF 2."""
         return self.element.name == "segment"
 
-    def is_missing(self, source: str, target: str) -> bool:
+    def is_missing(self, source: Element, target: Element | None) -> bool:
         """Whether there is no translation yet of a text in this unit."""
         holder = self.element if self.is_segment else self.target
         state = holder.attributes.get("state") if holder else None
-        return progress(source, target, state, self.element.attributes.get("approved")) == "missing"
+        words = target.text_without(WHOLE) if target else ""
+        return progress(source.text_without(WHOLE), words, state, self.element.attributes.get("approved")) == "missing"
 
 
 def read_xliff(text: str, languages: Languages) -> Document:
@@ -104,33 +105,28 @@ class _Reader:
 
     def notes(self) -> list[str]:
         """What a person should know about the units that are left."""
-        return [f"has {number:,} units {reason}, which stay as they are." for reason, number in self.left.items()]
+        return [f"has {count:,} texts {reason}, which stay as they are." for reason, count in self.left.items()]
 
     def read(self, unit: _Unit) -> None:
         """Fill a unit, or the sentences in it that lack a translation."""
         source, target = unit.source, unit.target
+        parts, translated = _parts(source), _parts(target)
+        if not has_words([source.text_without(WHOLE)]):
+            return
         if xml.has_forbidden(self.text[source.start : source.end]):
             self.left["with characters that XML forbids"] += 1
-        elif _FORMS.search(source.text):
-            self.left["with forms of the plural or the like"] += self._is_missing(unit, source, target)
-        elif translated := _parts(target):
-            parts = {mid: part for mid, part in _parts(source).items() if has_words([self._words(part)])}
-            missing = {mid: part for mid, part in parts.items() if self._is_missing(unit, part, translated.get(mid))}
+        elif parts and translated:
+            parts = {mid: part for mid, part in parts.items() if has_words([part.text_without(WHOLE)])}
+            missing = {mid: part for mid, part in parts.items() if unit.is_missing(part, translated.get(mid))}
             self.done += len(parts) - len(missing)
             if missing:
                 self._fill_sentences(unit, target, missing, translated)
-        elif has_words([self._words(source)]):
-            if self._is_missing(unit, source, target):
-                self._fill(unit)
-            else:
-                self.done += 1
-
-    def _is_missing(self, unit: _Unit, source: Element, target: Element | None) -> bool:
-        return unit.is_missing(self._words(source), self._words(target) if target else "")
-
-    def _words(self, element: Element) -> str:
-        """The text of an element without its codes."""
-        return "".join(part for part in xml.with_codes(element, self.text, WHOLE) if isinstance(part, str))
+        elif not unit.is_missing(source, target):
+            self.done += 1
+        elif _FORMS.search(source.text):
+            self.left["with forms of the plural or the like"] += 1
+        else:
+            self._fill(unit)
 
     def _segments(self, element: Element, unit: _Unit) -> list[Segment]:
         pieces = xml.pieces(element, self.text, WHOLE)

@@ -95,12 +95,16 @@ class Element:
     @property
     def text(self) -> str:
         """All texts inside."""
+        return self.text_without(())
+
+    def text_without(self, names: Collection[str]) -> str:
+        """The texts inside, but for those in elements of some names."""
         texts = []
         waiting = self.content[::-1]
         while waiting:
             each = waiting.pop()
             if isinstance(each, Element):
-                waiting += each.content[::-1]
+                waiting += each.content[::-1] if each.name not in names else ()
             elif each.kind == "text":
                 texts.append(each.value)
         return "".join(texts)

@@ -14,7 +14,7 @@ from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl
 
-from dragoman.data.readers.text_io import open_input, unpacking_errors
+from dragoman.data.readers.text_io import encoding_of, open_input, unpacking_errors
 from dragoman.data.readers.types import Skipped
 from dragoman.data.text import BOM, one_line
 from dragoman.errors import DataError
@@ -44,15 +44,6 @@ _ALLOWED = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 MAYBE_FORBIDDEN = re.compile(rf"&#(?:x[0-9A-Fa-f]{{1,10}}|\d{{1,10}});|[^{_ALLOWED.pattern[1:]}")
 _LONGEST_REFERENCE = 16
 
-_MARKS = {
-    "utf-8": codecs.BOM_UTF8,
-    "utf-32-le": codecs.BOM_UTF32_LE,  # before UTF-16, whose mark it begins with
-    "utf-32-be": codecs.BOM_UTF32_BE,
-    "utf-16-le": codecs.BOM_UTF16_LE,
-    "utf-16-be": codecs.BOM_UTF16_BE,
-}
-_WIDE = {"utf-16-le": re.compile(rb"<\0[^\0]\0"), "utf-16-be": re.compile(rb"\0<\0[^\0]")}
-"""How XML in UTF-16 begins that has no byte order mark."""
 _DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 _NO_ENCODINGS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
 """What Python calls encodings, but no document is written in."""
@@ -223,15 +214,10 @@ def is_forbidden(spelled: str) -> bool:
     return code > 0x10FFFF or not _ALLOWED.fullmatch(chr(code))
 
 
-def encoding_of(head: bytes) -> str:
-    """The encoding of XML by its first bytes, or by what it says of itself. Raises `LookupError` for an unknown one.
-
-    Text that begins with a byte order mark has it also when it is decoded.
-    """
-    if mark := next((name for name, start in _MARKS.items() if head.startswith(start)), None):
-        return mark
-    if wide := next((name for name, start in _WIDE.items() if start.match(head)), None):
-        return wide
+def _encoding(head: bytes) -> str:
+    """The encoding of XML by its first bytes, or by what it says of itself. Raises `LookupError` for an unknown one."""
+    if told := encoding_of(head[:256]):
+        return told
     declared = _DECLARED.match(head)
     name = declared[1].decode() if declared else "utf-8"
     if name.casefold().replace("-", "_") in _NO_ENCODINGS:
@@ -245,7 +231,7 @@ def encoding_of(head: bytes) -> str:
 
 def _decoded(stream: BufferedIOBase, replace_bad_bytes: bool) -> Iterator[str]:
     head = stream.read(CHUNK)
-    decoder = codecs.getincrementaldecoder(encoding_of(head))("replace" if replace_bad_bytes else "strict")
+    decoder = codecs.getincrementaldecoder(_encoding(head))("replace" if replace_bad_bytes else "strict")
     yield decoder.decode(head).removeprefix(BOM)
     while chunk := stream.read(CHUNK):
         yield decoder.decode(chunk)
