@@ -1,11 +1,12 @@
 """The API of DeepL, versions 2 and 3: texts, documents, languages and usage. It has no glossaries, and says so."""
 
 import asyncio
+import re
 import secrets
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
@@ -19,7 +20,7 @@ from dragoman.documents.formats import TranslatedDocument, format_of
 from dragoman.documents.html import read_html
 from dragoman.documents.xml import read_fragment
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, texts_of
+from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, report_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import log_failure
 from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, parameters, with_codes
@@ -60,6 +61,8 @@ LISTS = {
 }
 """What clients ask for, and what there is none of."""
 NOTHING = Refusal(404, "Not found: this server has no glossaries, style rules or translation memories of DeepL")
+
+_LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -105,12 +108,16 @@ class _DeepL:
         options = _checked(fields)
         source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
         search = {"split": False} if options.get("split_sentences") == "0" else {}
-        asked = Asked(texts_of(fields, "text"), source, target, reader=_reader(options, fields), options=search)
+        texts, reader = texts_of(fields, "text"), _reader(options, fields)
+        if options.get("split_sentences") == "nonewlines" and not reader:
+            translated = [_LINE_BREAK.sub(" ", text) for text in texts]
+        else:
+            translated = texts
+        asked = Asked(translated, source, target, reader=reader, options=search)
         answers = await unless_gone(request, self.server.translate(asked))
         source, _ = self.server.pair(source, target)
-        translations = [
-            _translation(text, answer, source, options) for text, answer in zip(asked.texts, answers, strict=True)
-        ]
+        pairs = zip(texts, answers, strict=True)
+        translations = [_translation(text, answer, source, options) for text, answer in pairs]
         return JSONResponse({"translations": translations}, headers=_ignored(fields))
 
     async def languages(self, request: Request) -> JSONResponse:
@@ -196,7 +203,10 @@ class _Documents:
         fields = await read_fields(request, self.server.limits.file)
         _check_key(self.server, request, fields)
         _checked(fields)
-        content, name = file_of(fields)
+        try:
+            content, name = file_of(fields)
+        except Refusal as error:
+            raise Refusal(400, f"Invalid file data. {error}") from None
         wanted = text_of(fields, "output_format", "").lower()
         if wanted and wanted != format_of(name).removeprefix("."):
             raise Refusal(400, "Value for 'output_format' not supported; a document keeps its format here.")
@@ -225,7 +235,7 @@ class _Documents:
                 message = error.message if isinstance(error, Refusal) else "The server failed."
                 told |= {"status": "error", "error_message": message, "message": message}
             else:
-                told["report"] = asdict(upload.task.result().report)
+                told["report"] = report_of(upload.task.result(), upload.name)
         return JSONResponse(told)
 
     async def result(self, request: Request, number: str) -> Response:

