@@ -6,6 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -154,9 +155,10 @@ class _LibreTranslate:
         self.server.check_key(key_of(request, {}))
         if self.server.memory is None or ending not in WRITERS:
             raise Refusal(404, "Not Found")
-        content = "".join(WRITERS[ending](self.server.memory.pairs()))
+        parts = WRITERS[ending](self.server.memory.pairs())
+        first = await asyncio.to_thread(next, parts, "")  # so a file that cannot be read is said
         head = {"Content-Disposition": f"attachment; filename=memory.{ending}"}
-        return Response(content.encode(), media_type="application/octet-stream", headers=head)
+        return StreamingResponse(chain([first], parts), media_type="application/octet-stream", headers=head)
 
     async def settings(self) -> JSONResponse:
         target = next(iter(self.server.targets(self.server.sources[0])))
