@@ -22,7 +22,7 @@ from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.precision import batch_tokens, ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
-from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
+from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts
 from dragoman.errors import UsageError
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import limit_kernel_caches
@@ -139,6 +139,14 @@ class Translator:
             return self._translate_units(sentences, prefixes, config)
         splitter, translate = self._splitter(config), partial(self._translate_units, config=config)
         return translate_texts(sentences, prefixes, splitter, translate, length_penalty=config.length_penalty)
+
+    def units(self, texts: Sequence[str], config: DecodingConfig, *, prefixes: Sequence[str] | None = None) -> Units:
+        """The parts of texts that `translate` translates one by one, for callers that choose the order themselves.
+
+        They are translated with `split=False`.
+        """
+        prefixes = _one_each(list(texts), prefixes, config)
+        return Units.of(texts, prefixes, self._splitter(config)) if config.split else Units.whole(texts, prefixes)
 
     def split(self, text: str) -> list[str]:
         """The sentences of a text as `translate` takes them one by one; put together they are the text."""

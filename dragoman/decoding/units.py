@@ -1,8 +1,9 @@
 """Texts of any length: split into sentences, which are translated one by one and put together again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Self
 
 from dragoman.data.sentences import cut, space_between, split
 from dragoman.decoding.alignment import count_ended_words
@@ -49,16 +50,47 @@ def translate_texts(
 ) -> list[Translation]:
     """The translation of each text; `translate` is given units of them, with prefixes. The first unit has that of its
     text."""
-    asked = [splitter.split(text) for text in texts]
-    flat = []
-    for text, (units, _) in zip(texts, asked, strict=True):
-        flat += [units[0], *(splitter.tag(text) + unit for unit in units[1:])]
-    begun = [p for (units, _), prefix in zip(asked, prefixes, strict=True) for p in (prefix, *[""] * (len(units) - 1))]
-    windows = [slice(start, start + WINDOW) for start in range(0, len(flat), WINDOW)]
-    found = iter([each for window in windows for each in translate(flat[window], begun[window])])
-    return [
-        replace(join([next(found) for _ in units], units, length_penalty), warning=warning) for units, warning in asked
-    ]
+    units = Units.of(texts, prefixes, splitter)
+    windows = [slice(start, start + WINDOW) for start in range(0, len(units.texts), WINDOW)]
+    found = [each for window in windows for each in translate(units.texts[window], units.prefixes[window])]
+    return units.joined(found, length_penalty=length_penalty)
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of several texts, one after another, and what puts their translations together again."""
+
+    texts: list[str]
+    """What is translated."""
+    prefixes: list[str]
+    """The beginning of each translation: the first unit has that of its text."""
+    sources: list[list[str]]
+    """The units of each text, which put together are the text."""
+    warnings: list[str | None]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], prefixes: Sequence[str], splitter: Splitter) -> Self:
+        """Texts split into sentences, or shorter parts."""
+        found = [splitter.split(text) for text in texts]
+        flat, begun = [], []
+        for text, prefix, (units, _) in zip(texts, prefixes, found, strict=True):
+            flat += [units[0], *(splitter.tag(text) + unit for unit in units[1:])]
+            begun += [prefix, *[""] * (len(units) - 1)]
+        return cls(flat, begun, [units for units, _ in found], [warning for _, warning in found])
+
+    @classmethod
+    def whole(cls, texts: Sequence[str], prefixes: Sequence[str]) -> Self:
+        """Texts that are translated as they are."""
+        return cls([*texts], [*prefixes], [[text] for text in texts], [None] * len(texts))
+
+    def joined(self, translations: Sequence[Translation], *, length_penalty: float) -> list[Translation]:
+        """The translations of the texts, from those of their units."""
+        found = iter(translations)
+        parts = [[next(found) for _ in units] for units in self.sources]
+        return [
+            replace(join(own, units, length_penalty), warning=warning)
+            for own, units, warning in zip(parts, self.sources, self.warnings, strict=True)
+        ]
 
 
 def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:

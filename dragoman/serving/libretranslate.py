@@ -6,6 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,8 @@ MOST_STREAMED = 64
 """Texts of one client that wait at the same time while their translations are streamed."""
 MOST_FILES = 32
 """Translated documents that wait to be fetched."""
+LINES_AT_ONCE = 500
+"""Lines of a translation memory that are sent at once."""
 OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "max_tokens"}
 """Fields of the search that a request may set: not those of memory; `alternatives` stands for `n_best`."""
 
@@ -163,9 +166,11 @@ class _LibreTranslate:
         self.server.check_key(key_of(request, dict(request.query_params)))
         if self.server.memory is None or ending not in WRITERS:
             raise Refusal(404, "Not Found")
-        content = "".join(WRITERS[ending](self.server.memory.pairs()))
+        parts = WRITERS[ending](self.server.memory.pairs())
+        blocks = iter(lambda: "".join(islice(parts, LINES_AT_ONCE)), "")
+        first = await asyncio.to_thread(next, blocks, "")  # so it is said if the file cannot be read
         head = {"Content-Disposition": f"attachment; filename=memory.{ending}"}
-        return Response(content.encode(), media_type="application/octet-stream", headers=head)
+        return StreamingResponse(chain([first], blocks), media_type="application/octet-stream", headers=head)
 
     async def settings(self) -> JSONResponse:
         target = next(iter(self.server.targets(self.server.sources[0])))

@@ -216,6 +216,10 @@ class Server:
         self.check_texts(asked.texts)
         terms = asked.options.get("glossary"), asked.options.get("forbid"), asked.options.get("prefix")
         self.check_texts([str(each) for each in terms if each])
+        if max((len(each) for each in terms if isinstance(each, dict | list)), default=0) > limits.terms:
+            raise Refusal(
+                400, f"Invalid request: a glossary may have {limits.terms} terms, and so may what is forbidden"
+            )
         if not 0 <= asked.alternatives <= limits.alternatives:
             raise Refusal(400, f"Invalid request: alternatives must be from 0 to {limits.alternatives}")
         source, target = self.pair(asked.source, asked.target)
