@@ -20,12 +20,14 @@ DOCUMENTS = {
 
 def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
     """Raise for a document of an unknown format, without a file for its translation, or beside other text."""
-    from dragoman.documents.formats import ENDINGS
+    from dragoman.documents.formats import format_of
 
     if any(others):
         raise UsageError("--document is translated alone; leave out other sentences and --input.")
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path} is no document that can be translated; these are: {' '.join(ENDINGS)}.")
+    try:
+        format_of(str(path))
+    except DataError as error:
+        raise UsageError(str(error)) from None
     if output is None:
         raise UsageError(f"Say where the translation of {path} goes, such as --output translated{path.suffix}.")
     open_input(path).close()

@@ -1,5 +1,7 @@
 """The command `serve`."""
 
+import ipaddress
+import os
 import re
 import socket
 from contextlib import ExitStack, closing
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from dragoman.decoding.translator import Translator
     from dragoman.serving.queue import TranslationQueue
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
 _LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P<target>[A-Za-z][\w-]+)")
 
 
@@ -40,9 +41,17 @@ def serve(
     memory: Annotated[
         Path | None, File(help="Keep corrected translations in this file, and answer with them. Default: keep nothing.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="A name that the server answers to, such as mt.example.org; may be repeated."),
+    ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        Option(metavar="URL", help="A web site whose pages may ask, such as https://example.org; may be repeated."),
+        Option(
+            metavar="URL",
+            help="A web site whose pages may ask, such as https://example.org; may be repeated. Pages of * may "
+            "translate, but not correct.",
+        ),
     ] = None,
     precision: options.Precision = "auto",
     workers: options.Workers = None,
@@ -64,34 +73,45 @@ def serve(
         load(module, extra="serve", purpose="Serving")
     from dragoman.data.readers.memory import Memory
     from dragoman.serving.app import run
-    from dragoman.serving.insides import Inside, Lookers
+    from dragoman.serving.background import Background
+    from dragoman.serving.hosts import Hosts, read_name, read_origin
+    from dragoman.serving.insides import Inside, Lookers, model_state
     from dragoman.serving.queue import TranslationQueue
     from dragoman.serving.server import Server, languages_of
     from dragoman.system.processes import available_workers
 
+    names, origins = map(read_name, allow_host or ()), map(read_origin, allow_origin or ())
+    hosts = Hosts([*names], [*origins], local=_is_local(host))
     display = context.display()
-    if host not in LOCAL and not read_keys:
+    if not hosts.local and not read_keys:
         display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
     with ExitStack() as opened:
         listener = opened.enter_context(_bound(host, port))
         translators, insides, queue = [], {}, TranslationQueue()
+        background = opened.enter_context(closing(Background(queue)))
+        lookers = opened.enter_context(closing(Lookers(insides)))
+        # What forks processes later is forked before there are models, whose memory they would share, and connections.
+        background.start()
+        lookers.start()
         with display.status("Loading"):
             for path, match, config in zip(paths, named, configs, strict=True):
                 languages = (match["source"], match["target"]) if match else (None, None)
                 options = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
+                state = model_state(path)
                 translator = queue.first(partial(_loaded, queue, path, config, **options))
                 translators += opened.enter_context(translator).in_each_direction()
-                insides |= {languages_of(each): Inside(path, each.languages) for each in translators[len(insides) :]}
-        lookers = Lookers(insides)
-        lookers.start()
+                own = translators[len(insides) :]
+                insides |= {languages_of(each): Inside(path, each.languages, state) for each in own}
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
-        server = Server(translators, keys=read_keys, memory=remembered, lookers=lookers, queue=queue)
+        server = Server(
+            translators, keys=read_keys, memory=remembered, lookers=lookers, queue=queue, background=background
+        )
         address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
         pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
         display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
         source, target = next(iter(server.models))
         display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
-        run(server, listener, allow_origin or ())
+        run(server, listener, hosts)
 
 
 def _loaded(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **options: Any) -> "Translator":
@@ -104,6 +124,14 @@ def _loaded(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **o
     if translator.workers:
         translator.workers.start()
     return translator
+
+
+def _is_local(host: str) -> bool:
+    """Whether an address that is listened on can be reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read_keys(path: Path) -> list[str]:
@@ -123,6 +151,9 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(128)
+        # Else a process that translates would keep it open, and clients would connect to nobody when the server ends.
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=listener.close)
     except (OSError, OverflowError) as error:
         listener.close()
         raise ResourceError(

@@ -1,8 +1,10 @@
 """Language codes as files have them: en, en-US, EN_us, eng; which mean the same, and which are too close to tell."""
 
+import locale
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +23,26 @@ _CLOSE = [
 ]
 MAX_LISTED = 12
 """Languages that a message lists."""
+_ALIASES = {"pb": ["pt", "br"], "zt": ["zh", "hant"]}
+"""What Argos Translate and LibreTranslate call Brazilian Portuguese and traditional Chinese."""
+_WRITTEN_IN = {
+    "arab": "ar arz ckb fa ps sd ug ur", "armn": "hy", "beng": "as bn",
+    "cyrl": "ba be bg cv kk ky mk mn ru sr tg tt uk", "deva": "hi mr ne sa", "ethi": "am ti", "geor": "ka",
+    "grek": "el", "gujr": "gu", "guru": "pa", "hans": "zh wuu", "hant": "yue", "hebr": "he hbo yi", "jpan": "ja",
+    "khmr": "km", "knda": "kn", "kore": "ko", "laoo": "lo", "mlym": "ml", "mymr": "my", "orya": "or", "sinh": "si",
+    "taml": "ta", "telu": "te", "thaa": "dv", "thai": "th", "tibt": "bo dz",
+}  # fmt: skip
+"""Languages by the script that is meant where a code names none (the likely subtags of Unicode); all others: Latin."""
+_SCRIPTS = {language: script for script, languages in _WRITTEN_IN.items() for language in languages.split()}
+_TRADITIONAL = {"tw", "hk", "mo"}
+"""Regions that write traditional Chinese; a region of Chinese says no more than its script."""
+_STANDARD_REGIONS = {"en": {"gb"}, "es": {"419"}, "pt": {"br"}}
+"""Regions whose standard is one of those that a code without a region means, besides the country of the language."""
+_NAMES = {
+    "hans": "simplified", "hant": "traditional", "latn": "Latin", "cyrl": "Cyrillic", "br": "Brazil", "pt": "Portugal",
+    "gb": "British", "us": "American", "419": "Latin America",
+}  # fmt: skip
+"""Names of scripts and regions after that of a language."""
 
 
 @lru_cache(1024)
@@ -51,14 +73,79 @@ def plain_code(code: str) -> str:
 
 
 def english_name(code: str) -> str:
-    """The English name of a language by its two-letter code; the code itself where none is known."""
-    names = (name for name, language in TWO_LETTERS.items() if language == code and len(name) > 3)
-    return next(names, code).title()
+    """The English name of a language by its code, such as Portuguese (Brazil); the code itself where none is known."""
+    language, *variant = _parts(code)
+    names = (name for name, other in TWO_LETTERS.items() if other == language and len(name) > 3)
+    name = next(names, language).title()
+    return " ".join([name, *(f"({_NAMES.get(part, part.upper())})" for part in variant)])
+
+
+@dataclass(frozen=True)
+class Variety:
+    """A language as it is written somewhere: what a code such as zh-TW says, or leaves to be understood."""
+
+    language: str
+    script: str
+    """The four letters of ISO 15924, always known: a language without a script in its code has its usual one."""
+    region: str = ""
+    """Two letters or three digits, or other parts of the code; empty if it does not matter."""
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether the code of the language alone means the same: no region, or one that sets the standard."""
+        # The table of locales knows the country of most languages: de is "de_DE.ISO8859-1".
+        country = locale.normalize(self.language).partition(".")[0].partition("_")[2].lower()
+        return self.region in {"", country} | _STANDARD_REGIONS.get(self.language, set())
+
+
+@lru_cache(1024)
+def variety(code: str) -> Variety:
+    """The language, script and region that a code means."""
+    language, *rest = _parts(code)
+    script = next((part for part in rest if len(part) == 4 and part.isalpha()), None)
+    rest = [part for part in rest if part != script]
+    if language == "zh" and rest:
+        script = script or ("hant" if rest[0] in _TRADITIONAL else "hans")
+        rest = []
+    return Variety(language, script or _SCRIPTS.get(language, "latn"), "-".join(rest))
+
+
+@lru_cache(1024)
+def standard_code(code: str) -> str:
+    """A code as the web spells it: pt_br is pt-BR, zt is zh-Hant, deu_Latn is de."""
+    meant = variety(code)
+    named = meant.script in _parts(code) or meant.script == "hant"
+    # Which script it is matters where there are several; for others, such as deu_Latn, it says nothing.
+    several = meant.language in ("sr", "zh") or meant.script != _SCRIPTS.get(meant.language, "latn")
+    script = [meant.script.title()] if named and several else []
+    return "-".join([meant.language, *script, *filter(None, [meant.region.upper()])])
+
+
+def served_language(code: str, served: Collection[str], *, reads: bool = False) -> str | None:
+    """The one of the `served` languages that a code means, or None.
+
+    A model that writes one variety does not write another: pt-PT is not pt-BR, zh-Hant is not zh-Hans, es-MX is not es.
+    A model that writes no particular one is meant by the standard ones, such as en-US and en-GB. One that `reads` a
+    language reads it from all regions.
+    """
+    wanted = variety(code)
+    fitting = [one for one in served if _is_written_alike(variety(one), wanted)]
+    exact = [one for one in fitting if variety(one).region == wanted.region]
+    general = [one for one in fitting if not variety(one).region]
+    if exact:
+        return exact[0]
+    if general and (reads or wanted.is_standard):
+        return general[0]
+    return fitting[0] if fitting and (reads or not wanted.region) else None
+
+
+def _is_written_alike(one: Variety, other: Variety) -> bool:
+    return (one.language, one.script) == (other.language, other.script)
 
 
 def _parts(code: str) -> list[str]:
     language, *rest = code.casefold().replace("_", "-").split("-")
-    return [TWO_LETTERS.get(language, language), *rest]
+    return [*_ALIASES.get(language, [TWO_LETTERS.get(language, language)]), *rest]
 
 
 def language_of(name: str) -> str | None:

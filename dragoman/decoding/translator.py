@@ -22,7 +22,7 @@ from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.precision import batch_tokens, ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
-from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts, unchanged
+from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
 from dragoman.errors import UsageError
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import limit_kernel_caches
@@ -138,8 +138,17 @@ class Translator:
         sentences = list(sentences)
         prefixes = _one_each(sentences, prefixes, config)
         self._check_prefixes(sentences, prefixes)
-        splitter, translate = self._splitter(config), partial(self._translate_units, config=config)
+        splitter, translate = self._splitter(config), partial(self.translate_units, config=config)
         return translate_texts(sentences, prefixes, splitter, translate, config=config)
+
+    def units(self, texts: Sequence[str], config: DecodingConfig, *, prefixes: Sequence[str] | None = None) -> Units:
+        """The parts of texts that `translate` translates one by one, for callers that choose their order themselves.
+
+        `translate_units` translates them.
+        """
+        prefixes = _one_each(list(texts), prefixes, config)
+        self._check_prefixes(texts, prefixes)
+        return Units.of(texts, prefixes, self._splitter(config))
 
     def split(self, text: str) -> list[str]:
         """The sentences of a text as `translate` takes them one by one; put together they are the text."""
@@ -166,9 +175,10 @@ class Translator:
         """Number of tokens of a text as the model is given it, without the end of sentence."""
         return len(self.source_tokenizer.encode(self._preprocessor(text).text))
 
-    def _translate_units(
+    def translate_units(
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
     ) -> list[Translation]:
+        """The translations of units as `units` gives them, each with its prefix."""
         prepared = self._prepared(sentences, config)
         groups = self._search(sentences, prepared, prefixes, config)
         groups = groups if config.n_best > 1 else [group[:1] for group in groups]

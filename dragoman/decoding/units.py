@@ -1,9 +1,10 @@
 """Texts of any length: split into sentences, which are translated one by one and put together again."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Self
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.lines import ITEM, broken_like, stretches
@@ -90,23 +91,66 @@ def translate_texts(
     *,
     config: DecodingConfig,
 ) -> list[Translation]:
-    """The translation of each text; `translate` is given units of them, with prefixes. The first unit that is
-    translated has that of its text."""
-    asked = [splitter.split(text, begun=bool(prefix)) for text, prefix in zip(texts, prefixes, strict=True)]
-    flat, begun = [], []
-    for text, prefix, (units, _) in zip(texts, prefixes, asked, strict=True):
-        tag = splitter.tag(text)
-        sentences = [tag + unit.text for unit in units if not unit.stays]
-        flat += sentences
-        begun += [prefix, *[""] * (len(sentences) - 1)][: len(sentences)]
-    windows = [slice(start, start + WINDOW) for start in range(0, len(flat), WINDOW)]
-    found = iter([each for window in windows for each in translate(flat[window], begun[window])])
-    translations = []
-    for units, warning in asked:
-        parts = [unchanged(unit.text, config) if unit.stays else with_lines(next(found), unit.text) for unit in units]
-        whole = join(parts, [unit.text for unit in units], config.length_penalty) if units else unchanged("", config)
-        translations.append(replace(whole, warning=warning))
-    return translations
+    """The translation of each text; `translate` is given units of them, with prefixes."""
+    units = Units.of(texts, prefixes, splitter)
+    windows = [slice(start, start + WINDOW) for start in range(0, len(units.texts), WINDOW)]
+    found = [each for window in windows for each in translate(units.texts[window], units.prefixes[window])]
+    return units.joined(found, config)
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is translated of several texts, one after another, and what puts the translations together again."""
+
+    texts: list[str]
+    """What is translated: the units that do not stay as they are, each with the tag of its text."""
+    prefixes: list[str]
+    """The beginning of each translation: the first of these units has that of its text."""
+    parts: list[list[Unit]]
+    """The units of each text, which put together are the text."""
+    warnings: list[str | None]
+    broken: bool = True
+    """Whether the line breaks inside of a unit are put into its translation."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str], prefixes: Sequence[str], splitter: Splitter) -> Self:
+        """Texts split into sentences, or shorter parts."""
+        split_texts = [splitter.split(text, begun=bool(prefix)) for text, prefix in zip(texts, prefixes, strict=True)]
+        translated, begun = list[str](), list[str]()
+        for text, prefix, (units, _) in zip(texts, prefixes, split_texts, strict=True):
+            tag = splitter.tag(text)
+            sentences = [tag + unit.text for unit in units if not unit.stays]
+            translated += sentences
+            begun += [prefix, *[""] * (len(sentences) - 1)][: len(sentences)]
+        return cls(translated, begun, [units for units, _ in split_texts], [warning for _, warning in split_texts])
+
+    @classmethod
+    def whole(cls, texts: Sequence[str], prefixes: Sequence[str]) -> Self:
+        """Texts that are translated as they are."""
+        return cls([*texts], [*prefixes], [[Unit(text)] for text in texts], [None] * len(texts), broken=False)
+
+    def joined(self, translations: Sequence[Translation], config: DecodingConfig) -> list[Translation]:
+        """The translations of the texts, from those of `self.texts`."""
+        remaining = iter(translations)
+        return [
+            replace(self._joined(units, remaining, config), warning=warning)
+            for units, warning in zip(self.parts, self.warnings, strict=True)
+        ]
+
+    def _joined(
+        self, units: Sequence[Unit], translations: Iterator[Translation], config: DecodingConfig
+    ) -> Translation:
+        """The translation of one text, whose units have the next `translations`."""
+        if not units:
+            return unchanged("", config)
+        parts = []
+        for unit in units:
+            if unit.stays:
+                parts.append(unchanged(unit.text, config))
+            else:
+                translation = next(translations)
+                parts.append(with_lines(translation, unit.text) if self.broken else translation)
+        return join(parts, [unit.text for unit in units], config.length_penalty)
 
 
 def unchanged(text: str, config: DecodingConfig) -> Translation:

@@ -72,9 +72,9 @@ class TranslatedDocument:
 def translate_document(content: bytes, name: str, languages: Languages, engine: Engine) -> TranslatedDocument:
     """A document in the other language; its `name` says which format it has.
 
-    Raises `DataError` for content that is not of that format.
+    Raises `DataError` for a name without such a format, and for content that is not of it.
     """
-    ending, report = Path(name).suffix.lower(), Report()
+    ending, report = format_of(name), Report()
     translate = partial(translate_documents, engine=engine, report=report)
     try:
         if len(content) > MOST_BYTES:
@@ -95,6 +95,17 @@ def translate_document(content: bytes, name: str, languages: Languages, engine: 
     except UnicodeEncodeError as error:
         fault = f"is in {error.encoding}, which cannot spell {error.object[error.start]!r}"
     raise DataError(f"{name} {fault}; save it as UTF-8.")
+
+
+def format_of(name: str) -> str:
+    """The format of a document: one of `ENDINGS`, with which its name ends. A name that is nothing else has it, too.
+
+    Raises `DataError` for other names.
+    """
+    _, point, ending = Path(name).name.lower().rpartition(".")
+    if point + ending not in ENDINGS:
+        raise DataError(f"{name} is no document that can be translated; these are: {' '.join(ENDINGS)}.")
+    return point + ending
 
 
 def texts_of(content: bytes, name: str) -> list[str]:

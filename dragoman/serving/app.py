@@ -2,10 +2,13 @@
 
 import gc
 import logging
+import os
 import signal
 import socket
+import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -20,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dragoman import __version__
 from dragoman.errors import ResourceError
 from dragoman.serving import deepl, explore, google, libretranslate, pages
+from dragoman.serving.hosts import Hosts
 from dragoman.serving.limits import CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
 from dragoman.serving.metrics import LOG, log_failure
 from dragoman.serving.server import Server, busy
@@ -30,14 +34,22 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-SHARED = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
+SHARED = {
+    "allow_methods": ["GET", "POST"],
+    "allow_headers": ["Authorization", "Content-Type"],
+    "allow_private_network": True,
+}
 """What pages of other hosts may ask for, if they are allowed to."""
-TRANSLATING = {"/translate", f"{deepl.PREFIX}/translate", google.PATH}
+PIECE = 2**16
+"""Bytes of an answer that are sent at once."""
+GRACE = 1.0
+"""Seconds after `SHUTDOWN` in which threads may end."""
+TRANSLATING = {"/translate", deepl.TRANSLATE_PATH, google.PATH, f"{google.PATH}/"}
 """Routes that are refused before their bodies are read when there is too much to do."""
 
 
-def create_app(server: Server, origins: Sequence[str] = ()) -> FastAPI:
-    """The application of a server, for pages of other `origins`, too."""
+def create_app(server: Server, hosts: Hosts) -> FastAPI:
+    """The application of a server, which answers to some names, and pages of some web sites."""
     app = FastAPI(title="Dragoman", version=__version__, docs_url=None, redoc_url=None, openapi_url="/spec")
     for module in (libretranslate, deepl, google, explore):
         app.include_router(module.router(server))
@@ -56,36 +68,45 @@ def create_app(server: Server, origins: Sequence[str] = ()) -> FastAPI:
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
 
-    app.add_middleware(Guard, server=server, origins=origins)
-    if origins:
-        app.add_middleware(CORSMiddleware, allow_origins=list(origins), **SHARED)
+    app.add_middleware(Guard, server=server, hosts=hosts)
+    if hosts.origins:
+        app.add_middleware(CORSMiddleware, allow_origins=list(hosts.origins), **SHARED)
     return app
 
 
 class Guard:
-    """Around all routes: counts answers, adds heads, and refuses at once what there is no time for, and what pages of
-    other hosts send."""
+    """Around all routes: counts answers and the memory that they take, adds headers, and refuses at once what there is
+    no time or memory for, what is meant for other hosts, and what pages of other hosts send."""
 
-    def __init__(self, app: ASGIApp, server: Server, origins: Sequence[str]):
-        self.app, self.server, self.origins = app, server, origins
+    def __init__(self, app: ASGIApp, server: Server, hosts: Hosts):
+        self.app, self.server, self.hosts = app, server, hosts
+        self._held = 0
+        """Bytes of requests and answers that are in memory."""
 
-    def _refusal(self, request: Request) -> Refusal | None:
-        """Why a request is refused before its body is read."""
-        origin = request.headers.get("origin")
-        if request.method != "POST":
-            return None
-        # A browser sends a form to any host, and only hides the answer from the page.
-        if origin and origin not in self.origins and origin.partition("://")[2] != request.headers.get("host"):
-            return Refusal(403, "Pages of other hosts may not ask here, unless --allow-origin names theirs")
-        if request.url.path in TRANSLATING and (seconds := self.server.queue.overload()):
-            return busy(seconds)
-        return None
+    def _check(self, request: Request) -> None:
+        """Raise `Refusal` for a request whose body need not be read."""
+        headers, path = request.headers, request.scope["path"]
+        self.hosts.check(request.method, path, headers.get("host"), headers.get("origin"))
+        if request.method in ("GET", "POST") and path in TRANSLATING and (seconds := self.server.queue.overload()):
+            raise busy(seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started, status = time.monotonic(), 0
+        started, status, held = time.monotonic(), 0, 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            held += size
+            self._held += size
+
+        async def received() -> Message:
+            message = await receive()
+            hold(len(message.get("body", b"")))
+            if self._held > self.server.limits.waiting and message["type"] == "http.request":
+                raise Refusal(503, "The server has no room for more requests; try again later", retry_after=1)
+            return message
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -94,25 +115,41 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            await send(message)
+                return await send(message)
+            hold(len(message.get("body", b"")))
+            for piece in _pieces(message):
+                await send(piece)
 
-        request = Request(scope, receive)
+        request = Request(scope, received)
         try:
-            if refusal := self._refusal(request):
+            try:
+                self._check(request)
+            except Refusal as refusal:
                 await (await _refused(request, refusal))(scope, receive, sent)
             else:
-                await self.app(scope, receive, sent)
+                await self.app(scope, received, sent)
         except Exception as error:
             log_failure(error)
             if not status:
                 await (await _refused(request, Refusal(500, "The server failed.")))(scope, receive, sent)
+        finally:
+            self._held -= held
         route = getattr(scope.get("route"), "path", "other")
         self.server.metrics.answered(route, status, time.monotonic() - started)
 
 
+def _pieces(message: Message) -> Iterator[Message]:
+    """A part of an answer in pieces, so that the next one is not copied before the client has read."""
+    body = memoryview(message.get("body", b""))
+    starts = range(0, max(1, len(body)), PIECE)
+    for start in starts:
+        more = start != starts[-1] or message.get("more_body", False)
+        yield message | {"body": bytes(body[start : start + PIECE]), "more_body": more}
+
+
 async def _refused(request: Request, refusal: Any) -> Response:
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
-    return JSONResponse(_shaped(request.url.path, refusal), refusal.status, headers)
+    return JSONResponse(_shaped(request.scope["path"], refusal), refusal.status, headers)
 
 
 async def _failing(request: Request, error: Exception) -> Response:
@@ -122,7 +159,7 @@ async def _failing(request: Request, error: Exception) -> Response:
 
 async def _unknown(request: Request, error: Any) -> Response:
     refusal = Refusal(error.status_code, str(error.detail))
-    return JSONResponse(_shaped(request.url.path, refusal), error.status_code, error.headers)
+    return JSONResponse(_shaped(request.scope["path"], refusal), error.status_code, error.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -131,17 +168,17 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 def _shaped(path: str, refusal: Refusal) -> dict[str, Any]:
     """An error as the API of a path says it."""
-    if path.startswith(deepl.PREFIX):
+    if path.startswith(tuple(f"{prefix}/" for prefix in deepl.PREFIXES)):
         return deepl.shaped(refusal)
-    if path.startswith(google.PATH):
+    if f"{path}/".startswith(f"{google.PATH}/"):
         return google.shaped(refusal)
     return {"error": refusal.message}
 
 
-def configured(server: Server, origins: Sequence[str] = ()) -> uvicorn.Config:
-    """How the process serves."""
+def configured(server: Server, origins: Sequence[str] = (), hosts: Hosts | None = None) -> uvicorn.Config:
+    """How the process serves: pages of `origins`, or those that `hosts` says, which also says whom it answers."""
     return uvicorn.Config(
-        create_app(server, origins),
+        create_app(server, hosts or Hosts(origins=origins)),
         http=DeadlineProtocol,
         ws="none",
         lifespan="off",
@@ -154,13 +191,16 @@ def configured(server: Server, origins: Sequence[str] = ()) -> uvicorn.Config:
     )
 
 
-def run(server: Server, listener: socket.socket, origins: Sequence[str] = ()) -> None:
-    """Serve on a bound socket until SIGTERM or Ctrl-C; then answer what was accepted, and return."""
+def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
+    """Serve on a bound socket until SIGTERM or Ctrl-C; then answer what was accepted, and return in `SHUTDOWN` seconds.
+
+    Threads that go on after that are ended with the process.
+    """
     # Which else logs bytes of forms that are wrong.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     # uvicorn ends on these, and then raises them again for whoever handled them before: that is to be nobody.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    process = uvicorn.Server(configured(server, origins))
+    process = _Process(configured(server, hosts=hosts))
     process.config.load()
     # What is loaded stays. To look through all of it for garbage would stop all answers for a quarter of a second.
     gc.collect()
@@ -171,3 +211,21 @@ def run(server: Server, listener: socket.socket, origins: Sequence[str] = ()) ->
         server.close()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _Process(uvicorn.Server):
+    """A server whose end does not wait for what does not end."""
+
+    def handle_exit(self, number: int, frame: Any) -> None:
+        """Begin to end."""
+        if not self.should_exit:
+            last = threading.Timer(SHUTDOWN + GRACE, _end)
+            last.daemon = True
+            last.start()
+        super().handle_exit(number, frame)
+
+
+def _end() -> None:
+    LOG.error("What was accepted did not end in time, and is given up.")
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,11 +1,12 @@
 """What every API asks of a server, and is answered."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.data.readers.memory import Similar
 from dragoman.decoding.translation import Translation
+from dragoman.documents.document import Document
 from dragoman.serving.detection import Detected
 
 AUTO = "auto"
@@ -19,7 +20,8 @@ class Asked:
     texts: Sequence[str]
     source: str
     target: str
-    html: bool = False
+    reader: Callable[[str], Document] | None = None
+    """Reads texts with tags, such as `read_html`; None for plain text."""
     alternatives: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     """Fields of `DecodingConfig`."""
@@ -40,5 +42,5 @@ class Answer:
     detected: Detected | None = None
     """The language of the source, if it was to be found."""
     from_memory: bool = False
-    """Whether the memory had it; of HTML, all of its texts."""
+    """Whether the memory had it; of a text with tags, all of its parts."""
     similar: Sequence[Similar] = ()

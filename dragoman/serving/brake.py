@@ -1,13 +1,15 @@
-"""Stops a model between two steps of a search, when nobody waits for the translations any more."""
+"""Stops a search between two steps: when nobody waits for it any more, or when others have waited long enough."""
 
 import mmap
 import struct
+import threading
 import time
 from typing import Any
 
 from dragoman.model import Transformer
 
-_TIME = struct.Struct("d")
+_NUMBER, _TIME = struct.Struct("q"), struct.Struct("d")
+_SIZE = _NUMBER.size + _TIME.size
 
 
 class Stopped(Exception):
@@ -15,24 +17,47 @@ class Stopped(Exception):
 
 
 class Brake:
-    """Stops models, in this process and in those that are forked from it later."""
+    """Stops the searches of several lanes, in this process and, those of lane 0, in processes forked from it later.
 
-    def __init__(self) -> None:
-        self._stopped = mmap.mmap(-1, _TIME.size)  # processes that are forked share it
-        self._began = 0.0
+    A lane is a thread that translates one batch at a time; `enter` tells which lane the calling thread is.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._shared = mmap.mmap(-1, lanes * _SIZE)  # processes that are forked share it
+        self._here = threading.local()
 
     def put_on(self, model: Transformer) -> None:
-        """Have a model look, before each step, whether its search was stopped since it began."""
+        """Have a model look, before each step, whether its search is to stop."""
         model.encoder.register_forward_pre_hook(self._begin)
         model.decoder.register_forward_pre_hook(self._check)
 
-    def stop(self) -> None:
-        """Stop all searches that have begun: each raises `Stopped` with its next step."""
-        _TIME.pack_into(self._stopped, 0, time.monotonic())
+    def enter(self, lane: int) -> None:
+        """Say that this thread is a lane."""
+        self._here.lane = lane
+
+    def begin(self, lane: int, until: float) -> None:
+        """A batch begins, and may take `until` a time of `time.monotonic`. Searches of earlier ones stop."""
+        (number,) = _NUMBER.unpack_from(self._shared, lane * _SIZE)
+        self.stop(lane, until)
+        _NUMBER.pack_into(self._shared, lane * _SIZE, number + 1)
+
+    def stop(self, lane: int, until: float = 0.0) -> None:
+        """Stop the searches of a batch, at once or at a time: each raises `Stopped` with its next step."""
+        _TIME.pack_into(self._shared, lane * _SIZE + _NUMBER.size, until)
 
     def _begin(self, *_: Any) -> None:
-        self._began = time.monotonic()
+        self._here.batch = self._state()[0]
 
     def _check(self, *_: Any) -> None:
-        if _TIME.unpack_from(self._stopped)[0] > self._began:
+        batch, until = self._state()
+        if getattr(self._here, "batch", batch) != batch or time.monotonic() > until:
             raise Stopped
+
+    def _state(self) -> tuple[int, float]:
+        """The number of the batch of this lane, and until when it may take."""
+        place = getattr(self._here, "lane", 0) * _SIZE
+        (number,), (until,) = (
+            _NUMBER.unpack_from(self._shared, place),
+            _TIME.unpack_from(self._shared, place + _NUMBER.size),
+        )
+        return number, until

@@ -1,63 +1,186 @@
-"""The API of DeepL, version 2: texts, documents, languages and usage."""
+"""The API of DeepL, versions 2 and 3: texts, documents, languages and usage. It has no glossaries, and says so."""
 
 import asyncio
+import re
 import secrets
 import uuid
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from dragoman.data.language_codes import english_name, two_letters
+from dragoman.data.language_codes import english_name
+from dragoman.documents.document import Document
+from dragoman.documents.formats import TranslatedDocument, format_of
+from dragoman.documents.html import read_html
+from dragoman.documents.xml import read_fragment
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, texts_of
+from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, report_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import log_failure
-from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
+from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, parameters, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
-from dragoman.serving.server import Server
+from dragoman.serving.server import Server, UnsupportedLanguage
 
-KNOWN = {"text", "source_lang", "target_lang", "tag_handling", "split_sentences", "auth_key"}
-PREFIX = "/v2"
+PREFIXES = ("/v2", "/v3")
+TRANSLATE_PATH = "/v2/translate"
+KNOWN = {
+    "text", "source_lang", "target_lang", "tag_handling", "tag_handling_version", "split_sentences", "auth_key",
+    "show_billed_characters", "ignore_tags", "splitting_tags", "non_splitting_tags", "outline_detection",
+}  # fmt: skip
+"""Fields that change something; all others are named in the head of the answer."""
+VALUES = {
+    "formality": ("default", "more", "less", "prefer_more", "prefer_less"),
+    "split_sentences": ("0", "1", "nonewlines"),
+    "tag_handling": ("html", "xml"),
+    "tag_handling_version": ("v1", "v2"),
+    "model_type": ("quality_optimized", "latency_optimized", "prefer_quality_optimized"),
+    "preserve_formatting": ("0", "1", "false", "true"),
+    "outline_detection": ("0", "1", "false", "true"),
+    "show_billed_characters": ("0", "1", "false", "true"),
+}
+"""Values of fields; others are refused."""
+KEPT = {
+    "glossary_id": "Glossary", "glossary_ids": "Glossary", "style_id": "Style rule list",
+    "translation_memory_id": "Translation memory",
+}  # fmt: skip
+"""Fields that name something that this server never has."""
+RESOURCES = ("translate_text", "translate_document", "glossary", "voice", "write", "style_rules", "translation_memory")
+TRANSLATING = RESOURCES[:2]
+LISTS = {
+    "/v2/glossaries": {"glossaries": []},
+    "/v2/glossary-language-pairs": {"supported_languages": []},
+    "/v3/glossaries": {"glossaries": []},
+    "/v3/style_rules": {"style_rules": []},
+    "/v3/translation_memories": {"translation_memories": [], "total_count": 0},
+}
+"""What clients ask for, and what there is none of."""
+NOTHING = Refusal(404, "Not found: this server has no glossaries, style rules or translation memories of DeepL")
+
+_LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
+
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 def router(server: Server) -> APIRouter:
     """The routes of DeepL."""
-    routes = APIRouter(prefix=PREFIX, tags=["DeepL"])
-    _Documents(server).add_to(routes)
+    routes, own = APIRouter(tags=["DeepL"]), _DeepL(server)
+    targets = [code.upper() for code in server.codes]
+    codes = {"source_lang": targets, "target_lang": targets}
+    described = documented("Translate one text or several.", with_codes(TRANSLATE, codes))
+    routes.add_api_route(TRANSLATE_PATH, _worded(own.translate), methods=["POST"], **described)
+    _Documents(server).add_to(routes, codes)
+    for path, answer, summary, fields in (
+        ("/v2/languages", own.languages, "The languages that are translated from, or to.", TYPE),
+        ("/v2/usage", own.usage, "How much has been translated.", None),
+        ("/v3/languages", own.resource_languages, "The languages, and whether they are sources or targets.", RESOURCE),
+        ("/v3/languages/resources", own.resources, "What languages are listed for.", None),
+    ):
+        described = documented(summary, fields and parameters(fields))
+        routes.add_api_route(path, answer, methods=["GET"], **described)
+        routes.add_api_route(path, answer, methods=["POST"], include_in_schema=False)
+    for path in LISTS:
+        routes.add_api_route(path, own.nothing, methods=["GET"], **documented("An empty list."))
+        routes.add_api_route(path, own.none_made, methods=["POST"], include_in_schema=False)
+        methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+        routes.add_api_route(f"{path}/{{rest:path}}", own.not_found, methods=methods, include_in_schema=False)
+    return routes
 
-    upper = {"source_lang": map(str.upper, server.sources), "target_lang": map(str.upper, server.all_targets)}
-    asked_of = with_codes(TRANSLATE, {name: list(codes) for name, codes in upper.items()})
 
-    @routes.post("/translate", **documented("Translate one text or several.", asked_of))
-    async def translate(request: Request) -> JSONResponse:
-        fields = await read_fields(request, server.limits.body)
-        _check_key(server, request, fields)
-        tags = fields.get("tag_handling") or ""
-        if tags not in ("", "html", "xml"):
-            raise Refusal(400, "Value for 'tag_handling' not supported.")
-        options = {"split": False} if str(fields.get("split_sentences", "1")) == "0" else {}
-        languages = two_letters(text_of(fields, "source_lang", AUTO)), two_letters(text_of(fields, "target_lang"))
-        asked = Asked(texts_of(fields, "text"), *languages, html=bool(tags), options=options)
-        answers = await unless_gone(request, server.translate(asked))
-        return JSONResponse({"translations": _told(asked, answers)}, headers=_ignored(fields))
+class _DeepL:
+    """The answers of these routes, but for documents."""
 
-    @routes.get("/languages", **documented("The languages that are translated from, or to."))
-    async def languages(request: Request) -> JSONResponse:
-        _check_key(server, request, dict(request.query_params))
-        kind = request.query_params.get("type", "source")
+    def __init__(self, server: Server):
+        self.server = server
+
+    async def _fields(self, request: Request) -> dict[str, Any]:
+        fields = await read_fields(request, self.server.limits.body)
+        _check_key(self.server, request, fields)
+        return fields
+
+    async def translate(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request)
+        options = _checked(fields)
+        source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
+        search = {"split": False} if options.get("split_sentences") == "0" else {}
+        texts, reader = texts_of(fields, "text"), _reader(options, fields)
+        if options.get("split_sentences") == "nonewlines" and not reader:
+            translated = [_LINE_BREAK.sub(" ", text) for text in texts]
+        else:
+            translated = texts
+        asked = Asked(translated, source, target, reader=reader, options=search)
+        answers = await unless_gone(request, self.server.translate(asked))
+        source, _ = self.server.pair(source, target)
+        pairs = zip(texts, answers, strict=True)
+        translations = [_translation(text, answer, source, options) for text, answer in pairs]
+        return JSONResponse({"translations": translations}, headers=_ignored(fields))
+
+    async def languages(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request)  # the clients send the type in a body, also with GET
+        kind = text_of(fields, "type", "source")
         if kind not in ("source", "target"):
             raise Refusal(400, "Value for 'type' not supported.")
-        return JSONResponse(_languages(server, kind))
+        codes = self.server.sources if kind == "source" else self.server.all_targets
+        more = {"supports_formality": False} if kind == "target" else {}
+        return JSONResponse([{"language": code.upper(), "name": english_name(code)} | more for code in codes])
 
-    @routes.get("/usage", **documented("How much has been translated."))
-    async def usage(request: Request) -> JSONResponse:
-        _check_key(server, request, dict(request.query_params))
-        return JSONResponse({"character_count": server.characters, "character_limit": 10**12})
+    async def usage(self, request: Request) -> JSONResponse:
+        await self._fields(request)
+        return JSONResponse({"character_count": self.server.characters, "character_limit": 10**12})
 
-    return routes
+    async def resource_languages(self, request: Request) -> JSONResponse:
+        resource = text_of(await self._fields(request), "resource", "")
+        if resource not in RESOURCES:
+            raise Refusal(400, "Value for 'resource' not supported.")
+        sources, targets, features = self.server.sources, self.server.all_targets, {}
+        if resource == "translate_text":
+            features = {"tag_handling": {"status": "stable"}}
+        codes = self.server.codes if resource in TRANSLATING else []
+        languages = [
+            {
+                "lang": code,
+                "name": english_name(code),
+                "usable_as_source": code in sources,
+                "usable_as_target": code in targets,
+                "features": features,
+                "status": "stable",
+            }
+            for code in codes
+        ]
+        return JSONResponse(languages)
+
+    async def resources(self, request: Request) -> JSONResponse:
+        await self._fields(request)
+        both = {"needs_source_support": True, "needs_target_support": True}
+        features = {"translate_text": [{"name": "tag_handling"} | both]}
+        return JSONResponse([{"name": name, "features": features.get(name, [])} for name in TRANSLATING])
+
+    async def nothing(self, request: Request) -> JSONResponse:
+        await self._fields(request)
+        return JSONResponse(LISTS[request.url.path])
+
+    async def none_made(self, request: Request) -> JSONResponse:
+        await self._fields(request)
+        raise Refusal(400, "This server keeps no glossaries; terms are given as `glossary` to /translate")
+
+    async def not_found(self, request: Request) -> JSONResponse:
+        await self._fields(request)
+        raise NOTHING
+
+
+@dataclass(frozen=True)
+class _Upload:
+    """A document that is being translated, or waits to be fetched."""
+
+    key: str
+    size: int
+    name: str
+    task: "asyncio.Task[TranslatedDocument]"
 
 
 class _Documents:
@@ -65,78 +188,146 @@ class _Documents:
 
     def __init__(self, server: Server):
         self.server = server
-        self.kept: OrderedDict[str, tuple[str, int, asyncio.Task[bytes]]] = OrderedDict()
+        self.kept: OrderedDict[str, _Upload] = OrderedDict()
 
-    def add_to(self, routes: APIRouter) -> None:
+    def add_to(self, routes: APIRouter, codes: dict[str, list[str]]) -> None:
         """Add the routes of documents."""
         for path, answer, summary, asked in (
-            ("/document", self.upload, "Begin to translate a document.", FILE),
-            ("/document/{number}", self.status, "How far a document is.", KEY),
-            ("/document/{number}/result", self.result, "A translated document, once.", KEY),
+            ("/v2/document", _worded(self.upload), "Begin to translate a document.", with_codes(FILE, codes)),
+            ("/v2/document/{number}", self.status, "How far a document is.", KEY),
+            ("/v2/document/{number}/result", self.result, "A translated document, once.", KEY),
         ):
             routes.add_api_route(path, answer, methods=["POST"], **documented(summary, asked))
 
     async def upload(self, request: Request) -> JSONResponse:
         fields = await read_fields(request, self.server.limits.file)
         _check_key(self.server, request, fields)
-        content, name = file_of(fields)
+        _checked(fields)
+        try:
+            content, name = file_of(fields)
+        except Refusal as error:
+            raise Refusal(400, f"Invalid file data. {error}") from None
+        wanted = text_of(fields, "output_format", "").lower()
+        if wanted and wanted != format_of(name).removeprefix("."):
+            raise Refusal(400, "Value for 'output_format' not supported; a document keeps its format here.")
         source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
-        number, key = uuid.uuid4().hex.upper(), secrets.token_hex(32)
-        task = asyncio.create_task(self.server.document(content, name, source, target))
+        self.server.pair(source, target)
+        number, key = uuid.uuid4().hex.upper(), secrets.token_hex(32).upper()
+        task = asyncio.create_task(self._translated(content, name, source, target))
         task.add_done_callback(_look)
-        self.kept[number] = key, len(content), task
+        self.kept[number] = _Upload(key, len(content), name, task)
         while len(self.kept) > MOST_FILES:
-            self.kept.popitem(last=False)[1][2].cancel()
-        return JSONResponse({"document_id": number, "document_key": key})
+            self.kept.popitem(last=False)[1].task.cancel()
+        return JSONResponse({"document_id": number, "document_key": key}, headers=_ignored(fields))
+
+    async def _translated(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
+        languages = await self.server.pair_of_document(content, name, source, target)
+        if languages[0] == languages[1]:
+            raise Refusal(400, "Source and target language are equal.")
+        return await self.server.document(content, name, languages)
 
     async def status(self, request: Request, number: str) -> JSONResponse:
-        _, size, task = await self._found(request, number)
+        upload = await self._found(request, number)
         told: dict[str, Any] = {"document_id": number, "status": "translating", "seconds_remaining": 1}
-        if task.done():
-            told |= {"status": "done", "seconds_remaining": 0, "billed_characters": size}
-            if error := task.exception():
+        if upload.task.done():
+            told |= {"status": "done", "seconds_remaining": 0, "billed_characters": upload.size}
+            if error := upload.task.exception():
                 message = error.message if isinstance(error, Refusal) else "The server failed."
-                told |= {"status": "error", "error_message": message}
+                told |= {"status": "error", "error_message": message, "message": message}
+            else:
+                told["report"] = report_of(upload.task.result(), upload.name)
         return JSONResponse(told)
 
     async def result(self, request: Request, number: str) -> Response:
-        *_, task = await self._found(request, number)
-        if not task.done():
+        upload = await self._found(request, number)
+        if not upload.task.done():
             raise Refusal(503, "The document is not translated yet; ask for its status")
         del self.kept[number]
-        return Response(task.result(), media_type="application/octet-stream")
+        return Response(upload.task.result().content, media_type="application/octet-stream")
 
-    async def _found(self, request: Request, number: str) -> tuple[str, int, "asyncio.Task[bytes]"]:
+    async def _found(self, request: Request, number: str) -> _Upload:
         fields = await read_fields(request, self.server.limits.body)
         _check_key(self.server, request, fields)
-        found = self.kept.get(number)
-        if not found or not secrets.compare_digest(found[0].encode(), text_of(fields, "document_key").encode()):
-            raise Refusal(404, "The document is not here any more, or its key is another one")
-        return found
+        upload = self.kept.get(number)
+        if not upload or not secrets.compare_digest(upload.key.encode(), text_of(fields, "document_key").encode()):
+            raise Refusal(404, "Document not found: it is not here any more, or its key is another one")
+        return upload
 
 
-def _look(task: "asyncio.Task[bytes]") -> None:
+def _look(task: "asyncio.Task[TranslatedDocument]") -> None:
     """Look at the failure of a document, which asyncio else logs with its message, and so with the document's name."""
     error = None if task.cancelled() else task.exception()
     if error and not isinstance(error, Refusal):
         log_failure(error)
 
 
-def _languages(server: Server, kind: str) -> list[dict[str, Any]]:
-    codes = server.sources if kind == "source" else server.all_targets
-    more = {"supports_formality": False} if kind == "target" else {}
-    return [{"language": code.upper(), "name": english_name(code)} | more for code in codes]
+def _worded(handler: Handler) -> Handler:
+    """A handler whose refusals of languages are in the words of DeepL."""
+
+    @wraps(handler)
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except UnsupportedLanguage as error:
+            raise Refusal(400, f"Value for '{error.side}_lang' not supported{error.detail or '.'}") from None
+
+    return answer
 
 
-def _told(asked: Asked, answers: list[Answer]) -> list[dict[str, Any]]:
-    return [
-        {
-            "detected_source_language": (answer.detected.language if answer.detected else asked.source).upper(),
-            "text": answer.text,
-            "billed_characters": len(text),
-        }
-        for text, answer in zip(asked.texts, answers, strict=True)
-    ]
+def _checked(fields: dict[str, Any]) -> dict[str, str]:
+    """The fields that have one of several values, if they are given. Raises `Refusal` for what is not supported."""
+    options = {}
+    for name, values in VALUES.items():
+        value = fields.get(name)
+        value = str(value).lower() if isinstance(value, bool | int | str) else value
+        if value is None or value == "":
+            continue
+        if value not in values:
+            raise Refusal(400, f"Value for '{name}' not supported.")
+        options[name] = value
+    if options.get("formality") in ("more", "less"):
+        raise Refusal(400, "'formality' is not supported for given 'target_lang'.")
+    if fields.get("custom_instructions"):
+        raise Refusal(400, "'custom_instructions' is not supported for given 'target_lang'.")
+    if named := next((name for name in KEPT if fields.get(name)), None):
+        if named.startswith("glossary") and not fields.get("source_lang"):
+            raise Refusal(400, "Use of a glossary requires the 'source_lang' parameter to be specified.")
+        raise Refusal(404, f"{KEPT[named]} not found: this server has none, so '{named}' cannot be used")
+    return options
+
+
+def _is_set(options: dict[str, str], name: str, *, default: bool) -> bool:
+    return options[name] in ("1", "true") if name in options else default
+
+
+def _reader(options: dict[str, str], fields: dict[str, Any]) -> Callable[[str], Document] | None:
+    """What reads texts with tags; None for texts without."""
+    kind = options.get("tag_handling")
+    if kind != "xml":
+        return read_html if kind == "html" else None
+    return partial(
+        read_fragment,
+        splitting=_tags(fields, "splitting_tags"),
+        non_splitting=_tags(fields, "non_splitting_tags"),
+        ignored=_tags(fields, "ignore_tags"),
+        outline=_is_set(options, "outline_detection", default=True),
+    )
+
+
+def _tags(fields: dict[str, Any], name: str) -> list[str]:
+    """Names of tags: a list, a text with commas, or several of these."""
+    texts = texts_of(fields, name) if fields.get(name) else []
+    return [tag.strip() for text in texts for tag in text.split(",") if tag.strip()]
+
+
+def _translation(text: str, answer: Answer, source: str, options: dict[str, str]) -> dict[str, Any]:
+    language = answer.detected.language if answer.detected else source
+    translation: dict[str, Any] = {"detected_source_language": language.upper(), "text": answer.text}
+    if _is_set(options, "show_billed_characters", default=False):
+        translation["billed_characters"] = len(text)
+    if "model_type" in options:
+        translation["model_type_used"] = options["model_type"].removeprefix("prefer_")
+    return translation
 
 
 def _ignored(fields: dict[str, Any]) -> dict[str, str]:
@@ -145,13 +336,37 @@ def _ignored(fields: dict[str, Any]) -> dict[str, str]:
     return {"X-Ignored-Parameters": names} if names else {}
 
 
+def _one_of(name: str, **more: Any) -> dict[str, Any]:
+    return TEXT | {"enum": list(VALUES[name])} | more
+
+
 LANGUAGES = {"source_lang": TEXT, "target_lang": TEXT}
-TAGS, SPLIT = TEXT | {"enum": ["html", "xml"]}, TEXT | {"enum": ["0", "1", "nonewlines"], "default": "1"}
+FORMALITY = TEXT | {"enum": ["default", "prefer_more", "prefer_less"], "default": "default"}
 TRANSLATE = body(
-    {"text": TEXTS} | LANGUAGES | {"split_sentences": SPLIT, "tag_handling": TAGS}, required=["text", "target_lang"]
+    {"text": TEXTS}
+    | LANGUAGES
+    | {
+        "split_sentences": _one_of("split_sentences", default="1"),
+        "formality": FORMALITY,
+        "tag_handling": _one_of("tag_handling"),
+        "tag_handling_version": _one_of("tag_handling_version"),
+        "outline_detection": _one_of("outline_detection", default="1"),
+        "splitting_tags": TEXTS,
+        "non_splitting_tags": TEXTS,
+        "ignore_tags": TEXTS,
+        "model_type": _one_of("model_type"),
+        "show_billed_characters": _one_of("show_billed_characters", default="0"),
+    },
+    required=["text", "target_lang"],
 )
-FILE = body({"file": BINARY} | LANGUAGES, required=["file", "target_lang"], kinds=("multipart/form-data",))
+FILE = body(
+    {"file": BINARY} | LANGUAGES | {"filename": TEXT, "formality": FORMALITY},
+    required=["file", "target_lang"],
+    kinds=("multipart/form-data",),
+)
 KEY = body({"document_key": TEXT}, required=["document_key"])
+TYPE = body({"type": TEXT | {"enum": ["source", "target"], "default": "source"}}, required=[])
+RESOURCE = body({"resource": TEXT | {"enum": list(RESOURCES)}}, required=["resource"])
 
 
 def _check_key(server: Server, request: Request, fields: dict[str, Any]) -> None:

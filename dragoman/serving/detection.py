@@ -1,10 +1,26 @@
 """The language of a text, identified by py3langid, offline."""
 
-from collections.abc import Collection
+import html
+import re
+from collections.abc import Collection, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.identification import NO_LANGUAGE, identifier
+from dragoman.data.identification import NO_LANGUAGE, identifier, known_languages
+from dragoman.data.language_codes import close, known_code, two_letters
 from dragoman.documents.document import has_words
+
+UNLIKELY = 0.01
+"""Share of all languages together below which a text is in none of them, if another language is likely."""
+LIKELY = 0.5
+"""Probability from which a language is said to be that of a text."""
+IMPOSSIBLE = 0.001
+"""The same share when no other language is likely, as for a single word in another script."""
+LONGEST_SHORT = 40
+"""Characters of a text that may be one of `short_words.txt`."""
+_EDGES = re.compile(r"^\W+|\W+$")
+_TAG = re.compile("<[^<>]*>")
 
 
 class Detected(NamedTuple):
@@ -14,10 +30,63 @@ class Detected(NamedTuple):
     confidence: float
 
 
-def detect(text: str, among: Collection[str] = ()) -> list[Detected]:
-    """The likely languages of a text, best first; those of `among`, or all. None for a text without words."""
+def detect(text: str) -> list[Detected]:
+    """The likely languages of a text, best first. None for a text without words."""
     if not has_words([text]):
         return []
-    found = [Detected(language, float(share)) for language, share in identifier().rank(text)]
-    found = [each for each in found if each.language != NO_LANGUAGE and (not among or each.language in among)]
-    return [each for each in found if each.confidence >= 0.01] or found[:1]
+    ranked = _ranked(text)
+    return [language for language in ranked if language.confidence >= 0.01] or ranked[:1]
+
+
+def detect_among(text: str, languages: Sequence[str]) -> Detected:
+    """The likeliest of some languages, the first of them where nothing tells them apart."""
+    if not has_words([text]):
+        return Detected("en" if "en" in languages else languages[0], 0.0)
+    if short := _languages_of_short(text, languages):
+        return Detected(short[0], 1 / len(short))
+    shares = dict(_ranked(text))
+    detected = [Detected(language, shares.get(_identified(language), 0.0)) for language in languages]
+    return max(detected, key=lambda language: language.confidence)
+
+
+def foreign_language(text: str, languages: Collection[str]) -> Detected | None:
+    """The language of a text that is surely in none of these; None for one that may be in one of them."""
+    known = [_identified(language) for language in languages]
+    if None in known or not has_words([text]) or _languages_of_short(text, languages):
+        return None
+    likeliest = _ranked(text)[0]
+    share = sum(share for language, share in _ranked(text) if any(close(language, own) for own in known))
+    if share < (UNLIKELY if likeliest.confidence > LIKELY else IMPOSSIBLE):
+        return likeliest
+    return None
+
+
+def without_tags(text: str) -> str:
+    """The text of HTML or XML."""
+    return html.unescape(_TAG.sub(" ", text))
+
+
+@lru_cache(64)
+def _ranked(text: str) -> list[Detected]:
+    """All languages, likeliest first."""
+    return [Detected(language, share) for language, share in identifier().rank(text) if language != NO_LANGUAGE]
+
+
+def _identified(language: str) -> str | None:
+    """The code by which py3langid has a language."""
+    return known_code(language, known_languages())
+
+
+def _languages_of_short(text: str, languages: Collection[str]) -> list[str]:
+    """The languages in which a text is one of the greetings and answers that are too short for statistics."""
+    if len(text) > LONGEST_SHORT:
+        return []
+    words = _EDGES.sub("", text.casefold().replace("’", "'"))
+    return [language for language in languages if words in _short_texts().get(two_letters(language), ())]
+
+
+@cache
+def _short_texts() -> dict[str, set[str]]:
+    lines = Path(__file__).with_name("short_words.txt").read_text(encoding="utf-8").splitlines()
+    rows = (line.split(" ", 1) for line in lines if not line.startswith("#"))
+    return {language: set(texts.split(", ")) for language, texts in rows}

@@ -1,16 +1,16 @@
 """An API of our own, which the page uses: how sure a translation is, other words for one of it, and its inside."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
-from dragoman.data.language_codes import two_letters
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.units import with_spaces
 from dragoman.serving.asked import AUTO
-from dragoman.serving.insides import others
+from dragoman.serving.insides import Sentence, others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import TEXT, body, documented, with_codes
@@ -61,12 +61,12 @@ class _Explore:
     async def _asked(self, request: Request) -> tuple[dict[str, Any], Translator, Pair]:
         server, fields = self.server, await read_fields(request, self.server.limits.body)
         server.check_key(key_of(request, fields))
-        given = [name for name in ("translation", "prefix") if fields.get(name)]  # they may be empty
+        given = [name for name in ("translation", "prefix") if fields.get(name) not in (None, "")]  # they may be empty
         texts = [text_of(fields, name) for name in ("q", *given)]
         server.check_texts(texts)
-        source, target = text_of(fields, "source"), text_of(fields, "target")
-        source = server.detect(texts[0], two_letters(target)).language if source == AUTO else two_letters(source)
-        translator, pair = server.model(source, target), (source, two_letters(target))
+        source, target = server.pair(text_of(fields, "source"), text_of(fields, "target"))
+        pair = server.detect(texts[0], target).language if source == AUTO else source, target
+        translator = server.model(*pair)
         if server.lookers is None or pair not in server.lookers.insides:
             raise Refusal(404, "This server does not show the insides of this model")
         return fields, translator, pair
@@ -82,9 +82,14 @@ class _Explore:
             own = [each.text for each in await self.server.translations(translator, sentences, config)]
             if translations in ([None], ["".join(with_spaces(own, sentences))]):
                 units, translations = sentences, own
-        found = await self._ask(pair, "sentences", units, translations)
-        told = [each._asdict() | {"words": [word._asdict() for word in each.words]} for each in found]
-        return {"sentences": told}
+        return {"sentences": [sentence._asdict() async for sentence in self._sentences(pair, units, translations)]}
+
+    async def _sentences(self, pair: Pair, units: list[str], translations: list[str]) -> AsyncIterator[Sentence]:
+        """Each sentence of a text with its translation; others may ask between two of them."""
+        spaced = with_spaces(translations, units)
+        for unit, text, full in zip(units, translations, spaced, strict=True):
+            words = [word._asdict() for word in await self._ask(pair, "words", unit, text)]
+            yield Sentence(unit, text, words, full[len(text) :])
 
     async def _words(self, fields: dict[str, Any], translator: Translator, pair: Pair) -> dict[str, Any]:
         text, prefix = fields["q"], fields.get("prefix") or ""

@@ -1,55 +1,116 @@
-"""The API of Google Translate, version 2: one route."""
+"""The API of Google Translate, version 2: translations, languages, detection."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from dragoman.data.language_codes import english_name
+from dragoman.documents.html import read_html
 from dragoman.serving.asked import AUTO, Asked
 from dragoman.serving.libretranslate import key_of, texts_of
 from dragoman.serving.limits import Refusal
-from dragoman.serving.openapi import TEXT, TEXTS, body, documented, with_codes
+from dragoman.serving.openapi import TEXT, TEXTS, body, documented, parameters, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 
 PATH = "/language/translate/v2"
+MODELS = ("base", "nmt")
+"""Values of `model`, which both mean the model of the server."""
+UNKNOWN = "und"
+"""The language of a text without words."""
 
 
 def router(server: Server) -> APIRouter:
-    """The route of Google."""
-    routes = APIRouter(tags=["Google"])
+    """The routes of Google, each for GET and POST."""
+    routes, own = APIRouter(tags=["Google"]), _Google(server)
+    codes = {"source": server.codes, "target": server.codes}
+    for path, answer, summary, asked in (
+        (PATH, own.translate, "Translate one text or several; HTML unless `format` is text.", TRANSLATE),
+        (f"{PATH}/languages", own.languages, "The languages that are translated from or to.", LANGUAGES),
+        (f"{PATH}/detect", own.detect, "The language of one text or of several.", DETECT),
+    ):
+        described = with_codes(asked, codes)
+        routes.add_api_route(path, answer, methods=["POST"], **documented(summary, described))
+        routes.add_api_route(path, answer, methods=["GET"], **documented(summary, parameters(described)))
+        routes.add_api_route(f"{path}/", answer, methods=["GET", "POST"], include_in_schema=False)
+    return routes
 
-    asked_of = with_codes(TRANSLATE, {"source": server.sources, "target": server.all_targets})
 
-    @routes.post(PATH, **documented("Translate one text or several; HTML unless `format` is text.", asked_of))
-    async def translate(request: Request) -> JSONResponse:
-        fields = await read_fields(request, server.limits.body)
-        server.check_key(key_of(request, fields))
-        if fields.get("format", "html") not in ("html", "text"):
+class _Google:
+    """The answers of these routes."""
+
+    def __init__(self, server: Server):
+        self.server = server
+
+    async def _fields(self, request: Request) -> dict[str, Any]:
+        fields = await read_fields(request, self.server.limits.body)
+        key = key_of(request, fields) or request.headers.get("x-goog-api-key")
+        try:
+            self.server.check_key(key)
+        except Refusal:
+            if key:
+                raise Refusal(400, "API key not valid. Please pass a valid API key.") from None
+            raise Refusal(403, "The request is missing a valid API key.") from None
+        return fields
+
+    async def translate(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request)
+        kind, model = text_of(fields, "format", "html"), text_of(fields, "model", MODELS[-1])
+        if kind not in ("html", "text"):
             raise Refusal(400, "Invalid Value: format")
+        if model not in MODELS:
+            raise Refusal(400, "Invalid Value: model")
         asked = Asked(
             texts_of(fields, "q"),
             text_of(fields, "source", AUTO),
             text_of(fields, "target"),
-            html=fields.get("format", "html") == "html",
+            reader=read_html if kind == "html" else None,
         )
-        answers = await unless_gone(request, server.translate(asked))
-        translations = [
-            {"translatedText": answer.text}
-            | ({"detectedSourceLanguage": answer.detected.language} if answer.detected else {})
-            for answer in answers
-        ]
+        translations = []
+        for answer in await unless_gone(request, self.server.translate(asked)):
+            translation = {"translatedText": answer.text}
+            if answer.detected:
+                translation["detectedSourceLanguage"] = answer.detected.language
+            if "model" in fields:
+                translation["model"] = model
+            translations.append(translation)
         return JSONResponse({"data": {"translations": translations}})
 
-    return routes
+    async def languages(self, request: Request) -> JSONResponse:
+        fields = await self._fields(request)
+        text_of(fields, "model", "")
+        named = text_of(fields, "target", "")  # the language in which the names are; they are always English here
+        languages = [{"language": code} | ({"name": english_name(code)} if named else {}) for code in self.server.codes]
+        return JSONResponse({"data": {"languages": languages}})
+
+    async def detect(self, request: Request) -> JSONResponse:
+        texts = texts_of(await self._fields(request), "q")
+        self.server.check_texts(texts)
+        detections = await asyncio.to_thread(lambda: [self._detection(text) for text in texts])
+        return JSONResponse({"data": {"detections": [[detection] for detection in detections]}})
+
+    def _detection(self, text: str) -> dict[str, Any]:
+        detected = self.server.detections(text)
+        if not detected:
+            return {"language": UNKNOWN, "confidence": 0.0, "isReliable": False}
+        return {"language": detected[0].language, "confidence": detected[0].confidence, "isReliable": False}
 
 
 FORMAT = TEXT | {"enum": ["html", "text"], "default": "html"}
-TRANSLATE = body({"q": TEXTS, "source": TEXT, "target": TEXT, "format": FORMAT}, required=["q", "target"])
+MODEL = TEXT | {"enum": list(MODELS), "default": MODELS[-1]}
+TRANSLATE = body(
+    {"q": TEXTS, "source": TEXT, "target": TEXT, "format": FORMAT, "model": MODEL}, required=["q", "target"]
+)
+LANGUAGES = body({"target": TEXT}, required=[])
+DETECT = body({"q": TEXTS}, required=["q"])
+REASONS = {403: "forbidden", 404: "notFound", 405: "httpMethodNotAllowed", 500: "backendError", 503: "backendError"}
 
 
 def shaped(refusal: Refusal) -> dict[str, Any]:
     """An error as Google says it."""
-    errors = [{"message": refusal.message, "domain": "global", "reason": "invalid"}]
+    reason = REASONS.get(refusal.status, "invalid")
+    errors = [{"message": refusal.message, "domain": "global", "reason": reason}]
     return {"error": {"code": refusal.status, "message": refusal.message, "errors": errors}}

@@ -6,6 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import quote
 
@@ -14,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import two_letters
+from dragoman.data.language_codes import english_name
 from dragoman.data.readers.memory import WRITERS
-from dragoman.documents.formats import ENDINGS
-from dragoman.errors import ResourceError
+from dragoman.documents.formats import ENDINGS, TranslatedDocument, format_of
+from dragoman.documents.html import read_html
+from dragoman.documents.translate import Report
+from dragoman.errors import DataError, ResourceError
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.detection import detect
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
 from dragoman.serving.queue import BATCH, estimated_tokens
@@ -31,6 +33,8 @@ MOST_STREAMED = 64
 """Texts of one client that wait at the same time while their translations are streamed."""
 MOST_FILES = 32
 """Translated documents that wait to be fetched."""
+LINES_AT_ONCE = 500
+"""Lines of a translation memory that are sent at once."""
 OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "max_tokens"}
 """Fields of the search that a request may set: not those of memory; `alternatives` stands for `n_best`."""
 
@@ -38,7 +42,7 @@ OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "
 def router(server: Server) -> APIRouter:
     """The routes of LibreTranslate."""
     routes, own = APIRouter(tags=["LibreTranslate"]), _LibreTranslate(server)
-    codes = {"source": [AUTO, *server.sources], "target": server.all_targets}
+    codes = {"source": [AUTO, *server.sources], "target": server.codes}
     for path, answer, summary, asked in (
         ("/translate", own.translate, "Translate a text, or a list of texts.", TRANSLATE),
         ("/detect", own.detect, "The likely languages of a text.", DETECT),
@@ -48,7 +52,7 @@ def router(server: Server) -> APIRouter:
         described = documented(summary, with_codes(asked, codes), kinds=[LINES] if path == "/translate" else ())
         routes.add_api_route(path, answer, methods=["POST"], **described)
     for path, answer, summary in (
-        ("/languages", own.languages, "The languages that are translated from, and to which."),
+        ("/languages", own.languages, "The languages that are translated from or to."),
         ("/download_file/{number}", own.download_file, "A translated document."),
         ("/memory.{ending}", own.memory, "The translation memory, as tsv or tmx."),
         ("/frontend/settings", own.settings, "What a page has to know."),
@@ -75,13 +79,13 @@ class _LibreTranslate:
             texts_of(fields, "q"),
             text_of(fields, "source"),
             text_of(fields, "target"),
-            _format(fields) == "html",
+            read_html if _format(fields) == "html" else None,
             number_of(fields, "alternatives"),
             _options(fields),
             number_of(fields, "similar"),
         )
         if fields.get("stream") in (True, "true"):
-            self.server.check(asked)
+            asked = self.server.check(asked)
             return StreamingResponse(self._lines(asked), media_type=LINES)
         answers = await unless_gone(request, self.server.translate(asked))
         return JSONResponse(_told(answers, asked, single=isinstance(fields["q"], str)))
@@ -109,8 +113,9 @@ class _LibreTranslate:
 
     async def detect(self, request: Request) -> JSONResponse:
         fields = await self._fields(request, self.server.limits.body)
-        text = text_of(fields, "q")[: self.server.limits.characters]
-        found = [{"confidence": _percent(each.confidence), "language": each.language} for each in detect(text)]
+        text = "\n".join(texts_of(fields, "q"))[: self.server.limits.characters]
+        detected = await asyncio.to_thread(self.server.detections, text)
+        found = [{"confidence": _percent(each.confidence), "language": each.language} for each in detected]
         return JSONResponse(found or [{"confidence": 0.0, "language": "en"}])
 
     async def languages(self) -> JSONResponse:
@@ -120,12 +125,19 @@ class _LibreTranslate:
         fields = await self._fields(request, self.server.limits.file)
         content, name = file_of(fields)
         source, target = text_of(fields, "source"), text_of(fields, "target")
-        translated = await unless_gone(request, self.server.document(content, name, source, target))
+        translated = await unless_gone(request, self._translated_file(content, name, source, target))
         number = f"{uuid.uuid4().hex}.{name}"
-        self.files[number] = name, translated
+        self.files[number] = name, translated.content
         while len(self.files) > MOST_FILES:
             self.files.popitem(last=False)
-        return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", number=quote(number)))})
+        url = str(request.url_for("download_file", number=quote(number)))
+        return JSONResponse({"translatedFileUrl": url, "report": report_of(translated, name)})
+
+    async def _translated_file(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
+        languages = await self.server.pair_of_document(content, name, source, target)
+        if languages[0] == languages[1]:
+            return TranslatedDocument(content, Report())
+        return await self.server.document(content, name, languages)
 
     async def download_file(self, number: str) -> Response:
         if number not in self.files:
@@ -141,7 +153,7 @@ class _LibreTranslate:
         texts = [text_of(fields, name) for name in ("q", "s")]
         if not all(map(str.strip, texts)):
             raise Refusal(400, "Invalid request: q and s must have text")
-        languages = two_letters(text_of(fields, "source")), two_letters(text_of(fields, "target"))
+        languages = self.server.pair(text_of(fields, "source"), text_of(fields, "target"))
         self.server.check_texts(texts)
         if languages not in self.server.models:
             raise Refusal(400, f"{languages[0]} to {languages[1]} is not supported")
@@ -151,12 +163,14 @@ class _LibreTranslate:
         return JSONResponse({"success": True})
 
     async def memory(self, request: Request, ending: str) -> Response:
-        self.server.check_key(key_of(request, {}))
+        self.server.check_key(key_of(request, dict(request.query_params)))
         if self.server.memory is None or ending not in WRITERS:
             raise Refusal(404, "Not Found")
-        content = "".join(WRITERS[ending](self.server.memory.pairs()))
+        parts = WRITERS[ending](self.server.memory.pairs())
+        blocks = iter(lambda: "".join(islice(parts, LINES_AT_ONCE)), "")
+        first = await asyncio.to_thread(next, blocks, "")  # so it is said if the file cannot be read
         head = {"Content-Disposition": f"attachment; filename=memory.{ending}"}
-        return Response(content.encode(), media_type="application/octet-stream", headers=head)
+        return StreamingResponse(chain([first], blocks), media_type="application/octet-stream", headers=head)
 
     async def settings(self) -> JSONResponse:
         target = next(iter(self.server.targets(self.server.sources[0])))
@@ -168,7 +182,10 @@ class _LibreTranslate:
                 "frontendTimeout": 500,
                 "inspection": self.server.lookers is not None,
                 "keyRequired": bool(self.server.keys),
-                "language": {"source": {"code": AUTO, "name": "Auto Detect"}, "target": {"code": target}},
+                "language": {
+                    "source": {"code": AUTO, "name": "Auto Detect"},
+                    "target": {"code": target, "name": english_name(target)},
+                },
                 "suggestions": self.server.memory is not None,
                 "supportedFilesFormat": list(ENDINGS),
             }
@@ -216,13 +233,24 @@ def texts_of(fields: dict[str, Any], name: str) -> list[str]:
 
 def file_of(fields: dict[str, Any]) -> tuple[bytes, str]:
     """The content and the name, without folders, of a document. Raises `Refusal`."""
-    content, name = fields.get("file"), fields.get("file.name")
+    content, name = fields.get("file"), fields.get("file.name") or fields.get("filename")
+    if isinstance(content, str) and "filename" in fields:  # a part of a form that is named beside it is no file
+        content = content.encode()
     if not isinstance(content, bytes) or not isinstance(name, str) or not name:
         raise Refusal(400, "Invalid request: missing file parameter")
     name = name.replace("\\", "/").rpartition("/")[2][-100:]
-    if not name.lower().endswith(ENDINGS):
-        raise Refusal(400, "Invalid request: file format not supported")
+    try:
+        format_of(name)
+    except DataError as error:
+        raise Refusal(400, f"Invalid request: file format not supported. {error}") from None
     return content, name
+
+
+def report_of(translated: TranslatedDocument, name: str) -> dict[str, Any]:
+    """What became of a document, for the person who had it translated."""
+    report = translated.report
+    counts = {"translated": report.translated, "done": report.done}
+    return counts | {"outcome": report.outcome(name, "The result"), "notes": report.notes()}
 
 
 def _options(fields: dict[str, Any]) -> dict[str, Any]:

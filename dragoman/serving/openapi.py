@@ -19,7 +19,19 @@ BINARY = TEXT | {"format": "binary"}
 def body(properties: dict[str, Any], *, required: Sequence[str], kinds: Sequence[str] = KINDS) -> dict[str, Any]:
     """The description of a body with these fields."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+    return {"requestBody": {"required": bool(required), "content": {kind: {"schema": schema} for kind in kinds}}}
+
+
+def parameters(described: dict[str, Any]) -> dict[str, Any]:
+    """The description of the same fields in the address instead of a body."""
+    schema = next(iter(described["requestBody"]["content"].values()))["schema"]
+    fields = schema["properties"].items()
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": name in schema["required"], "schema": field}
+            for name, field in fields
+        ]
+    }
 
 
 def with_codes(description: dict[str, Any], codes: dict[str, Sequence[str]]) -> dict[str, Any]:

@@ -1,9 +1,15 @@
-"""The texts of all clients, translated in batches by one thread, each client's in turn.
+"""The texts of all clients, translated in batches, each client's in turn.
 
-While a batch is computed, others wait, and make the next one together. So nobody waits when there is little to do, and
-batches are large when there is much.
+Texts are split into units, mostly sentences. While a batch of them is computed, others wait, and make the next one
+together. So nobody waits when there is little to do, and batches are large when there is much.
+
+Nobody stops the others. A unit that is long, or that takes so long that others have to wait, leaves the batches: it is
+translated alone, by a thread that stands back behind the one that translates batches.
 """
 
+import copy
+import heapq
+import itertools
 import logging
 import math
 import os
@@ -15,18 +21,32 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.serving.brake import Brake
-from dragoman.system.processes import WorkerError
+from dragoman.decoding.units import Units
+from dragoman.serving.brake import Brake, Stopped
+from dragoman.system.processes import WorkerError, _use_one_thread
 
 T = TypeVar("T")
 LOG = logging.getLogger("dragoman.serving")
 BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
+SMALLEST_BATCH = 200
+"""As many where a batch takes longer than `TURN`."""
+TURN = 0.5
+"""Seconds that a batch should take."""
+LONGEST_TURN = 0.75
+"""Seconds after which a batch is stopped if others wait."""
+ALONE = 2.0
+"""Seconds for a unit that is translated alone, before it has to wait for those that take less."""
+LONG = 600
+"""Tokens, about, of a unit and its prefix that is translated alone from the beginning."""
+BEAM = 5
+"""Hypotheses of each unit for which a batch has this size; with more, it is smaller."""
 LONGEST_WAIT = 1.5
 """Seconds of work that may wait; what would begin later is refused."""
 FEW = 16
@@ -35,6 +55,8 @@ NICE = 10
 """How much the threads that translate stand back behind the one that answers, which refuses what is too much."""
 FIRST_RATE = 3_000.0
 """Tokens a second, before any have been measured."""
+BATCHES, BRIEF, LASTING = range(3)
+"""The lanes, each a thread: of batches, of units alone, and of units alone that take longer than `ALONE`."""
 
 
 class QueueFull(Exception):
@@ -56,38 +78,86 @@ def estimated_tokens(text: str) -> int:
 
 @dataclass(eq=False)
 class _Work:
+    """The texts of one request."""
+
     translator: Translator
     texts: Sequence[str]
     config: DecodingConfig
     deadline: float
     prefixes: Sequence[str]
     left: int
-    """Tokens, about, of the texts that are not translated yet."""
-    alone: bool = False
-    """Whether it shares no batch, since one that it was in has failed."""
+    """Tokens, about, of what is not translated yet."""
     future: Future[list[Translation]] = field(default_factory=Future)
-    found: list[Translation] = field(default_factory=list)
+    units: Units | None = None
+    """How the texts are split, if they are split already."""
+    waiting: "deque[_Unit]" = field(default_factory=deque)
+    """Units that no lane has taken yet."""
+    found: dict[int, Translation] = field(default_factory=dict)
+    """Translations of units by their numbers."""
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, str]:
-        """What texts of one batch have in common."""
-        return id(self.translator), self.config.model_dump_json()
+        """What units of one batch have in common."""
+        return id(self.translator), self.config.model_copy(update={"split": True, "prefix": ""}).model_dump_json()
+
+    def split(self) -> None:
+        """Split the texts into units, which takes time for long ones."""
+        config = self.config
+        if isinstance(self.translator, Translator):
+            self.units = self.translator.units(self.texts, config, prefixes=self.prefixes)
+        else:
+            self.units = Units.whole(self.texts, self.prefixes)
+        terms = sum(map(estimated_tokens, (*config.glossary.values(), *config.forbid)))
+        rows = max(1.0, (config.n_best if config.sample else config.beam_size) / BEAM)
+        for number, (text, prefix) in enumerate(zip(self.units.texts, self.units.prefixes, strict=True)):
+            length = estimated_tokens(text) + terms + (estimated_tokens(prefix) if prefix else 0)
+            self.waiting.append(_Unit(self, number, text, prefix, length, int(length * rows)))
+
+    def joined(self) -> list[Translation]:
+        """The translations of the texts."""
+        found = [self.found[number] for number in range(len(self.found))]
+        return self.units.joined(found, self.config)
+
+
+@dataclass(eq=False)
+class _Unit:
+    """A part of a text that is translated at once."""
+
+    work: _Work
+    number: int
+    text: str
+    prefix: str
+    length: int
+    """Tokens, about, with those of the prefix and of terms."""
+    cost: int
+    """As many tokens of units with `BEAM` hypotheses take as long."""
+    stopped: bool = False
+    """Whether a batch that it was in took too long."""
 
 
 class TranslationQueue:
-    """A queue and the thread that empties it."""
+    """A queue and the threads that empty it."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Work] = deque()
         self._first: deque[Callable[[], None]] = deque()
+        self._alone: dict[int, list[tuple[int, int, _Unit]]] = {BRIEF: [], LASTING: []}
+        self._numbers = itertools.count()
         self._changed = threading.Condition()
-        self._tokens, self._rate = 0, FIRST_RATE
+        self._tokens, self._rate, self._size = 0, FIRST_RATE, BATCH
         self._closing = False
-        self._current: list[_Work] = []
-        self._brake = Brake()
+        self._current: dict[int, list[_Unit]] = {BATCHES: [], BRIEF: [], LASTING: []}
+        self._until = math.inf
+        self._began = 0.0
+        self._brake = Brake(len(self._current))
         self.batches = self.translated = 0
-        self._thread = threading.Thread(target=self._run, name="translating", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name="translating", daemon=True),
+            threading.Thread(target=self._run_alone, args=(BRIEF,), name="translating alone", daemon=True),
+            threading.Thread(target=self._run_alone, args=(LASTING,), name="translating long", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def tokens(self) -> int:
@@ -95,7 +165,7 @@ class TranslationQueue:
         return self._tokens
 
     def watch(self, translator: Translator) -> None:
-        """Stop what this translator does when nobody waits for any text of its batch; before its workers start."""
+        """Stop what this translator does when nobody waits for it, or others too long; before its workers start."""
         self._brake.put_on(translator.model)
 
     def submit(
@@ -122,16 +192,25 @@ class TranslationQueue:
                 raise QueueFull(max(1, math.ceil(wait - LONGEST_WAIT)))
             self._tokens += tokens
             self._waiting.append(work)
-            self._changed.notify()
+            self._limit_turn()
+            self._changed.notify_all()
         work.future.add_done_callback(self._stop_if_unneeded)
         if not texts:
             work.future.set_result([])
         return work.future
 
+    def _limit_turn(self) -> None:
+        """Have the batch that is computed stop in time for those that wait."""
+        until = self._began + LONGEST_TURN
+        if self._current[BATCHES] and until < self._until:
+            self._until = until
+            self._brake.stop(BATCHES, until)
+
     def _stop_if_unneeded(self, future: Future[list[Translation]]) -> None:
         with self._changed:
-            if self._current and all(work.future.done() for work in self._current):
-                self._brake.stop()
+            for lane, units in self._current.items():
+                if units and all(unit.work.future.done() for unit in units):
+                    self._brake.stop(lane)
 
     def _wait(self, tokens: int) -> float:
         """Seconds of the work of others that comes before so many tokens are translated."""
@@ -152,119 +231,242 @@ class TranslationQueue:
         future = Future[T]()
         with self._changed:
             self._first.append(lambda: _done(future, work))
-            self._changed.notify()
+            self._changed.notify_all()
         return future.result()
 
     def close(self) -> None:
-        """Take nothing more, and end the thread when all is done."""
+        """Take nothing more, and end the threads when all is done."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
-        if sys.platform == "linux":  # where this is for one thread, and for the threads and processes that it starts
-            os.nice(NICE)
+        """The lane of batches."""
+        _stand_back(NICE)
+        self._brake.enter(BATCHES)
         while batch := self._next_batch():
-            texts = [text for _, part in batch for text in part]
-            prefixes = [prefix for work, part in batch for prefix in work.prefixes[len(work.found) :][: len(part)]]
-            first, started = batch[0][0], time.monotonic()
+            first, started = batch[0].work, time.monotonic()
             try:
-                found = _translated(first.translator, texts, first.config, prefixes)
+                found = _translated(first.translator, batch, first.config)
+            except Stopped:
+                self._put_back(batch)
             except BaseException as error:
                 self._failed(batch, error)
-                continue
-            self._give(batch, found, time.monotonic() - started)
-
-    def _next_batch(self) -> list[tuple[_Work, Sequence[str]]]:
-        """Works with the texts of each that are translated next; empty at the end."""
+            else:
+                self._give(BATCHES, batch, found, time.monotonic() - started)
         with self._changed:
-            while True:
+            self._changed.notify_all()
+
+    def _run_alone(self, lane: int) -> None:
+        """A lane of units alone, the shortest first, each on one thread."""
+        _stand_back(NICE + 5)
+        self._brake.enter(lane)
+        while unit := self._next_alone(lane):
+            _use_one_thread()
+            work = unit.work
+            translator = copy.copy(work.translator)
+            translator.workers = None
+            try:
+                found = _translated(translator, [unit], work.config)
+            except Stopped:
+                with self._changed:
+                    self._current[lane] = []
+                    self._set_aside(LASTING, unit)
+            except BaseException as error:
+                self._failed([unit], error, lane)
+            else:
+                self._give(lane, [unit], found)
+
+    def _next_batch(self) -> list[_Unit]:
+        """The units that are translated next; empty at the end."""
+        while True:
+            with self._changed:
+                while not (self._first or self._waiting or self._closing):
+                    self._changed.wait()
                 while self._first:
                     self._first.popleft()()
                 self._drop_dead()
-                if self._waiting or self._closing:
-                    break
-                self._changed.wait()
-            batch: list[tuple[_Work, Sequence[str]]] = []
-            room, kept = BATCH, []
-            while self._waiting and room > 0:
-                work = self._waiting.popleft()
-                if batch and (work.alone or batch[0][0].alone or work.key != batch[0][0].key):
-                    kept.append(work)
-                    continue
-                part = _part(work, room if batch else BATCH)
-                room -= sum(map(estimated_tokens, part))
-                batch.append((work, part))
-            self._waiting.extendleft(reversed(kept))
-            self._current = [work for work, _ in batch]
-            return batch
+                work = next((work for work in self._waiting if work.units is None), None)
+                if work is None:
+                    batch = self._filled_batch()
+                    if batch or (self._closing and not self._waiting):
+                        return batch
+            if work is not None:
+                self._split(work)
 
-    def _failed(self, batch: list[tuple[_Work, Sequence[str]]], error: BaseException) -> None:
+    def _split(self, work: _Work) -> None:
+        try:
+            work.split()
+        except BaseException as error:
+            _fail(work, error)  # so it is dropped
+            work.units = Units.whole([], [])
+            return
+        with self._changed:
+            tokens = sum(unit.cost for unit in work.waiting)
+            self._tokens += tokens - work.left
+            work.left = tokens
+            for unit in [unit for unit in work.waiting if unit.length > LONG]:
+                work.waiting.remove(unit)
+                self._set_aside(BRIEF, unit)
+            if not work.waiting:
+                self._waiting.remove(work)
+        if not work.units.texts:  # nothing in them is translated
+            with suppress(InvalidStateError):  # nobody waits any more
+                work.future.set_result(work.joined())
+
+    def _filled_batch(self) -> list[_Unit]:
+        """Units of the works that wait, as many as should be translated at once; their works go to the end."""
+        batch: list[_Unit] = []
+        room, kept, taken = self._size, [], []
+        while self._waiting and room > 0:
+            work = self._waiting.popleft()
+            if batch and work.key != batch[0].work.key:
+                kept.append(work)
+                continue
+            if not batch or work.waiting[0].cost <= room:
+                taken.append(work)
+            else:
+                kept.append(work)
+            while work.waiting and (not batch or work.waiting[0].cost <= room):
+                unit = work.waiting.popleft()
+                room -= unit.cost
+                batch.append(unit)
+            if taken and taken[-1] is work and work.waiting:
+                break
+        self._waiting.extendleft(reversed(kept))
+        self._waiting.extend(work for work in taken if work.waiting)
+        if batch:
+            self._current[BATCHES], self._began = batch, time.monotonic()
+            self._until = max(unit.work.deadline for unit in batch)
+            self._brake.begin(BATCHES, self._until)
+            works = {unit.work for unit in batch}
+            if any(work not in works for work in self._waiting):
+                self._limit_turn()
+        return batch
+
+    def _next_alone(self, lane: int) -> _Unit | None:
+        """The unit that a lane translates next; None at the end."""
+        with self._changed:
+            while True:
+                while self._alone[lane]:
+                    *_, unit = heapq.heappop(self._alone[lane])
+                    work, now = unit.work, time.monotonic()
+                    if self._is_dead(work, now):
+                        self._forget(unit)
+                        continue
+                    until = work.deadline if lane == LASTING else min(work.deadline, now + ALONE)
+                    self._current[lane] = [unit]
+                    self._brake.begin(lane, until)
+                    return unit
+                if self._closing and not (self._waiting or any(self._current.values()) or any(self._alone.values())):
+                    return None
+                self._changed.wait()
+
+    def _set_aside(self, lane: int, unit: _Unit) -> None:
+        """Let a unit be translated alone."""
+        heapq.heappush(self._alone[lane], (unit.cost, next(self._numbers), unit))
+        self._changed.notify_all()
+
+    def _put_back(self, batch: list[_Unit]) -> None:
+        """Do the units of a batch again that took too long: in smaller batches, or those that were stopped before
+        alone."""
+        with self._changed:
+            self._current[BATCHES] = []
+            self._size = max(SMALLEST_BATCH, self._size // 4)
+            for unit in reversed(batch):
+                if unit.stopped or len(batch) == 1:
+                    self._set_aside(BRIEF, unit)
+                    continue
+                unit.stopped = True
+                unit.work.waiting.appendleft(unit)
+                if unit.work not in self._waiting:
+                    self._waiting.appendleft(unit.work)
+            self._changed.notify_all()
+
+    def _failed(self, batch: list[_Unit], error: BaseException, lane: int = BATCHES) -> None:
         """Tell the one whose text it was; of several, each is translated alone."""
         with self._changed:
-            self._current = []
-            for work, _ in batch:
-                if len(batch) > 1 and not work.alone:
-                    work.alone = True
-                    self._waiting.appendleft(work)
+            self._current[lane] = []
+            for unit in batch:
+                if len(batch) > 1:
+                    self._set_aside(BRIEF, unit)
                 else:
-                    _fail(work, error)
-                    self._tokens -= work.left
+                    _fail(unit.work, error)
+                    self._forget(unit)
+            self._changed.notify_all()
+
+    def _is_dead(self, work: _Work, now: float) -> bool:
+        """Whether nobody waits for a work any more, or its time is over, which is then said."""
+        if not work.future.done() and now < work.deadline:
+            return False
+        _fail(work, DeadlinePassed())
+        return True
+
+    def _forget(self, unit: _Unit) -> None:
+        """Count a unit no more."""
+        self._tokens -= unit.cost
+        unit.work.left -= unit.cost
 
     def _drop_dead(self) -> None:
         """Leave out what nobody waits for any more."""
         now, alive = time.monotonic(), deque[_Work]()
         for work in self._waiting:
-            if not work.future.done() and now < work.deadline:
+            if not self._is_dead(work, now):
                 alive.append(work)
                 continue
-            _fail(work, DeadlinePassed())
-            self._tokens -= work.left
+            dropped = work.left if work.units is None else sum(unit.cost for unit in work.waiting)
+            self._tokens -= dropped
+            work.left -= dropped
+            work.waiting.clear()
         self._waiting = alive
 
-    def _give(self, batch: list[tuple[_Work, Sequence[str]]], found: list[Translation], seconds: float) -> None:
-        """Hand out what was translated; works that are not done wait again, behind the others."""
-        tokens = sum(estimated_tokens(text) for _, part in batch for text in part)
-        position, done = 0, []
+    def _give(self, lane: int, batch: list[_Unit], found: list[Translation], seconds: float | None = None) -> None:
+        """Hand out what was translated; `seconds` are those that a batch took."""
+        done = []
         with self._changed:
-            self._current = []
+            self._current[lane] = []
             self.batches += 1
             self.translated += len(found)
-            self._tokens -= tokens
-            self._rate += 0.2 * (tokens / max(seconds, 1e-3) - self._rate)
-            for work, part in batch:
-                work.found += found[position : position + len(part)]
-                work.left -= sum(map(estimated_tokens, part))
-                position += len(part)
-                (self._waiting if len(work.found) < len(work.texts) else done).append(work)
+            if seconds is not None:
+                self._measure(sum(unit.cost for unit in batch), seconds)
+            for unit, translation in zip(batch, found, strict=True):
+                self._forget(unit)
+                unit.work.found[unit.number] = translation
+                if len(unit.work.found) == len(unit.work.units.texts):
+                    done.append(unit.work)
+            self._changed.notify_all()
         # Without the lock, for which the thread would wait that is told of the results.
         for work in done:
             with suppress(InvalidStateError):  # nobody waits any more
-                work.future.set_result(work.found)
+                work.future.set_result(work.joined())
+
+    def _measure(self, cost: int, seconds: float) -> None:
+        """Learn from a batch how fast the machine is, and how large batches may be."""
+        self._rate += 0.2 * (cost / max(seconds, 1e-3) - self._rate)
+        if seconds > TURN:
+            self._size = max(SMALLEST_BATCH, min(self._size, cost) * 3 // 4)
+        elif cost > self._size // 2:
+            self._size = min(BATCH, self._size * 3 // 2)
 
 
-def _translated(
-    translator: Translator, texts: list[str], config: DecodingConfig, prefixes: list[str]
-) -> list[Translation]:
-    try:
+def _translated(translator: Translator, units: list[_Unit], config: DecodingConfig) -> list[Translation]:
+    texts, prefixes = [unit.text for unit in units], [unit.prefix for unit in units]
+    if not isinstance(translator, Translator):  # a stand-in that splits nothing
         return translator.translate(texts, config, prefixes=prefixes)
+    try:
+        return translator.translate_units(texts, prefixes, config)
     except WorkerError as error:
         # Processes that are forked now would keep the connections of clients open.
         LOG.error("%s Translating goes on without workers, more slowly.", error)
         translator.close()
-        return translator.translate(texts, config, prefixes=prefixes)
+        return translator.translate_units(texts, prefixes, config)
 
 
-def _part(work: _Work, room: int) -> Sequence[str]:
-    """The next texts of a work that fit into `room` tokens, at least one."""
-    left = work.texts[len(work.found) :]
-    size = 0
-    for number, text in enumerate(left):
-        size += estimated_tokens(text)
-        if size > room and number:
-            return left[:number]
-    return left
+def _stand_back(nice: int) -> None:
+    if sys.platform == "linux":  # where this is for one thread, and for the threads and processes that it starts
+        os.nice(nice)
 
 
 def _done(future: Future[T], work: Callable[[], T]) -> None:

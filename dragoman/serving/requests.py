@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -10,6 +12,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from dragoman.data.text import well_formed
 from dragoman.serving.limits import Refusal
+
+PIECE = 2**14
+"""Bytes of a form that are parsed at once."""
+LARGEST = 2**53
+"""Numbers up to which all programs read the same."""
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -33,7 +40,7 @@ async def read_fields(request: Request, most: int) -> dict[str, Any]:
     if kind.startswith("application/x-www") and body[:1] == b"{":
         kind = ""  # JSON from a client that names no kind, as curl does
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        request._body = body  # what `form` reads
+        request.stream = partial(_pieces, body)  # what `form` reads
         given: dict[str, Any] = {}
         try:
             async with request.form(max_files=1, max_fields=1_000, max_part_size=most) as form:
@@ -45,14 +52,45 @@ async def read_fields(request: Request, most: int) -> dict[str, Any]:
             raise Refusal(400, f"Invalid request: {error}") from None
         return fields | given
     if body.strip():
-        try:
-            found = _well_formed(json.loads(body))
-        except (ValueError, RecursionError):
-            raise Refusal(400, "Invalid request: the body is no JSON") from None
-        if not isinstance(found, dict):
-            raise Refusal(400, "Invalid request: the body is no JSON object")
-        fields |= found
+        # Clients write null for a field that they do not use.
+        fields |= {name: value for name, value in read_json(body).items() if value is not None}
     return fields
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The object that a body of JSON is, with nothing in it that is no JSON by the standard. Raises `Refusal`."""
+    try:
+        found = _well_formed(json.loads(body, object_pairs_hook=_object, parse_constant=_refuse_constant))
+    except _Doubtful as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
+    except (ValueError, RecursionError):
+        raise Refusal(400, "Invalid request: the body is no JSON") from None
+    if not isinstance(found, dict):
+        raise Refusal(400, "Invalid request: the body is no JSON object")
+    return found
+
+
+class _Doubtful(Exception):
+    """JSON that different programs read differently."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Doubtful("a field is there twice")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise _Doubtful(f"{name} is no JSON")
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """A body part by part, between which others are answered: forms are parsed slowly."""
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
+        await asyncio.sleep(0)
+    yield b""
 
 
 def _add(fields: dict[str, Any], name: str, value: Any) -> None:
@@ -65,9 +103,12 @@ def _add(fields: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _well_formed(value: Any) -> Any:
-    """JSON whose texts hold no half of a character, which could not be written."""
+    """JSON whose texts hold no half of a character, which could not be written. Raises `_Doubtful` for numbers that
+    other programs read as infinite or rounded."""
     if isinstance(value, str):
         return well_formed(value)
+    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+        raise _Doubtful("a number is too large")
     if isinstance(value, list):
         return list(map(_well_formed, value))
     if isinstance(value, dict):

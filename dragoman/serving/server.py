@@ -10,24 +10,38 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import english_name, two_letters
+from dragoman.data.language_codes import english_name, served_language, standard_code
 from dragoman.data.readers.memory import Memory
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.documents.formats import texts_of, translate_document
-from dragoman.documents.html import read_html
+from dragoman.documents.document import Document, FormatError
+from dragoman.documents.formats import TranslatedDocument, texts_of, translate_document
 from dragoman.documents.translate import Engine, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.background import Background
-from dragoman.serving.detection import Detected, detect
+from dragoman.serving.background import DOCUMENTS, PAGES, Background
+from dragoman.serving.detection import LIKELY, Detected, detect, detect_among, foreign_language, without_tags
 from dragoman.serving.insides import Lookers
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 
 T = TypeVar("T")
+Pair = tuple[str, str]
+"""Codes of the languages of source and target."""
 DEFAULT = Limits()
+CLEARLY, LEAST = 4, 0.1
+"""How many times likelier than any other the target language has to be, and how likely, for a text to be left as it is.
+Of 190 labels of a page in each of four languages, none is left then that is not in the target language."""
+
+
+class UnsupportedLanguage(Refusal):
+    """A request for a language that no model of the server has."""
+
+    def __init__(self, side: str, code: str, detail: str = ""):
+        """`side` is "source" or "target"; the `detail` says how the server came to think so."""
+        super().__init__(400, f"{code} is not supported{detail}")
+        self.side, self.detail = side, detail
 
 
 class Server:
@@ -42,8 +56,10 @@ class Server:
         memory: Memory | None = None,
         lookers: Lookers | None = None,
         queue: TranslationQueue | None = None,
+        background: Background | None = None,
     ):
-        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models.
+        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models, and
+        `background` if it was started before.
 
         Raises `UsageError` for a model that does not know its languages, and for two of one pair.
         """
@@ -55,7 +71,7 @@ class Server:
             self.models[pair] = translator
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
-        self.background, self.lookers = Background(self.queue), lookers
+        self.background, self.lookers = background or Background(self.queue), lookers
 
     @property
     def sources(self) -> list[str]:
@@ -71,12 +87,28 @@ class Server:
         """Those that `source` is translated to."""
         return [target for other, target in self.models if other == source]
 
+    @property
+    def codes(self) -> list[str]:
+        """Those that are translated from or to."""
+        return list(dict.fromkeys([*self.sources, *self.all_targets]))
+
     def languages(self) -> list[dict[str, Any]]:
-        """Code, name and targets of every source language."""
+        """Code, name and targets of every language; clients look for their target among the codes."""
         return [
             {"code": code, "name": english_name(code), "targets": sorted({code, *self.targets(code)})}
-            for code in self.sources
+            for code in self.codes
         ]
+
+    def pair(self, source: str, target: str) -> Pair:
+        """The languages of a request by the codes that the models have, or `AUTO` and the target. Raises `Refusal`."""
+        if source.casefold() == AUTO:
+            own_source = AUTO
+        elif (own_source := served_language(source, self.codes, reads=True)) is None:
+            raise UnsupportedLanguage("source", source)
+        own_target = served_language(target, self.targets(own_source)) or served_language(target, self.codes)
+        if own_target is None:
+            raise UnsupportedLanguage("target", target)
+        return own_source, own_target
 
     def check_key(self, key: str | None) -> None:
         """Raise `Refusal` unless the key is one of those that the server was given, if it was."""
@@ -88,22 +120,51 @@ class Server:
         if not any([hmac.compare_digest(given, known) for known in self.keys]):  # all, in constant time
             raise Refusal(403, "Invalid API key")
 
-    def detect(self, text: str, target: str | None = None) -> Detected:
-        """The source language of a text: one that is translated to the target, or the target itself."""
-        among = {source for source, other in self.models if target in (None, other)} | {target or self.sources[0]}
-        found = detect(text, among)
-        if not found:
-            return Detected("en" if "en" in among else min(among), 0.0)
-        return found[0]
+    def detect(self, text: str, target: str) -> Detected:
+        """The source language of a text: one that is translated to the target, or the target itself.
+
+        Raises `Refusal` for a text that is surely in none of these.
+        """
+        sources = [source for source, other in self.models if other == target]
+        languages = list(dict.fromkeys([*sources, target]))
+        if foreign := foreign_language(text, languages):
+            raise self._refusal_of(foreign, target)
+        detected = detect_among(text, languages)
+        if detected.language == target and sources:
+            best = detect_among(text, sources)
+            return detected if detected.confidence >= max(LEAST, CLEARLY * best.confidence) else best
+        return detected
+
+    def _refusal_of(self, foreign: Detected, target: str) -> Refusal:
+        """Why a text is not translated that is in another language than those that are translated to the target."""
+        if foreign.confidence < LIKELY:
+            detail = f": the text is in no language from which this server translates to {english_name(target)}"
+            return UnsupportedLanguage("source", AUTO, detail)
+        served = served_language(foreign.language, self.codes, reads=True)
+        if served is not None:
+            return not_available(served, target)
+        name = english_name(foreign.language)
+        detail = f": the text seems to be in {name}; if it is not, say its language instead of {AUTO}"
+        return UnsupportedLanguage("source", foreign.language, detail)
+
+    def detections(self, text: str) -> list[Detected]:
+        """The likely languages of a text, best first: those of the server, unless it is surely in none of them."""
+        likely = detect(text)
+        if not likely or foreign_language(text, self.codes):
+            return likely
+        served = {served_language(language, self.codes, reads=True): share for language, share in likely}
+        best = detect_among(text, self.codes)
+        others = [Detected(code, share) for code, share in served.items() if code and code != best.language]
+        return [best, *others]
 
     async def translate(self, asked: Asked) -> list[Answer]:
         """The translations of all texts. Raises `Refusal`."""
-        self.check(asked)
+        asked = self.check(asked)
         detected: list[Detected | None] = [None] * len(asked.texts)
         if asked.source == AUTO:
-            target = two_letters(asked.target)
-            detected = await asyncio.to_thread(lambda: [self.detect(text, target) for text in asked.texts])
-        sources = [each.language if each else two_letters(asked.source) for each in detected]
+            texts = map(without_tags, asked.texts) if asked.reader else asked.texts
+            detected = await asyncio.to_thread(lambda: [self.detect(text, asked.target) for text in texts])
+        sources = [each.language if each else asked.source for each in detected]
         found: dict[int, Answer] = {}
         futures = []
         for source in dict.fromkeys(sources):
@@ -114,28 +175,24 @@ class Server:
                 found[row] = replace(answer, detected=detected[row])
         return [found[row] for row in range(len(asked.texts))]
 
-    async def document(self, content: bytes, name: str, source: str, target: str) -> bytes:
-        """A document in the other language. Raises `Refusal`."""
+    async def document(self, content: bytes, name: str, languages: Pair) -> TranslatedDocument:
+        """A document in the other language, as `pair_of_document` gives them. Raises `Refusal`."""
         name, seconds = Path(name).name, self.limits.document_seconds
-        if source == AUTO:
-            fitting = [code for code, other in self.models if other == two_letters(target)]
-            source = fitting[0] if len(fitting) == 1 else await self._language_of(content, name, target)
-        if source == two_letters(target):
-            return content
-        translator = self.model(source, target)
-
-        def work(engine: Engine) -> bytes:
-            return translate_document(content, name, (source, target), engine).content
-
-        known = self._memory_of(source, target)
-        run = self.background.run(work, translator, translator.decoding, seconds=seconds, known=known)
+        translator = self.model(*languages)
+        work = partial(_document, content, name, languages)
+        known = self._memory_of(languages) if self.memory else None
+        run = self.background.run(DOCUMENTS, work, translator, translator.decoding, seconds=seconds, known=known)
         return await _answered(run)
 
-    async def _language_of(self, content: bytes, name: str, target: str) -> str:
-        """The language of a document. Raises `Refusal`."""
-        read = asyncio.to_thread(texts_of, content, name)
-        texts = await _answered(asyncio.wait_for(read, self.limits.document_seconds))
-        return self.detect("\n".join(texts)[:20_000], two_letters(target)).language
+    async def pair_of_document(self, content: bytes, name: str, source: str, target: str) -> Pair:
+        """The languages of the translation of a document, its own found if it is `AUTO`. Raises `Refusal`."""
+        source, target = self.pair(source, target)
+        if source != AUTO:
+            return source, target
+        read = partial(texts_of, content, Path(name).name)
+        texts = await _answered(self.background.read(DOCUMENTS, read, seconds=self.limits.document_seconds))
+        text = "\n".join(texts)[:20_000]
+        return (await asyncio.to_thread(self.detect, text, target)).language, target
 
     async def translations(
         self, translator: Translator, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] = ()
@@ -150,21 +207,25 @@ class Server:
 
         return await _answered(work())
 
-    def check(self, asked: Asked) -> None:
-        """Raise `Refusal` for what is too much, or not supported."""
+    def check(self, asked: Asked) -> Asked:
+        """The request with the server's own codes of its languages.
+
+        Raises `Refusal` for what is too much, or not supported.
+        """
         limits = self.limits
         self.check_texts(asked.texts)
         terms = asked.options.get("glossary"), asked.options.get("forbid"), asked.options.get("prefix")
         self.check_texts([str(each) for each in terms if each])
+        if max((len(each) for each in terms if isinstance(each, dict | list)), default=0) > limits.terms:
+            raise Refusal(
+                400, f"Invalid request: a glossary may have {limits.terms} terms, and so may what is forbidden"
+            )
         if not 0 <= asked.alternatives <= limits.alternatives:
             raise Refusal(400, f"Invalid request: alternatives must be from 0 to {limits.alternatives}")
-        known = {AUTO, *self.sources}
-        if asked.source != AUTO and two_letters(asked.source) not in known:
-            raise Refusal(400, f"{asked.source} is not supported")
-        if two_letters(asked.target) not in {code for pair in self.models for code in pair}:
-            raise Refusal(400, f"{asked.target} is not supported")
-        if asked.source != AUTO and two_letters(asked.source) != two_letters(asked.target):
-            self._config(self.model(asked.source, asked.target), asked)
+        source, target = self.pair(asked.source, asked.target)
+        if source not in (AUTO, target):
+            self._config(self.model(source, target), asked)
+        return replace(asked, source=source, target=target)
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise `Refusal` for too many texts, or too long ones."""
@@ -174,22 +235,20 @@ class Server:
                 raise Refusal(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
 
     def model(self, source: str, target: str) -> Translator:
-        """The model from one language to another. Raises `Refusal`."""
-        pair = two_letters(source), two_letters(target)
-        if pair not in self.models:
-            raise Refusal(
-                400,
-                f"{english_name(pair[1])} ({target}) is not available as a target language from "
-                f"{english_name(pair[0])} ({source})",
-            )
-        return self.models[pair]
+        """The model from one language to another, by the server's codes. Raises `Refusal`."""
+        if (source, target) not in self.models:
+            raise not_available(source, target)
+        return self.models[source, target]
 
     async def _translated(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
         """The answers to texts of one language: from the memory, or from the model."""
-        pair = source, two_letters(asked.target)
-        if source == pair[1]:
+        pair = source, asked.target
+        if source == asked.target:
             return [Answer(text, []) for text in texts]
-        known = [None if asked.html else self._memory_of(*pair)(text) for text in texts]
+        known: list[str | None] = [None] * len(texts)
+        if self.memory and not asked.reader:
+            find = self._memory_of(pair)
+            known = await asyncio.to_thread(lambda: list(map(find, texts)))
         unknown = [text for text, target in zip(texts, known, strict=True) if target is None]
         computed = iter(await self._computed(source, unknown, asked))
         answers = [next(computed) if each is None else Answer(each, [], from_memory=True) for each in known]
@@ -200,29 +259,27 @@ class Server:
             answers = [replace(answer, similar=found) for answer, found in zip(answers, entries, strict=True)]
         return answers
 
-    def _memory_of(self, source: str, target: str) -> Callable[[str], str | None]:
+    def _memory_of(self, languages: Pair) -> Callable[[str], str | None]:
         """The translation that the memory has of a text."""
-        pair = two_letters(source), two_letters(target)
-        return partial(self.memory.find, pair) if self.memory else lambda text: None
+        return partial(self.memory.find, languages) if self.memory else lambda text: None
 
     async def _computed(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
         translator = self.model(source, asked.target)
         config = self._config(translator, asked)
         characters = sum(map(len, texts))
         self.characters += characters
-        self.metrics.characters.labels(source, two_letters(asked.target)).inc(characters)
-        if asked.html:
-            known, seconds = self._memory_of(source, asked.target), self.limits.seconds
-            return await _answered(
-                self.background.run(partial(_pages, texts), translator, config, seconds=seconds, known=known)
-            )
+        self.metrics.characters.labels(source, asked.target).inc(characters)
+        if asked.reader:
+            known = self._memory_of((source, asked.target)) if self.memory else None
+            work, seconds = partial(_pages, texts, asked.reader), self.limits.seconds
+            return await _answered(self.background.run(PAGES, work, translator, config, seconds=seconds, known=known))
         translations = await self.translations(translator, texts, config)
-        return [Answer(each.text, each.alternatives or [], each.score, each.alignment) for each in translations]
+        return [Answer(each.text, _others(each), each.score, each.alignment) for each in translations]
 
     def _config(self, translator: Translator, asked: Asked) -> DecodingConfig:
         if not asked.options and not asked.alternatives:
             return translator.decoding
-        number = 1 if asked.html else asked.alternatives + 1
+        number = 1 if asked.reader else asked.alternatives + 1
         options = translator.decoding.model_dump() | {"n_best": 1} | asked.options
         diversity = options.pop("diversity")
         try:
@@ -245,18 +302,38 @@ def languages_of(translator: Translator) -> tuple[str, str]:
     source, target = translator.languages
     if not source or not target:
         raise UsageError("A model does not know its languages; give them as MODEL:en,fr.")
-    return two_letters(source), two_letters(target)
+    return standard_code(source), standard_code(target)
 
 
-def _pages(texts: Sequence[str], engine: Engine) -> list[Answer]:
-    """The answers to texts in HTML. Raises `DataError`."""
+def not_available(source: str, target: str) -> Refusal:
+    """The refusal of a pair of languages of which the server has both, but no model between them."""
+    names = [f"{english_name(code)} ({code})" for code in (target, source)]
+    return Refusal(400, f"{names[0]} is not available as a target language from {names[1]}")
+
+
+def _others(translation: Translation) -> list[Translation]:
+    """The alternatives of a translation whose texts differ from it and from each other."""
+    different = {translation.text: translation}
+    for other in translation.alternatives or []:
+        different.setdefault(other.text, other)
+    return [other for text, other in different.items() if text and text != translation.text]
+
+
+def _document(content: bytes, name: str, languages: Pair, engine: Engine) -> TranslatedDocument:
+    return translate_document(content, name, languages, engine)
+
+
+def _pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engine) -> list[Answer]:
+    """The answers to texts with tags. Raises `DataError`."""
     try:
-        pages = list(map(read_html, texts))
+        pages = list(map(reader, texts))
         found = translate_documents(pages, engine)
         pairs = zip(found, pages, strict=True)
         return [Answer(text, [], from_memory=is_known(page, engine)) for text, page in pairs]
     except RecursionError:
-        raise DataError("The HTML has too many elements inside of each other.") from None
+        raise DataError("The text has too many elements inside of each other.") from None
+    except FormatError as error:
+        raise DataError(f"The text {error}") from None
 
 
 def busy(seconds: int) -> Refusal:

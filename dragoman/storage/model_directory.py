@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.labels import several_targets
-from dragoman.data.language_codes import known_language, same_language, two_letters
+from dragoman.data.language_codes import known_language, same_language, standard_code
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared
@@ -118,7 +118,7 @@ class ModelDirectory:
         first = _speaking(self.source_tokenizer, target if tagged else source, self.source_language)
         second = self.target_tokenizer if tagged else _speaking(self.target_tokenizer, target, self.target_language)
         own, other = self.languages
-        languages = two_letters(source) if source else own, two_letters(target) if target else other
+        languages = standard_code(source) if source else own, standard_code(target) if target else other
         return ModelDirectory(self.model, first, second, *languages, self.decoding, self.style)
 
     def _in_direction(self, source: str | None, target: str | None) -> "ModelDirectory":

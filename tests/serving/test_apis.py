@@ -94,9 +94,11 @@ def test_every_option_of_the_search_but_those_of_memory_is_taken(running):
 def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
     three = serve(Words("en", "fr"), Words("fr", "en"), Words("de", "fr"))
     texts = ["Das ist ein schönes Haus.", "C'est une belle maison.", "This is a beautiful house."]
-    told = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})[1]
-    assert {each["language"] for each in told["detectedLanguage"]} == {"fr", "en"}
-    assert told["translatedText"][1:] == [texts[1].upper(), texts[2]]
+    told = three.ask("POST", "/translate", {"q": texts[1:], "source": "auto", "target": "en"})[1]
+    assert [each["language"] for each in told["detectedLanguage"]] == ["fr", "en"]
+    assert told["translatedText"] == [texts[1].upper(), texts[2]]
+    status, told, _ = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})
+    assert (status, told["error"]) == (400, "English (en) is not available as a target language from German (de)")
     told = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
     assert (told["detectedLanguage"]["language"], told["translatedText"]) == ("de", texts[0].upper())
     for text, language in (("Das ist ein schönes Haus.", "de"), ("This is a beautiful house.", "en")):
@@ -168,10 +170,11 @@ def test_the_client_of_deepl(running):
 
 
 def test_deepl_says_what_it_ignores_and_what_is_wrong(running):
-    status, _, head = running.ask(
-        "POST", "/v2/translate", {"text": ["a"], "target_lang": "fr", "source_lang": "en", "formality": "less"}
-    )
-    assert (status, head["x-ignored-parameters"]) == (200, "formality")
+    fields = {"text": ["a"], "target_lang": "fr", "source_lang": "en"}
+    status, _, head = running.ask("POST", "/v2/translate", fields | {"formality": "prefer_less", "context": "b"})
+    assert (status, head["x-ignored-parameters"]) == (200, "context, formality")
+    status, told, _ = running.ask("POST", "/v2/translate", fields | {"formality": "less"})
+    assert (status, told) == (400, {"message": "'formality' is not supported for given 'target_lang'."})
     assert running.ask("POST", "/v2/translate", {"text": ["a"]})[:2] == (
         400, {"message": "Invalid request: missing target_lang parameter"}
     )  # fmt: skip

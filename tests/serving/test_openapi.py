@@ -28,6 +28,7 @@ from pathlib import Path
 
 from dragoman.data.readers.memory import Memory
 from dragoman.serving.app import run
+from dragoman.serving.hosts import Hosts
 from dragoman.serving.insides import Inside, Lookers
 from dragoman.serving.server import Server
 from tests.serving.conftest import Words
@@ -38,7 +39,8 @@ listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 listener.listen(128)
 print(listener.getsockname()[1], flush=True)
-run(Server([Words("en", "fr"), Words("fr", "en")], memory=Memory(Path(sys.argv[2])), lookers=lookers), listener)
+server = Server([Words("en", "fr"), Words("fr", "en")], memory=Memory(Path(sys.argv[2])), lookers=lookers)
+run(server, listener, Hosts())
 """
 """A server with a memory, and with a process that looks into a model; it is forked while there are no threads."""
 

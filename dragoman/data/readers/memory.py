@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,10 @@ MOST_COMPARED = 500
 """Characters of a text that is compared with entries: the time grows with their square."""
 CANDIDATES = 30
 """Entries with words in common that are compared with a text."""
+PATIENCE = 1.0
+"""Seconds for which a call waits when another program, or thread, uses the file."""
+PAGE = 500
+"""Entries that are read at once."""
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS pairs (
         number INTEGER PRIMARY KEY, source_language TEXT NOT NULL, target_language TEXT NOT NULL,
@@ -58,27 +62,28 @@ class Similar(NamedTuple):
 class Memory:
     """A translation memory; threads may share it. What it keeps is on disk when a call returns.
 
-    Calls raise `ResourceError` when the file cannot be read or written any more.
+    Calls raise `ResourceError` when the file cannot be read or written any more, also when another program has locked
+    it for longer than `PATIENCE`.
     """
 
     def __init__(self, path: Path):
         """Opens a memory, or makes one. Raises `DataError` for another file."""
         try:
-            self._connection = sqlite3.connect(path, check_same_thread=False)
-            self._lock = threading.Lock()
-            _check(self._connection, path)
-            self._connection.executescript(f"PRAGMA application_id = {APPLICATION}; {_SCHEMA}")
+            self._writing, self._reading = _Connection(path), _Connection(path)
+            with self._writing.taken() as connection:
+                _prepare(connection, path)
         except sqlite3.Error as error:
             raise DataError(f"{path} cannot be a translation memory: {error}; choose another file.") from None
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        self._reading.close()
+        self._writing.close()
 
     def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
         """Keep a translation, in the place of an earlier one of the same text."""
         row = (*languages, _kept(source), _kept(target), who, time.time())
-        with self._use() as connection:
+        with self._use(self._writing) as connection:
             connection.execute(f"DELETE FROM words WHERE rowid IN (SELECT number FROM pairs WHERE {_THIS})", row[:3])
             connection.execute(f"DELETE FROM pairs WHERE {_THIS}", row[:3])
             fields = "source_language, target_language, source, target, who, at"
@@ -91,8 +96,9 @@ class Memory:
         row = self._rows(f"SELECT target FROM pairs WHERE {_THIS}", (*languages, _kept(source)))
         return row[0][0] if row else None
 
-    def similar(self, languages: tuple[str, str], source: str, most: int = 3) -> list[Similar]:
-        """The entries closest to a text, closest first."""
+    def similar(self, languages: tuple[str, str], source: str, most: int = 3, *, seconds: float = 1.0) -> list[Similar]:
+        """The entries closest to a text, closest first; of those that can be compared in so many seconds."""
+        until = time.monotonic() + seconds
         text = _kept(source)
         if len(text) > MOST_COMPARED:
             return []
@@ -106,26 +112,77 @@ class Memory:
             (words, *languages),
         )
         rows = [row for row in rows if len(row[0]) <= 2 * MOST_COMPARED]
-        compared = ((difflib.SequenceMatcher(None, text, row[0], autojunk=False).ratio(), row) for row in rows)
+        compared = []
+        for row in rows:
+            if time.monotonic() < until:
+                compared.append((_similarity(text, row[0]), row))
         close = sorted((each for each in compared if each[0] >= LEAST_SIMILAR), key=lambda each: -each[0])
         return [Similar(*row, similarity, difference(row[0], text)) for similarity, row in close[:most]]
 
     def pairs(self) -> Iterator[Entry]:
-        """All entries in the order in which they came: languages, source and target."""
-        yield from self._rows("SELECT source_language, target_language, source, target FROM pairs ORDER BY number", ())
+        """All entries in the order in which they came: languages, source and target. A part of them is in memory."""
+        fields, last = "number, source_language, target_language, source, target", -1
+        while rows := self._rows(f"SELECT {fields} FROM pairs WHERE number > ? ORDER BY number LIMIT {PAGE}", (last,)):
+            last = rows[-1][0]
+            yield from (row[1:] for row in rows)
 
     def _rows(self, question: str, values: tuple[object, ...]) -> list[tuple]:
-        with self._use() as connection:
+        with self._use(self._reading) as connection:
             return connection.execute(question, values).fetchall()
 
     @contextmanager
-    def _use(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time; what is written is kept all or not at all."""
+    def _use(self, own: "_Connection") -> Iterator[sqlite3.Connection]:
+        """A connection, for one thread at a time; what is written is kept all or not at all."""
         try:
-            with self._lock, self._connection as connection:
+            with own.taken() as connection, connection:
                 yield connection
         except sqlite3.Error as error:
             raise ResourceError(f"The translation memory fails: {error}.") from None
+
+
+class _Connection:
+    """A connection that threads share one after another."""
+
+    def __init__(self, path: Path):
+        self._connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False)
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[sqlite3.Connection]:
+        """The connection for the thread that has taken it."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            raise sqlite3.OperationalError("it is busy")
+        try:
+            yield self._connection
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a memory, if it has none."""
+    _check(connection, path)
+    # With a log beside the file, nobody who reads it keeps others from writing, nor the other way round. Where the
+    # file system does not allow for that, or a reader has the file at the moment, SQLite goes on without.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = WAL")
+    # Copies of the file alone are to have what was kept: the log is copied into it after each change.
+    connection.executescript(f"PRAGMA wal_autocheckpoint = 1; PRAGMA synchronous = FULL; {_SCHEMA}")
+    ((application,),) = connection.execute("PRAGMA application_id")
+    if application != APPLICATION:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+
+
+def _similarity(text: str, other: str) -> float:
+    """From 0 to 1, how similar two texts are; 0 if they are less than `LEAST_SIMILAR`."""
+    matcher = difflib.SequenceMatcher(None, text, other, autojunk=False)
+    # Bounds that are quick to compute.
+    if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < LEAST_SIMILAR:
+        return 0.0
+    return matcher.ratio()
 
 
 def difference(text: str, other: str) -> list[tuple[str, str]]:

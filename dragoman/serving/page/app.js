@@ -1,6 +1,6 @@
 // The page: translates while somebody types, and documents that are dropped. All texts are set as text, never as HTML.
 
-import { ask, at, listButtons, say } from "./common.js";
+import { ask, at, get, listButtons, say } from "./common.js";
 import { explore, forget, lookInside } from "./words.js";
 
 const [source, target, text, result, others, list, file, key] = [
@@ -12,10 +12,16 @@ let settings = { charLimit: 5000, keyRequired: false };
 let timer = 0;
 let running = null;
 let from = ""; // the language of the text that was translated last
+let to = ""; // the language that it was translated to
 let asked = ""; // that text
 
 function choices(select, options, chosen) {
   select.replaceChildren(...options.map(({ code, name }) => new Option(name, code, false, code === chosen)));
+}
+
+/** The languages that are translated to others. */
+function sources() {
+  return languages.filter(({ code, targets }) => targets.some((target) => target !== code));
 }
 
 function showTargets() {
@@ -47,9 +53,9 @@ function show(translation, alternatives = []) {
 
 /** How sure the words are of the translation that is shown; one that was chosen is looked at as a whole. */
 async function sure(signal, translation) {
-  if (!settings.inspection || from === target.value) return;
+  if (!settings.inspection || from === to) return;
   try {
-    await explore({ q: asked, source: from, target: target.value, translation }, signal);
+    await explore({ q: asked, source: from, target: to, translation }, signal);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);
   }
@@ -58,27 +64,34 @@ async function sure(signal, translation) {
 async function translate() {
   if (result.isContentEditable) return; // somebody is improving the translation of the text before
   running?.abort();
-  asked = text.value;
-  at("count").textContent = `${asked.length.toLocaleString()} of ${settings.charLimit.toLocaleString()} characters`;
-  if (!asked.trim()) {
+  const length = [...text.value].length; // in characters, as the server counts
+  const tooLong = length > settings.charLimit;
+  at("count").textContent = `${length.toLocaleString()} of ${settings.charLimit.toLocaleString()} characters`;
+  at("count").classList.toggle("error", tooLong);
+  if (!text.value.trim() || tooLong) {
+    asked = "";
     show({ text: "" });
-    say("");
+    result.removeAttribute("aria-busy");
+    const more = (length - settings.charLimit).toLocaleString();
+    say(tooLong ? `The text has ${more} characters too many: translate it in parts, or as a document.` : "", tooLong);
     return;
   }
+  const [text_, source_, target_] = [text.value, source.value, target.value];
   running = new AbortController();
   const { signal } = running;
   result.setAttribute("aria-busy", "true");
   try {
-    const fields = { q: asked, source: source.value, target: target.value, alternatives: 2, similar: 3 };
+    const fields = { q: text_, source: source_, target: target_, alternatives: 2, similar: 3 };
     const told = await ask("translate", fields, signal);
+    if (signal.aborted || result.isContentEditable) return;
     const [best, ...rest] = [told.translatedText, ...(told.alternatives ?? [])].map((each, place) => ({
       text: each,
       score: told.scores?.[place],
     }));
+    const found = told.detectedLanguage;
+    [asked, from, to] = [text_, found?.language ?? source_, target_];
     show(best, rest);
     showSimilar((told.similar ?? []).filter((each) => each.similarity < 1));
-    const found = told.detectedLanguage;
-    from = found?.language ?? source.value;
     const name = found && (languages.find(({ code }) => code === found.language)?.name ?? found.language);
     const detected = found ? `From ${name}, ${Math.round(found.confidence)} % sure` : "";
     say(told.fromMemory ? "Somebody corrected this text before." : detected);
@@ -107,7 +120,8 @@ function showSimilar(entries) {
   );
 }
 
-// The first click makes the translation editable, the second keeps it.
+// The first click makes the translation editable, the second keeps it: for the text and the languages that it belongs
+// to, whatever is chosen by then.
 async function improve() {
   const button = at("improve");
   if (!result.isContentEditable) {
@@ -122,8 +136,8 @@ async function improve() {
   result.contentEditable = "false";
   button.textContent = "Improve";
   try {
-    await ask("suggest", { q: asked, s: result.textContent, source: from, target: target.value });
-    if (text.value !== asked) await translate();
+    await ask("suggest", { q: asked, s: result.textContent, source: from, target: to });
+    if (text.value !== asked || target.value !== to) await translate();
     say("Kept. That text will be translated like this from now on.");
   } catch (error) {
     say(error.message, true);
@@ -143,7 +157,11 @@ async function translateDocument(document_) {
   say(`Translating ${document_.name} …`);
   try {
     const { translatedFileUrl } = await ask("translate_file", form);
-    const answer = await fetch(new URL(translatedFileUrl).pathname);
+    // Behind a proxy, the address of the page is right, and not that which the server believes to have.
+    const answer = await fetch(`download_file/${new URL(translatedFileUrl).pathname.split("/").pop()}`);
+    if (!answer.ok || answer.headers.get("Content-Type") !== "application/octet-stream") {
+      throw new Error(`The translated document cannot be fetched: the server answered ${answer.status}.`);
+    }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());
     link.download = document_.name.replace(/(\.[^.]*)?$/, (ending) => `.${target.value}${ending}`);
@@ -156,7 +174,7 @@ async function translateDocument(document_) {
 
 function swap() {
   const [from, to] = [source.value, target.value];
-  if (!languages.some(({ code }) => code === to)) return say("Nothing translates in that direction.", true);
+  if (!sources().some(({ code }) => code === to)) return say("Nothing translates in that direction.", true);
   source.value = to;
   showTargets();
   if (from !== "auto") target.value = from;
@@ -165,11 +183,10 @@ function swap() {
 }
 
 async function start() {
-  languages = await (await fetch("languages")).json();
-  settings = await (await fetch("frontend/settings")).json();
-  choices(source, [{ code: "auto", name: "Detect the language" }, ...languages], languages.length > 1 ? "auto" : languages[0].code);
+  [languages, settings] = await Promise.all([get("languages"), get("frontend/settings")]);
+  const known = sources();
+  choices(source, [{ code: "auto", name: "Detect the language" }, ...known], known.length > 1 ? "auto" : known[0].code);
   showTargets();
-  text.maxLength = settings.charLimit;
   file.accept = settings.supportedFilesFormat.join(",");
   at("improve").hidden = !settings.suggestions;
   at("improve").addEventListener("click", improve);

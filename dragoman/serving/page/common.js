@@ -7,9 +7,18 @@ export async function ask(path, body, signal) {
   const isForm = body instanceof FormData;
   const headers = isForm ? {} : { "Content-Type": "application/json" };
   if (at("key").value) headers.Authorization = `Bearer ${at("key").value}`;
-  const answer = await fetch(path, { method: "POST", headers, body: isForm ? body : JSON.stringify(body), signal });
-  const told = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
-  if (!answer.ok) throw new Error(told.error ?? `The server answered ${answer.status}.`);
+  return contentOf(await fetch(path, { method: "POST", headers, body: isForm ? body : JSON.stringify(body), signal }));
+}
+
+/** What the server answers at a path beside that of the page. */
+export async function get(path) {
+  return contentOf(await fetch(path));
+}
+
+/** The content of an answer; that of a proxy may be a page of its own, and no JSON. */
+async function contentOf(answer) {
+  const told = await answer.json().catch(() => null);
+  if (!answer.ok || told === null) throw new Error(told?.error ?? `The server answered ${answer.status}, but not as it should.`);
   return told;
 }
 
