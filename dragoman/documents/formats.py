@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dragoman.data.readers.text_io import encoding_of
 from dragoman.decoding.translation import Translation
 from dragoman.documents import docx, odt
 from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages
@@ -52,7 +53,6 @@ _DECLARED = re.compile(
 )
 _NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
 """What Python calls encodings, but no document is written in."""
-_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def texts_of(content: bytes, name: str) -> list[str]:
 
 def _encoding(content: bytes, ending: str) -> str:
     """The encoding by the first bytes, or by what the document says of itself."""
-    if mark := next((name for start, name in _MARKS.items() if content.startswith(start)), None):
-        return mark
+    if told := encoding_of(content[:4096]):
+        return told
     declared = _DECLARED.search(content[:4096]) if ending not in (".txt", ".md", ".json", ".yaml", ".yml") else None
     name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
     try:
