@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from dragoman.data.language_codes import same_language
-from dragoman.data.readers.po import ESCAPE, DamagedCatalogue, Message, messages, named_languages
+from dragoman.data.readers.po import ESCAPE, Message, messages, named_languages
 from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages, Segment
 from dragoman.documents.messages import Left, pieces_of
 from dragoman.documents.rewriting import Rewriting
@@ -18,19 +18,20 @@ _LANGUAGE = re.compile(r'(?m)^(?:msgstr\s*)?"Language:[ \t]*([\w@.-]*)[ \t]*\\n"
 def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a catalogue: the messages whose translations are all empty."""
     catalogue, done, left = _Catalogue(text), 0, Left()
-    try:
-        for number, message in enumerate(messages(text.removeprefix("\ufeff").split("\n"))):
-            if message.is_header:
-                if number == 0:
-                    _check(named_languages(message), languages)
-                    catalogue.name_language(message, languages[1])
-            elif message.progress == "missing":
-                catalogue.fill(message, left)
-            else:
-                done += message.progress != "obsolete"
-    except DamagedCatalogue as error:
-        raise FormatError(f"is no catalogue of gettext: {error}") from None
-    return catalogue.out.finished(done, left.notes())
+    damaged: list[int] = []
+    for number, message in enumerate(messages(text.removeprefix("\ufeff").split("\n"), damaged)):
+        if message.is_header:
+            if number == 0:
+                _check(named_languages(message), languages)
+                catalogue.name_language(message, languages[1])
+        elif message.progress == "missing":
+            catalogue.fill(message, left)
+        else:
+            done += message.progress != "obsolete"
+    notes = left.notes()
+    if damaged:
+        notes.append(f"has {len(damaged):,} lines that belong to no message, the first of them line {damaged[0]:,}.")
+    return catalogue.out.finished(done, notes)
 
 
 def _check(named: Languages, languages: Languages) -> None:

@@ -293,20 +293,19 @@ _ZONE = re.compile(r"(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Etc|Eu
 _KEYBOARD = re.compile(r"(?:Ctrl|Alt|Shift|Cmd|Meta|Super|Win|Option|Fn)\+.*", re.IGNORECASE | re.DOTALL)
 _LOCALE = re.compile(r"[a-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3})(?:[-_][A-Z]{2})?")
 _CLASSES = re.compile(r"[a-z\d][a-z\d:/_.-]*+(?:\s++[a-z\d][a-z\d:/_.-]*+)+")
-_DATE_PATTERN = re.compile(r"(?=.{0,40}\Z)(?=.*([yYMdDhHms])\1)(?:([yYMdDEeHhmsSaAzZXLkK])\2*|[\s.,:/T'-])+")
+_DATE_PATTERN = re.compile(r"(?=.{0,40}\Z)(?=.*([yYMdDhHms])\1)(?:([yYMdDEeHhmsSaAzZXLkK])\2*+|[\s.,:/T'-])++")
 _CODED = re.compile(r"[0-9A-Fa-f]{8,}|(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z\d+/]{16,}={0,2}")
 
 
 def is_language(value: str) -> bool:
     """Whether a value with letters is text in a language, not an identifier, a path, a colour, a class or the like."""
     core = value.strip()
-    if len(core) > MOST_OF_A_LABEL and _SPACE.search(core):
-        return True
+    if len(core) > MOST_OF_A_LABEL:
+        return _SPACE.search(core) is not None or _NOT_ASCII_LETTER.search(core) is not None
     if "()" in core:
         return _SPACE.search(core) is not None
-    if len(core) <= MOST_OF_A_LABEL:
-        key = _key(core)
-        core = _CODE.sub(" ", key.plain if key else core).strip(_OUTER)
+    key = _key(core)
+    core = _CODE.sub(" ", key.plain if key else core).strip(_OUTER)
     if not _LETTER.search(core) or _NOT_ASCII_LETTER.search(core):
         return True
     if _DATE_PATTERN.fullmatch(core):

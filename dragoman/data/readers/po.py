@@ -23,7 +23,7 @@ class DamagedCatalogue(Exception):
     """A line of a catalogue that belongs to no message, and what is wrong with it."""
 
     def __init__(self, line: int, fault: str):
-        super().__init__(f"line {line:,} {fault}")
+        super().__init__(f"line {line}{fault}")
 
 
 @dataclass
@@ -77,6 +77,19 @@ class Message:
         if not any(self.forms):
             return "missing"
         return "draft" if any("fuzzy" in flags for flags in self.flags.values()) else "done"
+
+    def add(self, number: int, line: str, keyword: str) -> tuple[str, str]:
+        """Add a line, which goes on with the text of a keyword or begins another: a fault or "", and its keyword."""
+        match = _LINE.fullmatch(line)
+        if match is None or not (match[1] or keyword) or match[1] in self.lines:
+            return " does not belong there; repair that message or delete it.", ""
+        keyword, self.line, self.last = match[1] or keyword, self.line or number, number
+        self.first.setdefault(keyword, number)
+        self.lines.setdefault(keyword, []).append(unescaped(match[2]))
+        self.size += len(match[2])
+        if self.size > MAX_SEGMENT:
+            return f": the message has more than {MAX_SEGMENT:,} characters; split it.", ""
+        return "", keyword
 
     def entries(self) -> Iterator[Entry]:
         """A pair for each translation, or why there is none."""
@@ -137,8 +150,12 @@ def _messages(path: Path, encoding: str, replace: bool) -> Iterator[Message]:
         raise DataError(f"{path}, {error}") from None
 
 
-def messages(lines: Iterable[str]) -> Iterator[Message]:
-    """The messages in the lines of a catalogue; raises `DamagedCatalogue`."""
+def messages(lines: Iterable[str], damaged: list[int] | None = None) -> Iterator[Message]:
+    """The messages in the lines of a catalogue.
+
+    Raises `DamagedCatalogue` for a line that belongs to no message, or adds its number to `damaged` and leaves out the
+    message that it interrupts.
+    """
     message, keyword, number = Message(), "", 0
     for number, line in enumerate(map(str.strip, lines), start=1):
         if line.startswith(("#", "msgctxt", "msgid")) and message.is_whole:
@@ -151,19 +168,16 @@ def messages(lines: Iterable[str]) -> Iterator[Message]:
                 message.flags.clear()  # which were its
                 yield Message(number, is_obsolete=True)
         elif line and not line.startswith("domain "):
-            match = _LINE.fullmatch(line)
-            if match is None or not (match[1] or keyword) or match[1] in message.lines:
-                raise DamagedCatalogue(number, "does not belong there; repair that message or delete it.")
-            keyword, message.line, message.last = match[1] or keyword, message.line or number, number
-            message.first.setdefault(keyword, number)
-            message.lines.setdefault(keyword, []).append(unescaped(match[2]))
-            message.size += len(match[2])
-            if message.size > MAX_SEGMENT:
-                raise DamagedCatalogue(number, f"is in a message of more than {MAX_SEGMENT:,} characters; split it.")
+            fault, keyword = message.add(number, line, keyword)
+            if fault and damaged is None:
+                raise DamagedCatalogue(number, fault)
+            if fault:
+                damaged.append(number)
+                message, keyword = Message(), ""
     if message.is_whole:
         yield message
-    elif message.lines:
-        raise DamagedCatalogue(number, "ends inside a message; check that the file is whole.")
+    elif message.lines and damaged is None:
+        raise DamagedCatalogue(number, " ends inside a message; check that the file is whole.")
 
 
 ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
