@@ -1,60 +1,142 @@
 """Catalogues of gettext, .po: empty translations are filled and marked for review, others stay."""
 
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from dragoman.documents.document import UNKNOWN, Document, Edit, Languages, Segment, has_words
-from dragoman.documents.subtitles import split_codes
+from dragoman.data.language_codes import same_language
+from dragoman.data.readers.po import ESCAPE, Message, messages, named_languages
+from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages, Segment
+from dragoman.documents.messages import Left, pieces_of
+from dragoman.documents.rewriting import Rewriting
 
-_STRING = r'"(?:[^"\\\n]|\\.)*+"'
-_STRINGS = rf"{_STRING}(?:\s*\n{_STRING})*+"
-_ENTRY = re.compile(
-    rf"""(?P<flags>(?:^\#,[^\n]*\n)?)(?P<comments>(?:^\#(?![~,])[^\n]*\n){{0,200}})
-         (?P<start>^(?:msgctxt\s+{_STRINGS}\s*\n)?
-         ^msgid\s+(?P<id>{_STRINGS})\s*\n
-         (?:^msgid_plural\s+(?P<plural>{_STRINGS})\s*\n)?)
-         (?P<targets>(?:^msgstr(?:\[\d+\])?\s+{_STRINGS}[ \t]*\r?\n?)+)""",
-    re.MULTILINE | re.VERBOSE,
-)
-_TARGET = re.compile(rf"^msgstr(?:\[(\d+)\])?\s+({_STRINGS})", re.MULTILINE)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_SPECIAL = re.compile(r'[\n\t\r"\\]')
+_LANGUAGE = re.compile(r'(?m)^(?:msgstr\s*)?"Language:[ \t]*([\w@.-]*)[ \t]*\\n"')
 
 
 def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a catalogue: the messages whose translations are all empty."""
-    segments: list[Segment] = []
-    edits = []
-    for entry in _ENTRY.finditer(text):
-        targets = [*_TARGET.finditer(text, entry.start("targets"), entry.end("targets"))]
-        if any(_unquoted(target[2]) for target in targets):
-            continue
-        source = _unquoted(entry["id"])
-        plural = _unquoted(entry["plural"]) if entry["plural"] else source
-        found = []
-        for number, target in enumerate(targets):
-            asked = source if number == 0 and len(targets) > 1 else plural
-            core = asked.strip()
-            if has_words([core]):
-                left, right = asked[: len(asked) - len(asked.lstrip())], asked[len(asked.rstrip()) :]
-                wrap = partial(_quoted, left, right)
-                found.append(Segment(target.start(2), target.end(2), split_codes(core), wrap=wrap, in_place=False))
-        segments += found
-        if found and entry["flags"]:
-            if "fuzzy" not in entry["flags"]:
-                edits.append(Edit(entry.start("flags") + 2, entry.start("flags") + 2, " fuzzy,"))
-        elif found:
-            edits.append(Edit(entry.start("start"), entry.start("start"), "#, fuzzy\n"))
-    return Document(text, segments, edits)
+    catalogue, done, left = _Catalogue(text), 0, Left()
+    damaged: list[int] = []
+    for number, message in enumerate(messages(text.removeprefix("\ufeff").split("\n"), damaged)):
+        if message.is_header:
+            if number == 0:
+                _check(named_languages(message), languages)
+                catalogue.name_language(message, languages[1])
+        elif message.progress == "missing":
+            catalogue.fill(message, left)
+        else:
+            done += message.progress != "obsolete"
+    notes = left.notes()
+    if damaged:
+        notes.append(f"has {len(damaged):,} lines that belong to no message, the first of them line {damaged[0]:,}.")
+    return catalogue.out.finished(done, notes)
 
 
-def _unquoted(strings: str) -> str:
-    text = "".join(each[1:-1] for each in re.findall(_STRING, strings))
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), text)
+def _check(named: Languages, languages: Languages) -> None:
+    """Raises `FormatError` if a catalogue names other languages than those of the model."""
+    source = languages[0]
+    if named[1] and source and same_language(named[1], source):  # the catalogue of the source, to be translated
+        named = (named[0], None)
+    pairs = zip(named, languages, strict=True)
+    if any(own and wanted and not same_language(own, wanted) for own, wanted in pairs):
+        says, model = (" to ".join(code or "some language" for code in codes) for codes in (named, languages))
+        raise FormatError(
+            f"says that it is from {says}, and the model translates from {model}; choose a model for the languages of "
+            "the file, or correct them in it."
+        )
 
 
-def _quoted(left: str, right: str, text: str) -> str:
-    """A text in quotation marks, on a line for each of its lines."""
-    spelled = re.sub(r'[\n\t\r"\\]', lambda match: _SPELLED[match[0]], left + text + right)
-    lines = re.split(r"(?<=\\n)(?=.)", spelled)
-    return "\n".join([*(['""'] if len(lines) > 1 else []), *(f'"{line}"' for line in lines)])
+class _Catalogue:
+    """A catalogue of which copies of sources become the translations."""
+
+    def __init__(self, text: str):
+        self.text, self.out = text, Rewriting(text)
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.starts = [0]
+        """Where each line begins."""
+        for match in re.finditer("\n", text):
+            self.starts.append(match.end())
+
+    def name_language(self, header: Message, target: str | None) -> None:
+        """Write the target language into the header, if it has a place for it."""
+        start, end = self._line(header.first["msgstr"])[0], self._line(header.last)[1]
+        if target and (match := _LANGUAGE.search(self.text, start, end)) and not same_language(match[1], target):
+            self.out.keep(match.start(1))
+            self.out.write((" " if self.text[match.start(1) - 1] == ":" else "") + target.replace("-", "_"))
+            self.out.skip(match.end(1))
+
+    def fill(self, message: Message, left: Left) -> None:
+        """Copy the sources of a message to its translations, with segments, if it has any words."""
+        sources = {keyword: self._span(message, keyword) for keyword in message.lines}
+        segments = {
+            keyword: [*self._segments(*sources[keyword], message.texts[keyword], left)]
+            for keyword in ("msgid", "msgid_plural")
+            if keyword in message.lines
+        }
+        if not any(segments.values()):
+            return
+        self._mark(message)
+        for number, target in enumerate(message.targets):
+            is_one = "msgid_plural" not in message.lines or (number == 0 and len(message.targets) > 1)
+            source = "msgid" if is_one else "msgid_plural"
+            start, end = sources[target]
+            self.out.keep(start)
+            self.out.copy(*sources[source], segments[source])
+            self.out.skip(end)
+
+    def _mark(self, message: Message) -> None:
+        """Mark the translation of a message for review."""
+        if not message.flags:
+            self.out.keep(self._line(message.line)[0])
+            self.out.write(f"#, fuzzy{self.newline}")
+        elif not any("fuzzy" in flags for flags in message.flags.values()):
+            start, end = self._line(min(message.flags))
+            self.out.keep(self.text.index("#,", start, end) + 2)
+            self.out.write(" fuzzy,")
+
+    def _line(self, number: int) -> tuple[int, int]:
+        """Start and end of a line."""
+        end = self.starts[number] if number < len(self.starts) else len(self.text)
+        return self.starts[number - 1], end
+
+    def _span(self, message: Message, keyword: str) -> tuple[int, int]:
+        """Start and end of a text with its quotation marks, which may go over many lines."""
+        first = message.first[keyword]
+        last = max(number for number in self._lines_of(message, keyword))
+        start = self.text.index('"', *self._line(first))
+        return start, self.text.rindex('"', *self._line(last)) + 1
+
+    def _lines_of(self, message: Message, keyword: str) -> Iterator[int]:
+        later = [number for number in message.first.values() if number > message.first[keyword]]
+        end = min(later, default=message.last + 1)
+        for number in range(message.first[keyword], end):
+            start, stop = self._line(number)
+            if '"' in self.text[start:stop]:
+                yield number
+
+    def _segments(self, start: int, end: int, value: str, left: Left) -> Iterator[Segment]:
+        """The segments of a text in quotation marks."""
+        places = _places(self.text[start:end])
+        for piece in pieces_of(value, left):
+            first, last = places[piece.start][0], places[piece.end - 1][1]
+            yield Segment(start + first, start + last, piece.content, wrap=partial(_spelled, piece.wrap))
+
+
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
+_CHARACTER = re.compile(rf"{ESCAPE.pattern}|.", re.DOTALL)
+
+
+def _places(strings: str) -> list[tuple[int, int]]:
+    """Where each character of a text stands among its strings, where some are spelled with more than one."""
+    return [
+        character.span()
+        for string in _STRING.finditer(strings)
+        for character in _CHARACTER.finditer(strings, *string.span(1))
+    ]
+
+
+def _spelled(change: Callable[[str], str], text: str) -> str:
+    """A translation after a change, as a string of a catalogue spells it."""
+    return _SPECIAL.sub(lambda match: _SPELLED[match[0]], change(text))

@@ -6,7 +6,7 @@ noncharacters of Unicode, which are set aside for uses like this one and never o
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
@@ -24,41 +24,119 @@ _LETTER = r"[A-Za-z\u00C0-\u058F\u1E00-\u1FFF]"
 _CAPITAL = r"[A-Z\u00C0-\u00D6\u00D8-\u00DE]"
 _CAPITALS = r"[A-Z\u00C0-\u00D6\u00D8-\u00DE0-9]"
 _PICTURE = r"[\u2300-\u23FF\u2600-\u27BF\u2B00-\u2BFF\U0001F000-\U0001F1E5\U0001F200-\U0001FAFF]"
-VERBATIM = rf"""
+# All parts that may be long are bounded, possessive, or begin where no other match can begin: no text takes long.
+LITERAL = rf"""
+    (?=[<{{%])(?:
       </?[A-Za-z0-9][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*/?>  # <b> </b> <br/> <a href="x"> <0>
-    | \{{\{{\s*[\w.$-]*\s*\}}\}}                                                  # {{{{name}}}}
-    | [$%\#]?\{{[\w.$\[\]-]*(?:[:!][^{{}}\s]*|,\s*(?:number|date|time)[^{{}}]*)?\}}  # {{name}} {{0:.2f}} ${{x}} %{{x}}
-    | %%
-    | %[A-Z][A-Z0-9_]+%                                                           # %PATH%
-    # %s %1$d %(name)s %.2f, but no percentage: "100%off"; bounded, or a long row of zeros would take forever
-    | (?<!\d)%(?:\d{{1,2}}\$|\(\w+\))?[-+0\#]{{0,4}}(?:\d{{1,4}}|\*)?(?:\.(?:\d{{1,4}}|\*))?
-      (?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGaAcCsSpn@]
-    | &(?:[A-Za-z]\w*|\#\d+|\#x[0-9A-Fa-f]+);                                     # &nbsp; &#160;
+    | <%[^<>\n]{{1,200}}%>                                                        # <%= x %>
+    | \{{\{{[^{{}}\n]{{0,200}}\}}\}}\}}?                                          # {{{{name}}}} {{{{n, number}}}}
+    | \{{%[^{{}}\n]{{1,200}}%\}}                                                  # {{% if x %}}
+    | %(?:(?<![\w%].)[A-Za-z_]\w{{1,60}}(?:[.-]\w{{1,60}}){{0,4}}%(?![\w%(*]|\.[\d*])   # %PATH% %count%
+      | %
+      | <\w{{1,60}}>[-+0\#]{{0,4}}\d{{0,4}}(?:\.\d{{1,4}})?[a-zA-Z]               # %<name>s of Ruby
+      # %s %1$d %(name)s %.2f, but no percentage: "100%off"; bounded, or a long row of zeros would take forever
+      | (?<!\d.)(?:(?:\d{{1,2}}\$|\(\w+\))?[-+0\#]{{0,4}}(?:\d{{1,4}}|\*)?(?:\.(?:\d{{1,4}}|\*))?
+        (?:hh?|ll?|[Lzjtq]|I64|I32)?[diouxXeEfFgGaAcCsSpn@]
+        | L?\d{{1,2}}(?![\d%\w]|[.,]\d) | [-_0^]?[A-Za-z](?!{_LETTER}|\d)))               # %1 and %L1 of Qt, %Y-%m-%d
+    )
+    | [$%\#]?\{{[\w.$\[\]-]*(?:[:!][^{{}}\s]*
+      | ,\s*(?:number|date|time|ordinal|spellout|duration|list)[^{{}}]*)?\}}      # {{name}} {{0:.2f}} ${{x}} %{{x}}
+    | (?=[&@$\[:])(?:
+      &(?:[A-Za-z]\w*|\#\d+|\#x[0-9A-Fa-f]+);                                     # &nbsp; &#160;
+    | @(?<![\w@&].)(?:\w[\w.-]*@[\w-]+(?:\.[\w-]+)+                               # @user@example.org
+      | (?:\.[a-z]{{1,20}})?:(?:\w+(?:[.-]\w+)*+ | \{{[^{{}}\n]{{1,80}}\}} | \([^()\n]{{1,80}}\))  # @:key
+      | [^\W\d]\w+)                                                               # @name
+    | \$(?:t\([^()\n]{{1,200}}\) | (?<![\w$].)[A-Za-z_]\w*+\$?)                   # $t(key) $HOME $name $NAME$
+    | \[X\d{{1,6}}X\]                                                             # as Weblate protects placeholders
+    | :(?<![\w:].)(?:[A-Za-z][\w+-]{{1,40}} | [+-]1):(?![\w:])                    # :smile:
+    )
     | (?i:https?://|\bwww\.)[^\s<>"\u3000-\uFFEF]*[^\s<>"\u3000-\uFFEF.,;:!?)'\]]
-    | (?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+      # name@example.org
-    | (?<![\w&])[@\#][^\W\d]\w+                                                   # @name #tag
-    | (?<![\w./\\])(?:[A-Z]:|~|\.\.?)?(?:[/\\][\w.-]*\w){{2,}}                    # /usr/bin C:\Users\me
-    # Emoji with their variants, joined emoji, flags (two letters), keycaps: a row of them is one placeholder.
-    | (?:{_PICTURE}[\u200D\uFE0F\U000E0020-\U000E007F]* | [\U0001F1E6-\U0001F1FF]{{2}} | [0-9*\#]\uFE0F?\u20E3)+
-    | \+\d[\d ()/-]{{3,18}}\d                                                     # +49 30 1234
-    # 42, 1 234.5, 1,234.56, 2024-05-06, 12:30, 12h30, v1.2.3; a single digit is often translated to a word
-    | (?<!{_LETTER})(?<![\d_])(?<!\d[.,:])
-      (?:\d{{1,3}}(?:[ '’\u00A0\u202F]\d{{3}})+(?:[.,]\d+)?(?!\d) | v?\d+(?:[.,:/h×x\u2013-]\d+)+ | \d\d+(?![\dA-Z_]))
+    | (?=[A-Za-z\d_.+-])(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+  # name@example.org
+    | (?=[A-Z~./\\])(?<![\w./\\])(?:[A-Z]:|~|\.\.?)?(?:[/\\][\w.-]*\w){{2,}}      # /usr/bin C:\Users\me
 """
+"""What means nothing in any language and is copied, such as {name}, %s, a tag or an address, as a verbose pattern."""
+
+_SPACE_IN = r"[ \u00A0\u2009\u202F]"
+"""A space inside of a number, or between a number and its unit."""
+_CURRENCY = r"[$\u00A2-\u00A5\u058F\u060B\u09F2\u09F3\u0E3F\u20A0-\u20CF]"
+_POWER = r"[\u2070\u00B9\u00B2\u00B3\u2074-\u208E]"
+_BETWEEN = r"[.,:/h×x+*=÷^·~〜～\u2010-\u2014\u2212-]"
+# 42, 1 234.5, 1,234.56, 2024-05-06, 12:30, 12h30, 3–5, 2+2=4, 1.5e-9, 10^-3, 10², 2½, 2024-05-06T12:30:00Z
+_DIGITS_AND_MARKS = rf"""
+    (?:\d{{1,3}}(?:['’]\d{{3}}|{_SPACE_IN}\d{{3}}(?!\d))++(?:[.,]\d++)?(?!\d)
+      | \d++(?:{_BETWEEN}[-+\u2212]?\d++)*+(?:[eE][-+\u2212]?\d{{1,6}}(?!{_LETTER}))?
+        (?:T\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?(?:Z|[-+]\d\d:?\d\d)?)?
+      )(?:{_SPACE_IN}?[\u00BC-\u00BE\u2150-\u215E\u2189] | {_SPACE_IN}\d{{1,2}}/\d{{1,3}}(?!\d))?{_POWER}{{0,6}}
+"""
+_UNIT = r"""(?:km/h|m/s|[kcdmµμn]?m[²³]?|mph|[mµμn]s|[kmµμ]?g|[mcdh]?l|mL|L|h|oz|lbs?|ft|yd|ha|px|dpi|fps|rpm
+    |[kMGTP]?B|[kMGT]i?B|[kMGT]b(?:it|ps)(?:/s)?|[kMGT]?Hz|[kMG]?W|[kMG]?Wh|mAh|m?V|kV|mA|k?J|kcal|[hkM]?Pa|dB|kN)"""
+# What is written directly after a number: % °C €, pm, km, a unit after a space, and up to four letters without one.
+_AFTER = rf"""
+    (?:[%‰](?!\() | {_SPACE_IN}?(?:[%‰](?![\w(]) | °(?:{_SPACE_IN}?[CFK](?!{_LETTER}))? | {_CURRENCY}(?![\w{{(]))
+      | {_SPACE_IN}?(?:[ap]\.{_SPACE_IN}?m\. | [AP]M\b | pm\b)
+      | {_SPACE_IN}{_UNIT}(?!{_LETTER}|[\d'’])
+      | ['′]\d{{1,2}}["″]? | [″′](?!\w) | \+(?![\w+])
+      | (?:[A-Za-zµμΩºª][A-Za-zº]{{0,3}})(?:/[A-Za-z]{{1,3}})?[²³]?(?!{_LETTER}|[\d_(]))
+"""
+# -$10 or –30%: the rest of a range
+_TO = rf"(?:[\u2013\u2014~-](?={_CURRENCY}|\d){_CURRENCY}?\d++(?:[.,]\d++)*+(?:{_AFTER})?)?"
+_BETA = r"-?(?:alpha|beta|rc|RC|dev|pre|post|b|SNAPSHOT)\b(?:\.?\d++)*+(?:\+\w{1,40})?"  # 2.0.1-beta.2
+_SIGN = r"[-+\u2212\u2013±∓~≈≤≥<>\#№§]"
+_NOT_AFTER = rf"(?<!{_LETTER})(?<![\d_)\]}}%$<>+~.-])"
+"""What stands before a sign that belongs to a number, and joins no two words or numbers."""
+_NOT_INSIDE = rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,:])"
+# 2 + 2 = 4
+_TERM = rf"{_SIGN}?\d++(?:[.,]\d++)?{_POWER}{{0,6}}"
+_SUM = rf"{_TERM}(?:{_SPACE_IN}[+×x÷*=/<>≤≥≠≈\u2013\u2212-]{_SPACE_IN}{_TERM})++(?!{_LETTER}|\d)"
+_AMOUNT = rf"{_DIGITS_AND_MARKS}(?:{_AFTER})?{_TO}"
+_FRACTION = r"[\u00BC-\u00BE\u2150-\u215E\u2189]"
+NUMBER = rf"""
+    # Emoji with their variants, joined emoji, flags (two letters), keycaps: a row of them is one placeholder.
+      (?:{_PICTURE}[\u200D\uFE0F\U000E0020-\U000E007F]* | [\U0001F1E6-\U0001F1FF]{{2}} | [0-9*\#]\uFE0F?\u20E3)+
+    | \#(?<![\w&].)(?:[^\W\d]\w+ | [0-9A-Fa-f]{{3,8}}(?!\w))                       # #tag #ff0000
+    | (?=[0-9A-Fa-f:])(?<![\w:-])
+      (?:[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}(?!\w)         # a UUID
+        | (?:[0-9A-Fa-f]{{0,4}}:){{2,7}}[0-9A-Fa-f]{{1,4}}(?![\w:]|[.,]\d))         # fe80::1
+    | [A-Za-z](?<![\w:].)(?:(?<=v)\d++(?:[.-]\d++)*+(?!{_LETTER})(?:{_BETA})? | :[A-Za-z](?![\w:]))  # v1.2.3 a:b
+    | (?=\d){_NOT_INSIDE}(?:
+        0[xXbBoO][0-9A-Fa-f]{{1,64}}(?!\w)                                         # 0xFF
+      | \d++(?:\.\d++)++{_BETA}
+      | {_SUM}
+      | (?=\d\d|\d[eE][-+\u2212]?\d|\d{_BETWEEN}[-+\u2212]?\d|\d{_SPACE_IN}\d{{3}}|\d['’]\d{{3}})
+        {_DIGITS_AND_MARKS}(?:{_SPACE_IN}am\b(?<=:\d\d.am)|{_AFTER})?{_TO}
+      # A single digit is often translated to a word, and so is an ordinal.
+      | \d(?!st\b|nd\b|rd\b|th\b|[eª]\b|[ei]?r[ae]?\b|º)(?:{_AFTER}){_TO}
+      | \d{_FRACTION} | \d{_SPACE_IN}\d{{1,2}}/\d{{1,3}}(?!\d) | \d{_POWER}{{1,6}})
+    | {_FRACTION}
+    # -40, ±5, −15 °C, -$250, №5, .5
+    | (?={_SIGN}|\.\d){_NOT_AFTER}(?:
+        \+\d[\d ()/-]{{3,18}}\d                                                    # +49 30 1234
+      | {_SUM}
+      | (?:{_SIGN}{{1,2}}|[№§]{_SPACE_IN})(?:(?:[A-Z]{{0,3}}{_CURRENCY}{_SPACE_IN}?)?{_AMOUNT} | {_FRACTION})
+      | [-+\u2212]?\.\d++(?:{_AFTER})?)
+    | (?=[A-Z]|{_CURRENCY})(?<![A-Za-z\d])[A-Z]{{0,3}}{_CURRENCY}{_SPACE_IN}?[-+\u2212]?{_AMOUNT}   # US$ 5
+"""
+"""Numbers with their signs and units, and pictures, as a verbose pattern."""
+# Nothing begins with a space or inside of a word; this saves most of the time.
+VERBATIM = rf"(?=[^A-Za-z\s]|(?<![A-Za-z\d_])[A-Za-z])(?:{LITERAL} | {NUMBER})"
 """What is copied whatever it means, as a verbose pattern: its case says nothing about the case of a sentence."""
 # NASA, COVID-19, A380, 3M, AT&T: capitals and digits, of which at least one is a capital.
 _ACRONYM = rf"""
       (?<!{_LETTER})(?<![\d_])(?={_CAPITALS}[-&_]?{_CAPITALS})(?=[\d&_-]{{0,9}}{_CAPITAL})
       {_CAPITALS}+(?:[-&_]{_CAPITALS}+)*(?!{_LETTER}|[\d_]|['’]{_CAPITAL})
 """
-_VERBATIM = re.compile(VERBATIM, re.VERBOSE)
-_LITERAL = re.compile(r"[{}%<>@\\&$]|\bwww\.|[^\W\d_]\S*/|/\S*[^\W\d_]")
+_KINDS = re.compile(rf"(?P<literal>{LITERAL}) | {NUMBER}", re.VERBOSE)
 _PLACEHOLDER = re.compile(f"{VERBATIM} | {_ACRONYM}", re.VERBOSE)
 # Every placeholder has one of these. Most sentences have none, and the long pattern takes its time.
-_HINT = re.compile(rf"[\d<{{%&@#/\\\u2300-\u2BFF\U0001F000-\U0001FAFF]|{_CAPITAL}[A-Z\u00C0-\u00DE_-]|(?i:www)")
+_HINT = re.compile(
+    rf"[\d<{{%&@#/\\$:\[\u00BC-\u00BE\u2150-\u215E\u2300-\u2BFF\U0001F000-\U0001FAFF]|{_CAPITAL}[A-Z\u00C0-\u00DE_-]|(?i:www)"
+)
 # A name, if both sides have it: a digit, or a word with a capital that does not begin the sentence.
 _NAME = re.compile(r"(?<=[\w,] )(?:[^\W\d_a-z]\w+|\d)(?!\w)")
 _DIGITS = re.compile(r"\d+")
+_BARE = re.compile(
+    rf"(?:{_SIGN}|[A-Z]|{_CURRENCY}|{_SPACE_IN})*+(?P<bare>{_DIGITS_AND_MARKS})(?:{_AFTER})?", re.VERBOSE
+)
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
 # Where a space is expected: between a slot and a letter, digit or slot, after closing and before opening marks.
 _CLOSING, _OPENING = rf"{_LETTER}|[\d{SLOTS[0]}-{SLOTS[-1]},;:.!?)”»]", rf"{_LETTER}|[\d(„“«]"
@@ -83,7 +161,8 @@ class Prepared:
 def mask(text: str, excluded: Collection[str] = ()) -> Prepared:
     """A text with slots for all placeholders but those that are `excluded`, such as symbols of the tokenizer."""
     text = _without_slots(text)
-    values = [value for value in _found(text) if not _is_in(excluded, value)][: len(SLOTS)]
+    chosen = (_first(value, lambda value: not _is_in(excluded, value)) for value in _found(text))
+    values = list(dict.fromkeys(filter(None, chosen)))[: len(SLOTS)]
     text = _filled(text, values)
     joined = _joined(text)
     return Prepared(_closed_up(text, joined), values, joined)
@@ -111,9 +190,10 @@ def mask_pair(source: str, target: str, excluded: Collection[str] = (), *, pract
     that have no placeholders are given slots: most corpora have too few to learn from.
     """
     source, target = _without_slots(source), _without_slots(target)
-    if values := [value for value in _found(source) if not _is_in(excluded, value)]:
-        found = {*_found(target)}
-        values = [value for value in values if value in found][: len(SLOTS)]
+    if values := _found(source):
+        found = {form for value in _found(target) for form in _forms(value)}
+        chosen = (_first(value, lambda value: value in found and not _is_in(excluded, value)) for value in values)
+        values = list(dict.fromkeys(filter(None, chosen)))[: len(SLOTS)]
         apart = _joined(_filled(target, values)) - _joined(_filled(source, values))
         values = [value for value, slot in zip(values, SLOTS, strict=False) if slot not in apart]
     if not values:
@@ -179,19 +259,37 @@ def _found(text: str) -> list[str]:
     return list(dict.fromkeys(_PLACEHOLDER.findall(text))) if _HINT.search(text) else []
 
 
+def _forms(value: str) -> tuple[str, ...]:
+    """A placeholder, and if it is a number with a sign, a currency or a unit, also the number without them."""
+    match = _BARE.fullmatch(value)
+    return (value, match["bare"]) if match and 1 < len(match["bare"]) < len(value) else (value,)
+
+
+def _first(value: str, suits: Callable[[str], bool]) -> str | None:
+    """The first form of a placeholder that suits."""
+    return next(filter(suits, _forms(value)), None)
+
+
 def literal_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each placeholder that means nothing in any language, such as {name}, %s, a tag or an address.
 
     Numbers, acronyms and emoji are none.
     """
-    if not _LITERAL.search(text):
-        return []
-    return [match.span() for match in _VERBATIM.finditer(text) if _LITERAL.search(match[0])]
+    return [match.span() for match in _KINDS.finditer(text) if match["literal"]] if _HINT.search(text) else []
 
 
 def _filled(text: str, values: list[str]) -> str:
+    if not values:
+        return text
     slots = dict(zip(values, SLOTS, strict=False))
-    return _PLACEHOLDER.sub(lambda match: slots.get(match[0], match[0]), text) if values else text
+
+    def slot(match: re.Match[str]) -> str:
+        for form in _forms(match[0]):
+            if form in slots:
+                return match[0].replace(form, slots[form], 1)
+        return match[0]
+
+    return _PLACEHOLDER.sub(slot, text)
 
 
 def _joined(text: str) -> frozenset[str]:

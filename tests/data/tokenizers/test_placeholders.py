@@ -27,6 +27,28 @@ A, B, C = SLOTS[:3]
         *("@name", "#tag", "/usr/bin/env", "C:\\Users\\me", "~/a/b", "v1.2.3", "192.168.1.1"),
         *("42", "1984", "1,234.56", "1 234,5", "1\u202f234", "2024-05-06", "12:30", "12h30", "3.5", "+49 30 1234"),
         *("1'234'567", "NASA", "COVID-19", "A380", "3M", "AT&T", "MAX_VALUE", "ÖBB", "II", "12PM"),
+        *(
+            "-40",
+            "−15 °C",
+            "-$250",
+            "€204.72",
+            "US$ 5",
+            "5 €",
+            "£1.5m",
+            "±5",
+            "$5",
+            "-5",
+            "#5",
+            "№5",
+            "7%",
+            "5 %",
+            "20%-30%",
+        ),
+        *("5km", "10 kg", "60 km/h", "21st", "1990s", "12:30 am", "5 p.m.", "2 + 2 = 4", "1/2", "½", "2½", "1 1/2"),
+        *("2.0.1-beta", "1.0.0-rc.1", "1e-9", "6.02 × 10²³", "3–5", "0xFF", "#ff0000", "fe80::1", "a:b", ".5", "10+"),
+        *("2024-05-06T12:30:00Z", "6'2\"", "45°", "%50", "123e4567-e89b-12d3-a456-426614174000"),
+        *("[X7X]", "@a@b.c", ":smile:", "%count%", "$t(key)", "@:key", "@.lower:key", "%1", "%L1", "$HOME", "$x$"),
+        *("%<name>s", "%{x}", "{{ x | y }}", "{{n, number}}", "<%= x %>", "{% if x %}", "%Y", "%APPDATA%"),
         *("🎉", "👨‍👩‍👧‍👦", "👍🏽👍🏽", "🇩🇪", "☺️", "1️⃣", "🏴󠁧󠁢󠁥󠁮󠁧󠁿"),
     ],
 )
@@ -47,8 +69,8 @@ def test_placeholders_are_found_in_text_without_spaces(value: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("7% sure", "5 % of it", "a < b and c > d", "a <b and c> d", "1<2 and 3>2", "<>", "&", "X&y"),
-        *("{count, plural, one {# file} other {# files}}", "{ a b }", "a@b", "http://", "$5", "x^2", "and/or", "km/h"),
+        *("a < b and c > d", "a <b and c> d", "1<2 and 3>2", "<>", "&", "X&y"),
+        *("{count, plural, one {# file} other {# files}}", "{ a b }", "a@b", "http://", "x^2", "and/or", "km/h"),
         *("I am A.", "DON'T", "T-shirt", "CDs", "C#", "U.S.", "НАТО", "snake_case", "5, 6", "x12"),
     ],
 )
@@ -128,8 +150,8 @@ def test_a_translation_is_given_the_values_of_its_source() -> None:
 
 
 def test_slots_have_their_usual_spaces_unless_the_source_joins_them() -> None:
-    source = mask("A NASA shirt and 30km to NASA")
-    assert source.text == f"A{A}shirt and {B}km to{A}"
+    source = mask("A NASA shirt and 30Minuten to NASA")
+    assert source.text == f"A{A}shirt and {B}Minuten to{A}"
     # A model need not learn where the spaces of slots are.
     assert unmask(f"Ein{A}Hemd ({A}), {B}er", source) == "Ein NASA Hemd (NASA), 30er"
     assert unmask(f"那{A}衬衫", source) == "那NASA衬衫"

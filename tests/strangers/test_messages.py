@@ -1,0 +1,290 @@
+"""Messages of software as strangers write them: catalogues, JSON and YAML."""
+
+import json
+import time
+
+import polib
+import pytest
+import yaml
+
+from dragoman.documents.formats import translate_document
+from dragoman.documents.messages import Left, is_language, pieces_of
+from dragoman.errors import DataError
+from tests.documents.engines import BACKWARDS, SAME, SHOUTING, translated
+
+JSON = {
+    "accelerator": "&Open\tCtrl+O",
+    "lines": "  Name: Tom\n\tCity: Boston\n",
+    "typed": "One line\\nAnother line",
+    "forms": "{n, plural, =0 {no file} one {# file} other {# files in {folder}}}",
+    "nested": "{g, select, male {{n, plural, one {his # cat} other {his # cats}}} other {their cats}}",
+    "bars": "{0} nobody here|[1,*] :count people here",
+    "html": '<a href="{url}">See the <b>guide</b></a><br/>for %s and %1$s',
+    "marks": "Hi $t(key), @:other.key and @.lower:key, [[x]] ~y~ #{a} %{b} ${c} $D$ %count% %L1 :smile: <0>there</0>",
+    "id": "icon-home",
+    "big": 12345678901234567890.10,
+}
+
+
+@pytest.mark.parametrize("spell", [lambda text: text, lambda text: text.replace("\n", "\r\n")])
+def test_nothing_but_the_texts_of_json_changes(spell):
+    text = spell(json.dumps(JSON, indent=1).replace("/", "\\/"))
+    assert translated(text, "a.json", SAME) == text
+    found = json.loads(translated(text, "a.json", SHOUTING))
+    assert found["accelerator"] == "&OPEN\tCTRL+O"
+    assert found["lines"] == "  NAME: TOM\n\tCITY: BOSTON\n"
+    assert found["typed"] == "ONE LINE\\nANOTHER LINE"
+    assert found["forms"] == "{n, plural, =0 {NO FILE} one {# FILE} other {# FILES IN {folder}}}"
+    assert found["nested"].count("HIS # CAT") == 2
+    assert found["bars"] == "{0} NOBODY HERE|[1,*] :count PEOPLE HERE"
+    assert found["html"] == '<a href="{url}">SEE THE <b>GUIDE</b></a><br/>FOR %s AND %1$s'
+    assert found["id"] == JSON["id"]
+    found = json.loads(translated(text, "a.json", BACKWARDS))
+    for part in [
+        "$t(key)",
+        "@:other.key",
+        "@.lower:key",
+        "[[x]]",
+        "~y~",
+        "#{a}",
+        "%{b}",
+        "${c}",
+        "$D$",
+        "%count%",
+        "%L1",
+        ":smile:",
+        "<0>",
+        "</0>",
+    ]:
+        assert found["marks"].count(part) == 1
+
+
+def test_files_keep_their_spelling_of_characters():
+    assert translated('{"a": "caf\\u00e9 open"}', "a.json", SHOUTING) == '{"a": "CAF\\u00c9 OPEN"}'
+    assert translated('{"a": "café open"}', "a.json", SHOUTING) == '{"a": "CAFÉ OPEN"}'
+
+
+def test_what_describes_a_message_is_no_message():
+    arb = '{"@@locale": "en", "hi": "Hello there", "@hi": {"description": "Says hello to you"}}'
+    assert translated(arb, "a.json", SHOUTING) == arb.replace("Hello there", "HELLO THERE").replace('"en"', '"fr"')
+    chrome = '{"hi": {"message": "Hello $NAME$ there", "description": "Says hello", "placeholders": {}}}'
+    assert translated(chrome, "a.json", SHOUTING) == chrome.replace("Hello $NAME$ there", "HELLO $NAME$ THERE")
+
+
+def test_a_language_at_the_top_becomes_the_other_one():
+    assert translated('{"en": {"a": "Hello you"}}', "a.json", SHOUTING) == '{"fr": {"a": "HELLO YOU"}}'
+    assert translated("en:\n  a: Hello %{x}\n", "a.yaml", SHOUTING) == "fr:\n  a: HELLO %{x}\n"
+    both = "en:\n  a: Hello you\nde:\n  a: Hallo du\n"
+    assert translated(both, "a.yaml", SHOUTING) == "fr:\n  a: HELLO YOU\nde:\n  a: Hallo du\n"
+    with pytest.raises(DataError, match="has texts in fr beside those in en"):
+        translated(both.replace("de:", "fr:"), "a.yaml", SHOUTING)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "共有3个文件",
+        "Loading...",
+        "Yes/No",
+        "Wi-Fi",
+        "Sign-in",
+        "3D",
+        "Save",
+        "OK",
+        "Total: {{n}}",
+        "U.S.",
+        "Don't",
+        "file(s)",
+        "(optional)",
+        "and/or",
+        "Größe",
+        "&Open",
+        "_Save",
+        "Step1",
+        "A well-known fact",
+        "Name:",
+        "Read more…",
+        "C++",
+    ],
+)
+def test_what_is_language_is_translated(text):
+    assert is_language(text)
+    assert len(pieces_of(text, Left())) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "icon-home",
+        "camelCase",
+        "snake_case",
+        "CONSTANT_X",
+        "#fff",
+        "en-US",
+        "v1.2.3",
+        "deadbeef",
+        "aGVsbG8gd29ybGQgaGVsbG8=",
+        "text/html",
+        "a=b",
+        "utf8",
+        "btn btn-primary",
+        "YYYY-MM-DD",
+        "dd MMM yyyy",
+        "Europe/Berlin",
+        "Ctrl+S",
+        "src/components",
+        "index.html",
+        "100px",
+        "foo()",
+    ],
+)
+def test_what_looks_like_an_identifier_is_left_and_counted(text):
+    assert translated(json.dumps([text]), "a.json", SHOUTING) == json.dumps([text])
+    report = translate_document(json.dumps([text, "two words"]).encode(), "a.json", ("en", "fr"), SHOUTING).report
+    assert report.translated == 1
+
+
+def test_values_that_are_left_are_said():
+    report = translate_document(b'["icon-home", "icon-x", "a word"]', "a.json", ("en", "fr"), SHOUTING).report
+    (note,) = report.notes()
+    assert note == "has 2 values that look like identifiers, such as 'icon-home', and were left as they are."
+
+
+YAML = """%YAML 1.1
+---
+# a comment
+plain: Hello %{name}
+wrapped: one long line
+  that goes on
+quoted: 'It''s here'
+double: "Name: Tom\\n  City: \\u00e9 Boston"
+number: '12'
+switch: on
+tagged: !!str Some words
+anchor: &a Hello there
+alias: *a
+folded: >
+  Two lines of
+  a text.
+
+  Another text.
+literal: |
+  Name: Tom
+    City: Boston
+forms: '{n, plural, one {# file} other {# files}}'
+...
+---
+second: The other document
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_nothing_but_the_texts_of_yaml_changes(newline):
+    text = YAML.replace("\n", newline)
+    assert translated(text, "a.yaml", SAME) == text
+    first, second = yaml.safe_load_all(translated(text, "a.yaml", SHOUTING))
+    assert first["literal"] == "NAME: TOM\n  CITY: BOSTON\n"
+    assert first["double"] == "NAME: TOM\n  CITY: É BOSTON"
+    assert first["folded"] == "TWO LINES OF A TEXT.\nANOTHER TEXT.\n"
+    assert first["forms"] == "{n, plural, one {# FILE} other {# FILES}}"
+    assert (first["plain"], first["wrapped"]) == ("HELLO %{name}", "ONE LONG LINE THAT GOES ON")
+    assert (first["number"], first["switch"], first["alias"]) == ("12", True, "HELLO THERE")
+    assert second == {"second": "THE OTHER DOCUMENT"}
+
+
+PO = """msgid ""
+msgstr ""
+"Language: \\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+
+#, c-format
+msgctxt "menu"
+msgid ""
+"_Open %s\\n"
+"  from a long "
+"list\\t<b>now</b>\\n"
+msgstr ""
+
+msgid "{n, plural, one {# file} other {# files}}"
+msgstr ""
+
+msgid "You have {n, plural, one {# file} other {# files}} here"
+msgstr ""
+
+#, fuzzy
+#~ msgid "Gone"
+#~ msgstr "Parti"
+
+msgid "Done"
+msgstr "Fini"
+
+#, fuzzy
+msgid "Draft"
+msgstr "Brouillon"
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_catalogues_are_filled_line_by_line(newline):
+    result = translate_document(PO.replace("\n", newline).encode(), "a.po", ("en", "fr"), SHOUTING)
+    catalogue = polib.pofile(result.content.decode().replace("\r", ""))
+    entries = {entry.msgid: entry for entry in catalogue if not entry.obsolete}
+    assert catalogue.metadata["Language"] == "fr"
+    assert [entry.msgstr for entry in entries.values()] == [
+        "_OPEN %s\n  FROM A LONG LIST\t<b>NOW</b>\n",
+        "{n, plural, one {# FILE} other {# FILES}}",
+        "",
+        "Fini",
+        "Brouillon",
+    ]
+    assert "fuzzy" not in entries["Done"].flags
+    assert result.report.done == 2
+    (note,) = result.report.notes()
+    assert "ICU forms in the midst of a sentence" in note
+
+
+def test_the_same_words_are_spelled_as_in_the_source():
+    text = translated(PO, "a.po", SAME)
+    assert 'msgstr ""\n"_Open %s\\n"\n"  from a long "\n"list\\t<b>now</b>\\n"\n' in text
+
+
+def test_a_catalogue_of_other_languages_is_refused():
+    with pytest.raises(DataError, match="says that it is from some language to de, and the model translates from en"):
+        translated(PO.replace("Language: ", "Language: de"), "a.po", SHOUTING)
+    assert '"Language: fr\\n"' in translated(PO.replace("Language: ", "Language: en_US"), "a.po", SHOUTING)
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("&Save", "Guardar", "&Guardar"),
+        ("Save _As", "Guardar como", "Gu_ardar como"),
+        ("E_xit", "Exit", "E_xit"),
+        ("_Save", "Сохранить", "_Сохранить"),
+        ("&Open", "打开", "打开(&O)"),
+    ],
+)
+def test_a_translation_has_the_mark_of_its_key(source, translation, expected):
+    (piece,) = pieces_of(source, Left())
+    assert piece.wrap(translation) == expected
+
+
+@pytest.mark.parametrize("text", ["AT&T", "snake_case_name", "a _b_ c", "Q&A", "R&D and more"])
+def test_other_marks_are_no_keys(text):
+    assert [piece.wrap("x") for piece in pieces_of(text, Left())] == ["x"]
+
+
+def test_apostrophes_in_branches_quote_nothing():
+    (piece,) = pieces_of("{n, select, other {the {name}}}", Left())
+    assert piece.wrap("l'{name}") == "l''{name}"
+
+
+@pytest.mark.parametrize(
+    "part", ["<a b=c ", "{a, plural, x {", "&A", "A_b", ":a", "[[", "a|", "yy", "<!--", "{0} ", "\\n"]
+)
+def test_no_long_message_takes_long(part):
+    started = time.process_time()
+    pieces_of(part * (100_000 // len(part)), Left(), bars=True)
+    is_language(part * (100_000 // len(part)))
+    is_language(part * (199 // len(part)))
+    assert time.process_time() - started < 2
