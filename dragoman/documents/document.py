@@ -71,6 +71,8 @@ class Document:
     """Texts that have a translation already, which stays."""
     notes: Sequence[str] = ()
     """What a person should know about this document, each a sentence that follows its name."""
+    unencodable: str = "strict"
+    """What becomes of characters that the encoding of the file lacks: the name of an error handler of `str.encode`."""
 
     def filled(self, translations: Sequence[Content]) -> str:
         """The text with a translation for each segment."""
@@ -81,8 +83,8 @@ class Document:
             segment, attributes = self.segments[index], {}
             while written and written[-1].end <= segment.end:
                 edit = written.pop()
-                before, quote = _ATTRIBUTE.search(self.text, max(0, edit.start - 200), edit.start).groups()
-                attributes[before + self.text[edit.start - 1 : edit.end + 1]] = before + quote + edit.text + quote
+                name, quote = _BEFORE_VALUE.search(self.text, max(0, edit.start - 200), edit.start).groups()
+                attributes[name + quote + self.text[edit.start : edit.end] + quote] = name + quote + edit.text + quote
             content = [_with_attributes(each, attributes) for each in translations[index]]
             written.append(Edit(segment.start, segment.end, segment.written(content)))
         parts, last = [], 0
@@ -92,18 +94,17 @@ class Document:
         return "".join([*parts, self.text[last:]])
 
 
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+\s*=\s*)(["'])\Z""")
-"""The beginning of one: its name and a quotation mark."""
+_NAME = r"""([^\s"'<>/=]+\s*=\s*)"""
+_BEFORE_VALUE = re.compile(rf"""{_NAME}(["']?)\Z""")
+"""The beginning of an attribute: its name, and a quotation mark if it has one."""
+_ATTRIBUTE = re.compile(rf"""{_NAME}(?:"[^"]*"|'[^']*'|[^\s"'>]+)""")
 
 
 def _with_attributes(each: "str | Code", attributes: dict[str, str]) -> "str | Code":
     """A code with translated attributes: how each is spelled, and how its translation is."""
-    if not isinstance(each, Code):
+    if not isinstance(each, Code) or not attributes:
         return each
-    markup = each.markup
-    for spelled, translated in attributes.items():
-        markup = markup.replace(spelled, translated)
-    return replace(each, markup=markup)
+    return replace(each, markup=_ATTRIBUTE.sub(lambda match: attributes.get(match[0], match[0]), each.markup))
 
 
 _LETTER = re.compile(r"[^\W\d_]")
