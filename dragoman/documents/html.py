@@ -43,6 +43,7 @@ META = {
 META_LANGUAGE = {"content-language", "dc.language", "dcterms.language", "inlanguage", "language", "og:locale"}
 """Names of `<meta>` that say in which language a page is."""
 NO_LANGUAGE = {"mis", "mul", "und"}
+_NO_VALUES: dict[str, str] = {}
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -102,11 +103,15 @@ def _is_untranslated(markup: str) -> bool:
 
 def _values(token: Token, text: str) -> dict[str, str]:
     """The attributes of a tag."""
+    if not token.attributes:
+        return _NO_VALUES
     return {name: as_text(text[start:end], in_attribute=True).strip(BLANKS) for name, start, end, _ in token.attributes}
 
 
 def _declared(values: dict[str, str]) -> Literal["yes", "no", ""]:
     """What the attributes of an element say of its translation."""
+    if not values:
+        return ""
     translate = values.get("translate", "inherit").lower()
     if translate == "no" or "notranslate" in values.get("class", "").lower().split():
         return "no"
@@ -165,7 +170,7 @@ class _Reader:
     def _end_sentence(self) -> None:
         pieces, self._pieces = self._pieces, []
         if any(isinstance(piece.content, str) and _LETTER.search(piece.content) for piece in pieces):
-            parts = Sentence(pieces).parts()
+            parts = Sentence(pieces).parts() if len(pieces) > 1 else [pieces]
             self.sentences += [segment for part in parts if (segment := _segment(self.text, part))]
 
     # ---- texts and tags ----
@@ -297,7 +302,7 @@ class _Reader:
     def _with_language(self, token: Token, values: dict[str, str]) -> str:
         """An opening tag that names the target language where it named the source language."""
         markup = self._markup(token)
-        if not self.source or not self.target:
+        if not values or not self.source or not self.target:
             return markup
         names = {"lang", "xml:lang"}
         if token.name == "meta":
@@ -317,6 +322,8 @@ class _Reader:
 
     def _read_attributes(self, token: Token, values: dict[str, str]) -> None:
         """Make segments of the attributes of a tag that people read."""
+        if not values:
+            return
         name = token.name
         if name in RAW - {"iframe"}:
             return

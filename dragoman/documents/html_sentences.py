@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from dragoman.documents.document import Code
 from dragoman.documents.html_tokens import BLANKS
@@ -34,8 +35,7 @@ ENDS = ".:;!?…"
 _WORD = re.compile(r"\w")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A text or a code of a sentence, and where it stands in the page."""
 
     start: int
@@ -207,7 +207,7 @@ class Sentence:
             single = next((i for i in codes if self.pieces[i].kind == "alone" and self._name(i) in SEPARATE), None)
             if single is not None:
                 piece = self.pieces[single]
-                self.pieces[single] = replace(piece, content=replace(piece.content, kind="break"))
+                self.pieces[single] = piece._replace(content=replace(piece.content, kind="break"))
         return []
 
     def _name(self, index: int) -> str:

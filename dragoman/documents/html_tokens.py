@@ -18,6 +18,7 @@ LONGEST_CODE = 2_000
 _MARKUP = re.compile(r"<(?:[A-Za-z/!?%]|\{\{)|\{[{%#]|[$#]\{|\[\[")
 _CODE = re.compile(r"<[?%]|\{[{%#]|[$#]\{|\[\[")
 _NAME = re.compile(r"</?((?:[A-Za-z]|\{\{)[^\t\n\f\r />]*)")
+_PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)>")
 _GAP = re.compile(r"[\t\n\f\r /]*")
 _ATTRIBUTE = re.compile(r"(=?[^\t\n\f\r />=]*)([\t\n\f\r ]*=[\t\n\f\r ]*)?")
 _END_OF_VALUE = {
@@ -160,6 +161,8 @@ class Tokenizer:
     def _token(self, start: int) -> Token | None:
         """The token that begins here, if one does: a tag, a comment or code of a template."""
         text = self.text
+        if plain := _PLAIN_TAG.match(text, start):
+            return Token("close" if plain[1] else "open", start, plain.end(), plain[2].lower())
         if end := self.end_of_code(start):
             return Token("code", start, end)
         if text[start] != "<" or text[start + 1] == "%":
