@@ -52,6 +52,13 @@ _DECLARED = re.compile(
 )
 _NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
 """What Python calls encodings, but no document is written in."""
+_PAGES = (".html", ".htm", ".xhtml")
+_BROWSERS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
+    "utf-7": "utf-8", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8", "utf-32": "utf-8",
+}  # fmt: skip
+"""What browsers read where a page names an encoding: https://encoding.spec.whatwg.org/#names-and-labels."""
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -111,6 +118,17 @@ def _encoding(content: bytes, ending: str) -> str:
     name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
     try:
         b"x".decode(name)
-        return "utf-8" if codecs.lookup(name).name in _NO_CHARSETS else name
+        codec = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         return "utf-8"
+    if ending in _PAGES and codec in _BROWSERS and _is_in(content, _BROWSERS[codec]):
+        return _BROWSERS[codec]
+    return "utf-8" if codec in _NO_CHARSETS else name
+
+
+def _is_in(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
