@@ -117,6 +117,11 @@ class OpenElements:
         """The innermost one."""
         return self._stack[-1]
 
+    @property
+    def depth(self) -> int:
+        """How many are open."""
+        return len(self._stack)
+
     def push(self, element: Element) -> None:
         """Open an element inside of the current one."""
         element.specials = self.current.specials + (element.name in SPECIAL)

@@ -33,9 +33,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_same_words_give_the_same_document(name):
-    expected = KEPT[name].replace("&nbsp;", "\N{NO-BREAK SPACE}").replace("\\u00e9", "é")
-    expected = expected.replace("folded text\n  in lines", "folded text in lines")
-    assert translated(KEPT[name], name, SAME) == expected
+    assert translated(KEPT[name], name, SAME) == KEPT[name]
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -44,7 +42,8 @@ def test_all_but_the_texts_stays(name):
     for engine in (BACKWARDS, SHOUTING) if name != "a.txt" else (SHOUTING,):  # where a line ends tells what goes on
         found = translated(KEPT[name], name, engine)
         assert found != KEPT[name]
-        assert skeleton(read(found)) == skeleton(read(KEPT[name]))
+        named = KEPT[name].replace('lang="en"', 'lang="fr"')
+        assert skeleton(read(found)) == skeleton(read(named))
 
 
 def skeleton(document):
