@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 from dragoman.data.language_codes import CODE, same_language, two_letters
 from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
 from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
 from dragoman.documents.html_sentences import Piece, Sentence
-from dragoman.documents.html_tokens import BLANKS, Attribute, Token, Tokenizer, as_text, is_value, spelled
+from dragoman.documents.html_tokens import BLANKS, Attribute, Spelling, Token, Tokenizer, as_text, is_value
 
 UNTRANSLATED = {
     "code", "iframe", "kbd", "listing", "math", "noembed", "noframes", "plaintext", "pre", "rp", "rt", "rtc", "samp",
@@ -350,10 +349,10 @@ class _Reader:
             return None
         value = self.text[start:end]
         if not quote:
-            return Segment(start, end, content, partial(spelled, source=value, quotes="\"'"), wrap=_quoted)
+            return Segment(start, end, content, Spelling(value, "\"'"), wrap=_quoted)
         before = value[: len(value) - len(value.lstrip(BLANKS))]
         after = value[len(value.rstrip(BLANKS)) :]
-        return Segment(start, end, content, partial(spelled, source=value, quotes=quote), (before, after))
+        return Segment(start, end, content, Spelling(value, quote), (before, after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +402,7 @@ def _segment(text: str, pieces: Sequence[Piece]) -> Segment | None:
         markup = text[last.start : last.end]
         end -= len(markup) - len(markup.rstrip(BLANKS))
     texts = (text[piece.start : piece.end] for piece in pieces if isinstance(piece.content, str))
-    return Segment(start, end, content, partial(spelled, source="".join(texts)))
+    return Segment(start, end, content, Spelling("".join(texts)))
 
 
 def _quoted(value: str) -> str:
