@@ -44,7 +44,13 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".xlf": read_xliff,
 }
 """The reader of each format, by the end of a file's name."""
-OFFICE = {".docx": (docx.PARTS, read_docx), ".odt": (odt.PARTS, read_odt)}
+OFFICE = {
+    ".docx": (docx.find_parts, read_docx),
+    ".docm": (docx.find_parts, read_docx),
+    ".dotx": (docx.find_parts, read_docx),
+    ".odt": (odt.find_parts, read_odt),
+    ".ott": (odt.find_parts, read_odt),
+}
 ENDINGS = (*READERS, *OFFICE)
 """Ends of the names of documents."""
 MOST_BYTES = 2**26

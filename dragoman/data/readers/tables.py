@@ -82,7 +82,7 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
             return pairs_of_rows(_csv_rows(path, delimiter, options.replace_bad_bytes), columns, f"{path}, line")
         return read_tsv(path, columns, options.replace_bad_bytes)
 
-    return PairReader(read, languages)
+    return PairReader(read, languages, remark=sample.remark(columns))
 
 
 def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
@@ -170,6 +170,16 @@ class Sample:
             languages = codes
         more = width == 1 or (self.longer > OFTEN and (source, target) == (0, 1))
         return Columns(source, target, width, more, named), languages
+
+    def remark(self, columns: Columns) -> str:
+        """What to know where there are more columns of text than two, and nobody has chosen any."""
+        texts = [index for index in range(self.width) if self._kind(index) == TEXT]
+        if len(texts) < 3 or self.options.columns:
+            return ""
+        return (
+            f"has {len(texts)} columns of text; columns {columns.source + 1} and {columns.target + 1} are read as "
+            "source and target. Choose others with --columns."
+        )
 
     def _codes(self, names: list[str]) -> Languages | None:
         """The languages that the first row names above sentences, of which few may know one; None if it names none.
