@@ -59,6 +59,15 @@ _DECLARED = re.compile(
 )
 _NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
 """What Python calls encodings, but no document is written in."""
+_PAGES = (".html", ".htm", ".xhtml")
+_BROWSERS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
+    "utf-7": "utf-8", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8", "utf-32": "utf-8",
+}  # fmt: skip
+"""What browsers read where a page names an encoding: https://encoding.spec.whatwg.org/#names-and-labels."""
+_VARIANT = re.compile(r"\Ax-|(?<=8859-8)-[ei]\Z", re.IGNORECASE)
+"""What only the web adds to names of encodings, as in x-sjis."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +135,24 @@ def _encoding(content: bytes, ending: str) -> str:
         return told
     declared = _DECLARED.search(content[:4096]) if ending not in (".txt", ".md", ".json", ".yaml", ".yml") else None
     name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
+    if ending in _PAGES:
+        name = _VARIANT.sub("", name)
     try:
         b"x".decode(name)
-        return "utf-8" if codecs.lookup(name).name in _NO_CHARSETS else name
+        codec = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         return "utf-8"
+    if ending not in _PAGES:
+        return "utf-8" if codec in _NO_CHARSETS else name
+    codec = _BROWSERS.get(codec, codec)
+    if codec == "cp1252" and not _is_in(content, codec):
+        return "iso8859-1"  # has five bytes that Python has no characters for in cp1252
+    return "utf-8" if codec in _NO_CHARSETS else codec
+
+
+def _is_in(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
