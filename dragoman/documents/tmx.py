@@ -34,7 +34,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
             f"has texts in {', '.join([*codes][:12])}, and none in {source}, which the model translates from; choose a "
             "model for one of these, or correct the languages in the file."
         )
-    notes = [f"has {damaged:,} texts with characters that XML forbids, which stay as they are."] if damaged else []
+    notes = [xml.left_note(damaged, "with characters that XML forbids")] if damaged else []
     return out.finished(done, notes)
 
 

@@ -105,7 +105,7 @@ class _Reader:
 
     def notes(self) -> list[str]:
         """What a person should know about the units that are left."""
-        return [f"has {count:,} texts {reason}, which stay as they are." for reason, count in self.left.items()]
+        return [xml.left_note(count, reason) for reason, count in self.left.items()]
 
     def read(self, unit: _Unit) -> None:
         """Fill a unit, or the sentences in it that lack a translation."""

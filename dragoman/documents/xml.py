@@ -439,6 +439,11 @@ def indent(text: str, start: int) -> str:
     return re.search(r"(?:\r?\n)?[ \t]*\Z", text[max(0, start - 200) : start])[0]
 
 
+def left_note(count: int, reason: str) -> str:
+    """A sentence about texts that were not translated, which follows the name of the document."""
+    return f"has {count:,} text{'s' * (count != 1)} {reason}, left unchanged."
+
+
 def in_quotes(text: str) -> str:
     """The value of an attribute with quotation marks."""
     return f'"{escape(text)}"'

@@ -146,7 +146,7 @@ def test_of_several_files_those_in_the_languages_are_filled():
     content = old(unit("<source>A dog</source>")).replace("</xliff>", f"{other}</file></xliff>")
     translated = translate_document(content.encode(), "a.xlf", ("en", "fr"), BACKWARDS)
     assert translated.content.decode().endswith(f"{other}</file></xliff>")
-    assert "has 1 texts in other languages, which stay as they are." in translated.report.notes()
+    assert "has 1 text in other languages, left unchanged." in translated.report.notes()
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_messages_with_forms_of_the_plural_stay():
     content = old(unit("<source>{VAR_PLURAL, plural, =1 {one file} other {many files}}</source>"))
     translated = translate_document(content.encode(), "a.xlf", ("en", "fr"), BACKWARDS)
     assert translated.content.decode() == content
-    assert "has 1 texts with forms of the plural or the like" in translated.report.notes()[0]
+    assert "has 1 text with forms of the plural or the like" in translated.report.notes()[0]
 
 
 @pytest.mark.parametrize("bad", ["&#x1F;", "\x0b", "&#xD83D;", "&#0;", "\ufffe"])
