@@ -277,18 +277,15 @@ PARAGRAPHS: dict[str, Callable[[bytes], Iterable[Text]]] = {
 """The paragraphs of a document, by the end of its name."""
 
 
-def letters_by_format(paragraphs: Iterable[Text]) -> Counter[tuple[str, str, int, Format]]:
-    """Letters and digits of paragraphs with more than one format: words of the paragraph, word, place in it, format."""
-    found: Counter[tuple[str, str, int, Format]] = Counter()
+def letters_by_format(paragraphs: Iterable[Text]) -> Counter[tuple[str, int, Format]]:
+    """Letters and digits of paragraphs with more than one format: word, place in it, format."""
+    found: Counter[tuple[str, int, Format]] = Counter()
     for text in paragraphs:
         if len({format_ for character, format_ in text if character.isalnum()}) < 2:
             continue
-        plain = "".join(character for character, _ in text)
-        paragraph = " ".join(sorted(plain.split()))
-        for word in re.finditer(r"\S+", plain):
-            for place, (character, format_) in enumerate(text[word.start() : word.end()]):
-                if character.isalnum():
-                    found[paragraph, word[0], place, format_] += 1
+        for word in re.finditer(r"[^\W_]+", "".join(character for character, _ in text)):
+            for place, (_, format_) in enumerate(text[word.start() : word.end()]):
+                found[word[0], place, format_] += 1
     return found
 
 

@@ -113,7 +113,8 @@ class Field:
 
 
 def _is_translated(codes: str) -> bool:
-    return codes.split(maxsplit=1)[:1] != [] and codes.split(maxsplit=1)[0].upper() in TRANSLATED_FIELDS
+    """Whether the result of a field with these codes is read as a text."""
+    return any(name.upper() in TRANSLATED_FIELDS for name in codes.split(maxsplit=1)[:1])
 
 
 @dataclass
