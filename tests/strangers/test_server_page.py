@@ -108,7 +108,7 @@ def test_documents_are_fetched_behind_the_path_of_a_proxy(page, proxy):
 
 def test_a_page_with_an_error_is_not_saved_as_the_document(page):
     downloads = []
-    page.on("download", downloads.append)
+    page.on("download", lambda download: downloads.append(download))
     for status in (200, 502):
         html = {"status": status, "content_type": "text/html", "body": "<h1>Bad gateway</h1>"}
         page.route("**/download_file/**", lambda route, html=html: route.fulfill(**html))
