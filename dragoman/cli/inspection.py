@@ -1,5 +1,4 @@
-"""The commands that look inside a model: inspect, tokenize.
-"""
+"""The commands that look inside a model: inspect, tokenize."""
 
 from contextlib import nullcontext
 from pathlib import Path

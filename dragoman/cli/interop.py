@@ -1,5 +1,4 @@
-"""Commands that take other people's models in, and give ours away: import, export.
-"""
+"""Commands that take other people's models in, and give ours away: import, export."""
 
 import os
 from pathlib import Path

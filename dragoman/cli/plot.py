@@ -1,5 +1,4 @@
-"""Commands that draw: plot mask, positions, schedules, split, curves, attention.
-"""
+"""Commands that draw: plot mask, positions, schedules, split, curves, attention."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

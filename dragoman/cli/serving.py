@@ -1,5 +1,4 @@
-"""The command `serve`.
-"""
+"""The command `serve`."""
 
 import re
 import socket

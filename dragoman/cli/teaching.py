@@ -1,5 +1,4 @@
-"""The command distill, and what `train` takes to learn from sentences without translations.
-"""
+"""The command distill, and what `train` takes to learn from sentences without translations."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Commands that make models and compare runs: demo, train, average, compare.
-"""
+"""Commands that make models and compare runs: demo, train, average, compare."""
 
 import json
 import os

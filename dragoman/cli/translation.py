@@ -1,11 +1,12 @@
-"""Commands that use models: translate, score, evaluate.
-"""
+"""Commands that use models: translate, score, evaluate."""
 
 import gc
+import json
 import os
 import random
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,7 +139,12 @@ def _translate_document(
         engine = engine_of(translator, config, done=partial(advance, 1))
         translated = translate_document(content, str(document), translator.languages, engine)
     write_output(output, translated.content)
-    display.note(f"{output} is {document} in the other language.")
+    report = translated.report
+    display.note(report.outcome(str(document), str(output)))
+    for note in report.notes():
+        display.warn(f"{document} {note}")
+    if context.as_json:
+        print(json.dumps({"document": str(document), "output": str(output), **asdict(report)}, ensure_ascii=False))
 
 
 def _loading(

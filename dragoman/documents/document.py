@@ -1,8 +1,9 @@
 """A document as its text and the segments in it that are translated."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 
@@ -20,6 +21,9 @@ class Code:
     """Whether it is one end of a stretch of text, or a single code; of these, some stand for a word or a space."""
     name: str = ""
     """An opening and its closing code have the same."""
+    start: int | None = field(default=None, compare=False)
+    """Where the document has this markup; None if it is spelled nowhere as such. What is replaced inside of a code,
+    such as an attribute of a tag, needs it."""
 
 
 Content = Sequence[str | Code]
@@ -44,10 +48,13 @@ class Segment:
     """What is written before and after the translation."""
     wrap: Callable[[str], str] = lambda text: text
     """Arranges the finished translation, such as in lines."""
+    in_place: bool = True
+    """Whether the text of the document from `start` to `end` is the source itself: where its translation is the same,
+    it stays, byte for byte."""
 
     def written(self, content: Content) -> str:
         """A translation as it is written into the document."""
-        spelled = "".join(each.markup if isinstance(each, Code) else self.write(each) for each in content)
+        spelled = "".join(part.markup if isinstance(part, Code) else self.write(part) for part in content)
         return self.around[0] + self.wrap(spelled) + self.around[1]
 
 
@@ -66,44 +73,70 @@ class Document:
 
     text: str
     segments: Sequence[Segment]
+    """None of them overlaps another, but that a code of one may have others inside, such as attributes of a tag."""
     edits: Sequence[Edit] = ()
     done: int = 0
     """Texts that have a translation already, which stays."""
     notes: Sequence[str] = ()
     """What a person should know about this document, each a sentence that follows its name."""
 
+    def __post_init__(self) -> None:
+        """Raises `FormatError` for segments that overlap: one of their translations would be lost."""
+        outer: Segment | None = None
+        codes: list[Code] = []
+        for segment in sorted(self.segments, key=lambda segment: (segment.start, -segment.end)):
+            if outer is None or outer.end <= segment.start:
+                outer = segment
+                codes = [part for part in segment.content if isinstance(part, Code) and part.start is not None]
+                continue
+            index = bisect_right(codes, segment.start, key=lambda code: code.start) - 1
+            if index < 0 or segment.end > codes[index].start + len(codes[index].markup):
+                raise FormatError(f"has texts inside of each other at character {segment.start:,}; take them apart.")
+
     def filled(self, translations: Sequence[Content]) -> str:
         """The text with a translation for each segment."""
+        changes: list[tuple[Segment | Edit, Content]] = [
+            *((edit, ()) for edit in self.edits),
+            *zip(self.segments, translations, strict=True),
+        ]
+        # From the end, so that what is replaced inside of a code comes before the segment that has the code.
+        changes.reverse()
+        changes.sort(key=lambda change: (-change[0].start, change[0].end))
         written: list[Edit] = []
-        # From the end, so that an attribute of a tag inside of a sentence, which is a code of it, comes before it.
-        order = sorted(range(len(self.segments)), key=lambda index: self.segments[index].start, reverse=True)
-        for index in order:
-            segment, attributes = self.segments[index], {}
-            while written and written[-1].end <= segment.end:
-                edit = written.pop()
-                before, quote = _ATTRIBUTE.search(self.text, max(0, edit.start - 200), edit.start).groups()
-                attributes[before + self.text[edit.start - 1 : edit.end + 1]] = before + quote + edit.text + quote
-            content = [_with_attributes(each, attributes) for each in translations[index]]
-            written.append(Edit(segment.start, segment.end, segment.written(content)))
-        parts, last = [], 0
-        for edit in sorted([*written, *self.edits], key=lambda edit: (edit.start, edit.end)):
-            parts += [self.text[last : edit.start], edit.text]
-            last = edit.end
-        return "".join([*parts, self.text[last:]])
+        for change, content in changes:
+            start, end = change.start, change.end
+            if isinstance(change, Edit):
+                written.append(change)
+                continue
+            inside: list[Edit] = []
+            while written and written[-1].start < end and not written[-1].start == written[-1].end == start:
+                inside.append(written.pop())
+            if change.in_place and content is change.content:
+                text = _replaced(self.text[start:end], start, inside)
+            else:
+                text = change.written([_with_edits(part, inside) for part in content])
+            written.append(Edit(start, end, text))
+        return _replaced(self.text, 0, written[::-1])
 
 
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+\s*=\s*)(["'])\Z""")
-"""The beginning of one: its name and a quotation mark."""
+def _with_edits(part: str | Code, edits: Sequence[Edit]) -> str | Code:
+    """A code in which some things are replaced; other parts of a content stay."""
+    if not isinstance(part, Code) or part.start is None or not edits:
+        return part
+    start = part.start
+    end = start + len(part.markup)
+    first = bisect_left(edits, start, key=lambda edit: edit.start)
+    last = bisect_left(edits, end, key=lambda edit: edit.start)
+    return replace(part, markup=_replaced(part.markup, start, edits[first:last]))
 
 
-def _with_attributes(each: "str | Code", attributes: dict[str, str]) -> "str | Code":
-    """A code with translated attributes: how each is spelled, and how its translation is."""
-    if not isinstance(each, Code):
-        return each
-    markup = each.markup
-    for spelled, translated in attributes.items():
-        markup = markup.replace(spelled, translated)
-    return replace(each, markup=markup)
+def _replaced(text: str, offset: int, edits: Iterable[Edit]) -> str:
+    """A text, which stands at `offset` of the document, after some edits in order."""
+    parts, last = [], offset
+    for edit in edits:
+        parts += [text[last - offset : edit.start - offset], edit.text]
+        last = edit.end
+    return "".join([*parts, text[last - offset :]])
 
 
 _LETTER = re.compile(r"[^\W\d_]")

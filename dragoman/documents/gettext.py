@@ -38,7 +38,7 @@ def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
             if has_words([core]):
                 left, right = asked[: len(asked) - len(asked.lstrip())], asked[len(asked.rstrip()) :]
                 wrap = partial(_quoted, left, right)
-                found.append(Segment(target.start(2), target.end(2), split_codes(core), wrap=wrap))
+                found.append(Segment(target.start(2), target.end(2), split_codes(core), wrap=wrap, in_place=False))
         segments += found
         if found and entry["flags"]:
             if "fuzzy" not in entry["flags"]:

@@ -61,7 +61,7 @@ class _Reader(HTMLParser):
             self._end_sentence()
         if tag in SILENT | OPAQUE or untranslated:
             if tag in EMPTY or markup.endswith("/>"):
-                self._pieces.append((start, end, Code(markup)))
+                self._pieces.append((start, end, Code(markup, start=start)))
             else:
                 self._opaque, self._opaque_start = [tag], start
             return
@@ -69,7 +69,7 @@ class _Reader(HTMLParser):
         self._read_attributes(start, markup, {"content"} if described else ATTRIBUTES)
         if tag in INLINE:
             self._pieces.append(
-                (start, end, Code(markup, "break" if tag == "br" else "alone" if tag in EMPTY else "open", tag))
+                (start, end, Code(markup, "break" if tag == "br" else "alone" if tag in EMPTY else "open", tag, start))
             )
 
     handle_startendtag = handle_starttag

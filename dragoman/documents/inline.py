@@ -5,100 +5,311 @@ that do not overlap in the source do not overlap in the translation.
 """
 
 import re
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import accumulate
 from operator import itemgetter
 from typing import Literal
 
+from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.documents.document import Code, Content
 
+MOST_STAND_INS = 99
+"""Words that stand for codes in one text; with more of them a text is hardly one, and its codes only stand between
+words."""
+LONGEST_ATOM = 200
+"""Characters of a formatted placeholder; longer stretches are texts."""
 _INK = re.compile(r"\S")
 _OPENING, _CLOSING = "\"'([{«“‘„¿¡", "\"')]}»”’“.,;:!?…。！？、，"
+_LETTER, _WORD_CHARACTER = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
+_SAYS_SOMETHING = re.compile(r"[^\W_]|[$€£¥%°+=<>←-⇿∀-⋿☀-➿\U0001F000-\U0001FAFF]")
+"""Tells a number or a symbol, which stands for a word, from marks of punctuation."""
+_LAST_WORD, _SHORT_WORD = re.compile(r"[^\W_]{1,20}\Z"), re.compile(r"[^\W_]{1,3}(?![^\W_])")
+_FORMULA = re.compile(r"\w|[^\W_]*[^\Wa-z_][^\W_]+|\d.*|[^\W_]+\d|[A-Z]+|[cdkmn]m|ft|mi|sq|yd")
+"""What a small number is a part of, as in H2O, km2, NaCl2 and 106; it is the mark of a footnote behind other words."""
 
 
 @dataclass
 class Span:
-    """A stretch of the text between an opening and a closing code; a single code has none."""
+    """Codes around a stretch of a text, or codes at one point of it, and the spans inside."""
 
     start: int
     end: int
-    open: str = ""
-    close: str = ""
+    opening: Content = ()
+    """What is written before the stretch, or at the point."""
+    closing: Content | None = None
+    """What is written after the stretch; None for a point."""
     children: list["Span"] = field(default_factory=list)
     spaces: Literal["", "around", "instead"] = ""
-    """Whether a single code has spaces around it, or is one."""
-    is_text: bool = False
-    """Whether `open` is a text, which the document has to spell like all others."""
+    """Whether a point has spaces around it, or is one."""
 
 
-def take_out(content: Content, *, copied: bool = False) -> tuple[str, Span, dict[str, str]]:
-    """The text without codes, the codes as a tree with places in that text, and words that stand for codes.
+@dataclass(frozen=True)
+class PlainText:
+    """A text without its codes, and what is needed to put them into a translation of it."""
 
-    There are such words if placeholders are `copied` into translations.
+    text: str
+    root: Span
+    """The codes as a tree over the text."""
+    stand_ins: dict[str, Content]
+    """Words in the text that stand for codes."""
+
+
+@dataclass(frozen=True)
+class _Atom:
+    """Codes, perhaps with a text between them, that stay as they are."""
+
+    parts: list[str | Code]
+    kind: Literal["alone", "word", "break", "formula"]
+    """Whether it stands between words, for a word, for a space, or for a word together with the text before it."""
+
+
+def take_out(content: Content, *, copied: bool = False) -> PlainText:
+    """The text of a content without codes.
+
+    If placeholders are `copied` into translations, words in the text stand for codes that stand for words.
     """
     root = Span(0, 0)
     stack = [root]
-    paired = partners(content)
-    plain = "".join(each for each in content if isinstance(each, str))
-    names = (name for name in (f"{{{number}}}" for number in count(1)) if name not in plain)
-    words: dict[str, str] = {}
-    text = ""
-    single: Span | None = None
-    for index, each in enumerate(content):
-        if isinstance(each, str):
-            if single and single.start == len(text) and text[-1:] in ("", " ") and each.startswith(" "):
-                single.spaces = single.spaces or "around"
-                each = each[1:]
-            text += each
-        elif each.kind == "word" and copied:
-            words[next_ := next(names)] = each.markup
-            text += next_
-        elif index not in paired:
-            if each.kind == "break":
-                text += " " * (text[-1:] not in ("", " "))
-            single = Span(len(text), len(text), each.markup, spaces="instead" if each.kind == "break" else "")
-            stack[-1].children.append(single)
-        elif each.kind == "open":
-            span = Span(len(text), len(text), each.markup)
+    stand_ins: dict[str, Content] = {}
+    names = _unused_names("".join(part for part in content if isinstance(part, str)))
+    text: list[str] = []
+    length, last = 0, ""  # the characters so far, and the last one of them
+    point: Span | None = None
+    point_length = -1  # the characters when there was the latest point
+    for piece in _with_atoms(content, copied=copied):
+        if isinstance(piece, str):
+            if point and point_length == length and last in ("", " ") and piece.startswith(" "):
+                point.spaces = point.spaces or "around"
+                piece = piece[1:]
+        elif isinstance(piece, _Atom):
+            if piece.kind in ("word", "formula") and copied and len(stand_ins) < MOST_STAND_INS:
+                name = next(names)
+                stand_ins[name] = piece.parts
+                piece = name
+            else:
+                position = length
+                if piece.kind == "break" and last == " ":
+                    position -= 1
+                elif piece.kind == "break" and last:
+                    text.append(" ")
+                    length, last = length + 1, " "
+                position = max(position, stack[-1].start)
+                point = Span(position, position, piece.parts, spaces="instead" if piece.kind == "break" else "")
+                point_length = length
+                stack[-1].children.append(point)
+                continue
+        elif piece.kind == "open":
+            span = Span(length, length, [piece])
             stack[-1].children.append(span)
             stack.append(span)
+            continue
         else:
-            stack[-1].end, stack[-1].close = len(text), each.markup
-            stack.pop()
-    if single and single.start == len(text) and text.endswith(" "):
-        single.spaces, text = single.spaces or "around", text[:-1]
-        single.start = single.end = len(text)
-    root.end = len(text)
-    return text, root, words
+            span = stack.pop()
+            span.end, span.closing = length, [piece]
+            continue
+        text.append(piece)
+        length, last = length + len(piece), piece[-1:] or last
+    plain = "".join(text)
+    if point and point_length == length and last == " ":
+        point.spaces, plain = point.spaces or "around", plain[:-1]
+        point.start = point.end = len(plain)
+    root.end = len(plain)
+    return PlainText(plain, root, stand_ins)
+
+
+def _unused_names(text: str) -> Iterator[str]:
+    """Words that the text does not have: {1}, {2} and so on."""
+    used = set(re.findall(r"\{\d+\}", text))
+    number = 0
+    while True:
+        number += 1
+        if f"{{{number}}}" not in used:
+            yield f"{{{number}}}"
+
+
+def pairs(content: Content) -> dict[int, int]:
+    """The indices of opening codes, with those of the codes that close them, as far as these are nested."""
+    waiting: list[tuple[int, str]] = []
+    names = Counter[str]()
+    closed: dict[int, int] = {}
+    for index, code in enumerate(content):
+        if not isinstance(code, Code) or code.kind not in ("open", "close"):
+            continue
+        if code.kind == "open":
+            waiting.append((index, code.name))
+            names[code.name] += 1
+        elif names[code.name]:
+            while True:  # codes that were opened in between and are not closed stand alone
+                opened, name = waiting.pop()
+                names[name] -= 1
+                if name == code.name:
+                    break
+            closed[opened] = index
+    return closed
 
 
 def partners(content: Content) -> set[int]:
     """The indices of codes that belong together, and are nested."""
-    waiting: list[tuple[int, str]] = []
-    names = Counter[str]()
-    found: set[int] = set()
-    for index, each in enumerate(content):
-        if not isinstance(each, Code) or each.kind not in ("open", "close"):
-            continue
-        if each.kind == "open":
-            waiting.append((index, each.name))
-            names[each.name] += 1
-        elif names[each.name]:
-            while True:  # codes that were opened in between and are not closed stand alone
-                opened, name = waiting.pop()
-                names[name] -= 1
-                if name == each.name:
-                    break
-            found |= {opened, index}
-    return found
+    return {index for pair in pairs(content).items() for index in pair}
+
+
+def _with_atoms(content: Content, *, copied: bool) -> list[str | Code | _Atom]:
+    """A content whose only codes are pairs around words; all others are atoms.
+
+    Such are codes without a partner, and stretches without a word: those without letters, and placeholders.
+    """
+    closed, paired = pairs(content), partners(content)
+    letters = [0, *accumulate(isinstance(part, str) and bool(_LETTER.search(part)) for part in content)]
+    sizes = [0, *accumulate(len(part) if isinstance(part, str) else 0 for part in content)]
+    before, after = _neighbours(content), _neighbours([*reversed(content)], first=True)[::-1]
+    pieces: list[str | Code | _Atom] = []
+    index = 0
+    while index < len(content):
+        part, end = content[index], closed.get(index)
+        if end is not None and (
+            letters[end] == letters[index]
+            or (sizes[end] - sizes[index] <= LONGEST_ATOM and _is_literal(content[index + 1 : end]))
+        ):
+            whole = list(content[index : end + 1])
+            base = content[index - 1] if index else ""
+            kind = _kind(whole, before[index], after[end], base if isinstance(base, str) else "")
+            if kind == "formula" and not copied:
+                kind = "word"
+            # Where words cannot stand for codes, a text with a format is found again in the translation.
+            if copied or kind != "word" or sizes[end] == sizes[index]:
+                pieces.append(_Atom(whole, kind))
+                index = end + 1
+                continue
+        if isinstance(part, str) or index in paired:
+            pieces.append(part)
+        else:
+            pieces.append(_Atom([part], part.kind if part.kind in ("word", "break") else "alone"))
+        index += 1
+    return list(_with_formulas(pieces))
+
+
+def _neighbours(content: Content, *, first: bool = False) -> list[str]:
+    """For each index the character that stands before it: the last one of the text before, or with `first` its first.
+
+    Codes that stand for a space or a word count as one; other codes are looked through. Empty at the beginning.
+    """
+    characters, latest = [], ""
+    for part in content:
+        characters.append(latest)
+        if isinstance(part, str):
+            latest = (part[:1] if first else part[-1:]) or latest
+        elif part.kind in ("word", "break"):
+            latest = "x" if part.kind == "word" else " "
+    return characters
+
+
+def _is_literal(content: Content) -> bool:
+    """Whether a content has no letters but those of placeholders."""
+    text = "".join(part for part in content if isinstance(part, str))
+    spans = literal_spans(text)
+    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+    return not any(_LETTER.search(text, start, end) for start, end in zip(starts, ends, strict=True))
+
+
+def _kind(stretch: Content, before: str, after: str, base: str) -> Literal["alone", "word", "break", "formula"]:
+    """What a stretch without words stands for, between two characters; `base` is the text directly before it."""
+    text = "".join(part for part in stretch if isinstance(part, str))
+    codes = {part.kind for part in stretch if isinstance(part, Code)}
+    if not text.strip() and "word" not in codes:
+        return "break" if text or "break" in codes else "alone"
+    if "word" not in codes and not _SAYS_SOMETHING.search(text):
+        return "alone"
+    if _WORD_CHARACTER.match(before):
+        word = _LAST_WORD.search(base)
+        return "formula" if word and _FORMULA.fullmatch(word[0]) else "alone"
+    if _WORD_CHARACTER.match(after):
+        return "alone"
+    return "word" if before in ("", *_OPENING) or before.isspace() or _SAYS_SOMETHING.match(before) else "alone"
+
+
+def _with_formulas(pieces: Iterable[str | Code | _Atom]) -> Iterator[str | Code | _Atom]:
+    """Pieces in which small numbers and the like are one word with the text that they stand in, as in H2O."""
+    last: str | Code | _Atom = ""
+    for piece in pieces:
+        if isinstance(piece, _Atom) and piece.kind == "formula":
+            if isinstance(last, _Atom) and last.kind == "formula":
+                last.parts.extend(piece.parts)
+                continue
+            if isinstance(last, str) and (base := _LAST_WORD.search(last)):
+                yield last[: base.start()]
+                last = _Atom([base[0], *piece.parts], "formula")
+                continue
+        elif (
+            isinstance(piece, str)
+            and isinstance(last, _Atom)
+            and last.kind == "formula"
+            and (rest := _SHORT_WORD.match(piece))
+        ):
+            last.parts.append(rest[0])
+            piece = piece[rest.end() :]
+            if not piece:
+                continue
+        yield last
+        last = piece
+    yield last
+
+
+def without_surplus(
+    target: str, alignment: Sequence[tuple[int, int]], expected: Mapping[str, int]
+) -> tuple[str, Sequence[tuple[int, int]]]:
+    """A translation and its alignment without the placeholders that it has more often than `expected`.
+
+    Later ones are left out. Those that are not expected at all may be text, such as "50 %d".
+    """
+    surplus: list[tuple[int, int]] = []
+    counts = Counter[str]()
+    for start, end in literal_spans(target):
+        value = target[start:end]
+        counts[value] += 1
+        if counts[value] > expected.get(value, len(target)):
+            surplus.append((start, end))
+    if not surplus:
+        return target, alignment
+    parts, last = [], 0
+    kept = [True] * len(target)
+    for start, end in surplus:
+        if target[start - 1 : start] in ("", " ") and target[end : end + 1] == " ":
+            end += 1
+        parts.append(target[last:start])
+        kept[start:end] = [False] * (end - start)
+        last = end
+    shorter = "".join([*parts, target[last:]])
+    shifts = [0, *accumulate(kept)]
+    starts = [start for start, _ in word_spans(shorter)]
+    moved: dict[int, int] = {}
+    for number, (start, end) in enumerate(word_spans(target)):
+        if any(kept[start:end]):
+            moved[number] = bisect_right(starts, shifts[start]) - 1
+    return shorter, [(source, moved[word]) for source, word in alignment if word in moved]
+
+
+def lacking(target: str, literals: Mapping[int, str]) -> list[tuple[int, str]]:
+    """The placeholders that a translation lacks, of those at some positions of the source, with these positions."""
+    present = Counter(target[start:end] for start, end in literal_spans(target))
+    missing: list[tuple[int, str]] = []
+    for start, value in literals.items():
+        if present[value]:
+            present[value] -= 1
+        else:
+            missing.append((start, value))
+    if len(missing) > MOST_STAND_INS:
+        return missing
+    # One that stands beside other characters than in the source may be there all the same.
+    needed = Counter(literals.values())
+    return [(start, value) for start, value in missing if target.count(value) < needed[value]]
 
 
 class Projection:
-    """From places in a text to those in its translation."""
+    """From positions in a text to those in its translation."""
 
     def __init__(self, source: str, target: str, alignment: Sequence[tuple[int, int]]):
         self.source, self.target = source, target
@@ -109,44 +320,52 @@ class Projection:
             if target_word < len(self.target_words):
                 self.sources.setdefault(target_word, set()).add(source_word)
                 self.targets.setdefault(source_word, []).append(target_word)
+        self.whole = literal_spans(target)
+        """What stays whole in the target, in order."""
+        self.homeless = 0
+        """Stretches whose words were not found in the target, so that their codes have nothing between them."""
 
     def put_in(self, root: Span) -> list[str | Code]:
         """The translation with the codes of a tree."""
-        return list(self._rendered(root, 0, len(self.target)))
+        return [piece for piece in self._rendered(root, 0, len(self.target)) if piece != ""]
 
     def _rendered(self, span: Span, start: int, end: int) -> Iterator[str | Code]:
         position = start
         for child, left, right in self._placed(span, start, end):
-            instead = child.spaces == "instead" and self.target[left - 1 : left] == " "
-            yield self.target[position : left - instead]
-            spelled = " " * (child.spaces == "around" and left == end) + child.open
-            yield spelled if child.is_text else Code(spelled)
-            if child.close or child.children:
+            yield self.target[position:left]
+            if child.spaces == "around" and left == end:
+                yield " "
+            yield from child.opening
+            if child.closing is not None:
                 yield from self._rendered(child, left, right)
-                yield Code(child.close)
+                yield from child.closing
             elif child.spaces == "around" and left < end:
                 yield " "
-            position = right
+            position = max(position, right)
+            if child.spaces == "instead" and position == left < end and self.target[left] == " ":
+                position += 1
         yield self.target[position:end]
 
     def _placed(self, span: Span, start: int, end: int) -> list[tuple[Span, int, int]]:
-        """The codes inside of a span, with their places between `start` and `end`, in the order of these."""
+        """The spans inside of one, with their places between `start` and `end`, in the order of these."""
         stretches: list[tuple[int, int, int]] = []
         children = span.children
         for number, child in enumerate(children):
-            if child.close and child.end > child.start and (found := self._stretch(child, span, start, end, stretches)):
-                insort(stretches, (*found, number))
+            if child.end > child.start and (stretch := self._stretch(child, span, start, end, stretches)):
+                insort(stretches, (*stretch, number))
         placed = {number for _, _, number in stretches}
-        single = []
+        points = []
         for number, child in enumerate(children):
-            if number not in placed:
-                place = min(max(self._place(child.start, span, start, end), start), end)
-                # The last stretch that begins before this place.
-                for left, right, other in stretches[: bisect_left(stretches, (place,))][-1:]:
-                    if place < right:
-                        place = left if child.start <= children[other].start else right
-                single.append((place, place, number))
-        return [(children[number], left, right) for left, right, number in sorted(stretches + single)]
+            if number in placed:
+                continue
+            self.homeless += child.end > child.start
+            place = min(max(self._place(child.start, span, start, end), start), end)
+            before = bisect_left(stretches, (place,)) - 1  # the last stretch that begins before this place
+            if before >= 0 and place < stretches[before][1]:
+                left, right, other = stretches[before]
+                place = left if child.start <= children[other].start else right
+            points.append((place, place, number))
+        return [(children[number], left, right) for left, right, number in sorted(stretches + points)]
 
     def _stretch(
         self, child: Span, parent: Span, start: int, end: int, taken: list[tuple[int, int, int]]
@@ -154,9 +373,9 @@ class Projection:
         """Where the words of a span are, as one stretch; None if they are nowhere."""
         if self._is_blank(parent.start, child.start) and self._is_blank(child.end, parent.end):
             return (start, end) if not taken else None
-        own = range(*(bisect_left(self.source_words, each, key=key) for each, key in (
+        own = range(*(bisect_left(self.source_words, position, key=key) for position, key in (
             (child.start + 1, itemgetter(1)), (child.end, itemgetter(0)))))  # fmt: skip
-        linked_to_own = [each for word in own for each in self.targets.get(word, ())]
+        linked_to_own = [target for word in own for target in self.targets.get(word, ())]
         best, best_score, score, first = None, 0.0, 0.0, 0
         for index in range(min(linked_to_own, default=0), max(linked_to_own, default=-1) + 1):
             left, right = self._clipped(index, start, end)
@@ -172,29 +391,67 @@ class Projection:
                 best, best_score = (first, index), score
         if best is None:
             return None
-        return self._trimmed(child, self._clipped(best[0], start, end)[0], self._clipped(best[1], start, end)[1])
+        first_word, last_word = self._clipped(best[0], start, end), self._clipped(best[1], start, end)
+        if len(own) == 1 and best[0] == best[1]:
+            return self._part(child, self.source_words[own[0]], first_word)
+        left, _ = self._part(child, self.source_words[own[0]], first_word) or first_word
+        _, right = self._part(child, self.source_words[own[-1]], last_word) or last_word
+        return left, right
+
+    def _part(self, child: Span, source_word: tuple[int, int], target_word: tuple[int, int]) -> tuple[int, int] | None:
+        """The part of a target word that belongs to a span, which may have only a part of the source word.
+
+        None if the span has less than half of a word whose translation shows no such part.
+        """
+        (word_start, word_end), (left, right) = source_word, target_word
+        start, end = max(child.start, word_start), min(child.end, word_end)
+        word, translated = self.source[word_start:word_end], self.target[left:right]
+        if translated == word:
+            return left + start - word_start, right - (word_end - end)
+        before, after = self.source[word_start:start], self.source[end:word_end]
+        letters_before, letters_after = _WORD_CHARACTER.search(before), _WORD_CHARACTER.search(after)
+        if letters_before or letters_after:
+            part = self.source[start:end]
+            if translated.count(part) == 1:
+                left += translated.index(part)
+                right = left + len(part)
+            elif letters_before and len(before) < len(translated) and translated.startswith(before):
+                left += len(before)
+            elif letters_after and len(after) < len(translated) and translated.endswith(after):
+                right -= len(after)
+            elif 2 * len(part) < len(word) or (letters_before and before.isdecimal()):
+                return None
+        if before and not letters_before:
+            while right - left > 1 and self.target[left] in _OPENING and not self._is_whole(left):
+                left += 1
+        if after and not letters_after:
+            while right - left > 1 and self.target[right - 1] in _CLOSING and not self._is_whole(right - 1):
+                right -= 1
+        return self._outside(left, -1), self._outside(right, 1)
+
+    def _is_whole(self, position: int) -> bool:
+        """Whether a character of the target belongs to something that stays whole."""
+        index = bisect_right(self.whole, position, key=itemgetter(0)) - 1
+        return index >= 0 and position < self.whole[index][1]
+
+    def _outside(self, position: int, direction: int) -> int:
+        """A position, moved back (-1) or on (1) out of what stays whole."""
+        index = bisect_left(self.whole, position, key=itemgetter(0)) - 1
+        if index >= 0 and position < self.whole[index][1]:
+            return self.whole[index][direction > 0]
+        return position
 
     def _clipped(self, word: int, start: int, end: int) -> tuple[int, int]:
-        """What lies between two places of a target word, whose marks may be outside."""
+        """What lies between two positions of a target word, whose marks may be outside."""
         left, right = self.target_words[word]
         return max(left, start), min(right, end)
 
     def _is_blank(self, start: int, end: int) -> bool:
-        """Whether no word stands between two places of the source."""
+        """Whether no word stands between two positions of the source."""
         return not _INK.search(self.source, start, end)
 
-    def _trimmed(self, child: Span, left: int, right: int) -> tuple[int, int]:
-        """Without the marks around the words, if the span in the source is without them."""
-        if self.source[child.start - 1 : child.start].strip() and child.start:
-            while right - left > 1 and self.target[left] in _OPENING:
-                left += 1
-        if self.source[child.end : child.end + 1].strip():
-            while right - left > 1 and self.target[right - 1] in _CLOSING:
-                right -= 1
-        return left, right
-
     def _place(self, position: int, parent: Span, start: int, end: int) -> int:
-        """Where a single code goes: to the word that it touches, else to the one before it."""
+        """Where the codes of a point go: to the word that it touches, else to the one before it."""
         if self._is_blank(parent.start, position):
             return start
         if self._is_blank(position, parent.end):
@@ -208,9 +465,14 @@ class Projection:
             left, right = self.target_words[linked[0] if follows else linked[-1]]
             if follows:
                 return left
+            word_start, word_end = self.source_words[word]
+            if self.target[left:right] == self.source[word_start:word_end] and position < word_end:
+                return left + position - word_start
             next_ = _INK.search(self.source, position)
-            inside = touches_before and (not next_ or next_[0] in _CLOSING)
-            return self._trimmed(Span(0, position), left, right)[1] if inside else right
+            if touches_before and (not next_ or next_[0] in _CLOSING):  # marks come after the codes
+                while right - left > 1 and self.target[right - 1] in _CLOSING and not self._is_whole(right - 1):
+                    right -= 1
+            return self._outside(right, 1)
         # No word is linked to it: as far as in the source.
         share = len(self.target_words) * (word + (not follows)) // max(1, len(self.source_words))
         share = min(share, len(self.target_words))

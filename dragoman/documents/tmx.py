@@ -23,5 +23,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
         content = trimmed(xml.with_codes(segment, text, WHOLE)) if segment else []
         if has_words(content):
             before = f'{indent(text, variant.start)}<tuv xml:lang="{target}"><seg>'
-            segments.append(Segment(variant.end, variant.end, content, xml.write, (before, "</seg></tuv>")))
+            segments.append(
+                Segment(variant.end, variant.end, content, xml.write, (before, "</seg></tuv>"), in_place=False)
+            )
     return Document(text, segments)

@@ -1,16 +1,18 @@
 """Translating documents: each text once, its codes put into the translation."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.tokenizers.placeholders import mask
+from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Code, Content, Document, FormatError, has_words
-from dragoman.documents.inline import Projection, Span, take_out
+from dragoman.documents.inline import Projection, Span, lacking, take_out, without_surplus
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,38 @@ class Report:
     """Texts that were translated, or known to the engine."""
     done: int = 0
     """Texts that had a translation already and were left alone."""
-    notes: list[str] = field(default_factory=list)
-    """What else a person should know, each a sentence that follows the document's name."""
+    restored: int = 0
+    """Placeholders that translations lacked, and that were put back where the source has them."""
+    homeless: int = 0
+    """Formats whose words were not found in the translation, so that they stand there without words."""
+    remarks: list[str] = field(default_factory=list)
+    """What the format has to say."""
+
+    def outcome(self, document: str, output: str) -> str:
+        """A sentence about the document as a whole."""
+        if self.translated:
+            return f"{output} is {document} in the other language."
+        if self.done:
+            texts = _number(self.done, "text")
+            return f"{document} has {texts} with a translation and none without; {output} is the same document."
+        return f"{document} has no text to translate; {output} is the same document."
+
+    def notes(self) -> list[str]:
+        """What else a person should know, each a sentence that follows the document's name."""
+        notes = list(self.remarks)
+        if self.restored:
+            placeholders = _number(self.restored, "placeholder")
+            notes.append(f"lacked {placeholders} in its translation, put back about where the source has them.")
+        if self.homeless:
+            formats = _number(self.homeless, "format")
+            notes.append(
+                f"has {formats} whose words were not found in the translation, with nothing between their ends."
+            )
+        return notes
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + "s" * (count != 1)
 
 
 Done = Callable[[], None]
@@ -42,8 +74,7 @@ WINDOW = 256
 """Texts that are translated at once."""
 MOST_CHARACTERS = 2**20
 """Of a paragraph."""
-_LITERAL = re.compile(r"[{}%<>@/\\&$]|\bwww\.")
-"""Tells placeholders that mean nothing in any language from numbers and names."""
+_STAND_IN = re.compile(r"(\{\d+\})")
 
 
 def engine_of(translator: Translator, config: DecodingConfig | None = None, *, done: Done = lambda: None) -> Engine:
@@ -70,11 +101,11 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     if asked := [text for text in texts if text not in found]:
         found |= zip(asked, engine.translate(asked), strict=True)
     for document, own in zip(documents, parts, strict=True):
-        report.translated += sum(part.text in found for part in own)
+        report.translated += sum(part.plain.text in found for part in own)
         report.done += document.done
-        report.notes += [note for note in document.notes if note not in report.notes]
+        report.remarks += [note for note in document.notes if note not in report.remarks]
     return [
-        document.filled([part.filled(found.get(part.text)) for part in own])
+        document.filled([part.filled(found.get(part.plain.text), report) for part in own])
         for document, own in zip(documents, parts, strict=True)
     ]
 
@@ -97,34 +128,43 @@ class _Part:
     """The content of a segment, taken apart."""
 
     def __init__(self, content: Content, copied: bool):
-        self.content = content
-        self.text, self.root, self.words = take_out(content, copied=copied)
+        self.content, self.plain = content, take_out(content, copied=copied)
 
-    def filled(self, translation: Translation | None) -> Content:
-        """A translation with the codes of its source, and with placeholders that it has lost."""
-        if translation is None:
+    def filled(self, translation: Translation | None, report: Report) -> Content:
+        """A translation with the codes of its source, each as often, and with as many placeholders."""
+        source = self.plain.text
+        if translation is None or translation.text == source:
             return self.content
-        root, lost = self.root, []
-        for value in mask(self.text).values:
-            if _LITERAL.search(value) and value not in translation.text:
-                start = self.text.index(value)
-                lost.append(Span(start, start, value, spaces="around", is_text=True))
-        root = replace(root, children=sorted([*root.children, *lost], key=lambda each: each.start))
-        if not root.children and not self.words:
-            return [translation.text]
-        content = Projection(self.text, translation.text, translation.alignment or ()).put_in(root)
-        return [part for each in content for part in self._with_words(each)]
+        literals = {start: source[start:end] for start, end in literal_spans(source)}
+        literals |= {
+            match.start(): match[0] for match in _STAND_IN.finditer(source) if match[0] in self.plain.stand_ins
+        }
+        expected = Counter(literals.values())
+        for part in self.content:  # a placeholder may stand in a code, and a model may have invented it all the same
+            if isinstance(part, str):
+                expected.update(dict.fromkeys((part[start:end] for start, end in literal_spans(part)), 0))
+        target, alignment = without_surplus(translation.text, translation.alignment or (), expected)
+        lost = [Span(start, start, [value], spaces="around") for start, value in lacking(target, literals)]
+        report.restored += len(lost)
+        root = self.plain.root
+        root = replace(root, children=sorted([*root.children, *lost], key=attrgetter("start")))
+        if not root.children and not self.plain.stand_ins:
+            return [target]
+        projection = Projection(source, target, alignment)
+        content = projection.put_in(root)
+        report.homeless += projection.homeless
+        return [part for piece in content for part in self._with_codes(piece)]
 
-    def _with_words(self, each: str | Code) -> Content:
-        """The codes that words stand for, in their place."""
-        if isinstance(each, Code):
-            return [replace(each, markup=self.words.get(each.markup.strip(), each.markup))]
-        if not self.words:
-            return [each]
-        parts = re.split("(" + "|".join(map(re.escape, self.words)) + ")", each)
-        return [Code(self.words[part]) if part in self.words else part for part in parts]
+    def _with_codes(self, piece: str | Code) -> Content:
+        """A text with codes in the place of the words that stand for them."""
+        if isinstance(piece, Code) or not self.plain.stand_ins:
+            return [piece]
+        parts: list[str | Code] = []
+        for part in _STAND_IN.split(piece):
+            parts += self.plain.stand_ins.get(part, [part])
+        return parts
 
 
 def _texts(parts: Iterable[_Part]) -> list[str]:
     """What is translated of some parts, each text once."""
-    return list(dict.fromkeys(part.text for part in parts if has_words([part.text])))
+    return list(dict.fromkeys(part.plain.text for part in parts if has_words([part.plain.text])))

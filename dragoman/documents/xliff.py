@@ -38,7 +38,7 @@ def read_xliff(text: str, languages: Languages) -> Document:
             opening = text[start : target.inside].removesuffix(">").removesuffix("/").rstrip()
             opening = _STATE.sub("", opening) if state else opening
         around = f"{opening}{state}>", f"</{prefix}target>"
-        segments.append(Segment(start, end, content, xml.write, around))
+        segments.append(Segment(start, end, content, xml.write, around, in_place=False))
         if unit.name == "segment":
             edits.append(_marked(text, unit))
     return Document(text, segments, edits)

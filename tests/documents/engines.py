@@ -2,21 +2,26 @@
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
+from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.documents.formats import translate_document
 from dragoman.documents.translate import Engine
 
 
 def by_word(change: Callable[[str], str], *, backwards: bool = False) -> Engine:
-    """Changes each word, and perhaps turns their order round."""
+    """Changes each word, and perhaps turns their order round; the spaces between them stay, or turn round, too."""
 
     def translate(texts: list[str]) -> Iterator[Translation]:
         for text in texts:
-            words = [change(word) for word in text.split(" ")]
-            last = len(words) - 1
-            links = [(last - i if backwards else i, i) for i in range(len(words))]
-            yield Translation(" ".join(words[::-1] if backwards else words), 0.0, 0.0, [], links)
+            spans = word_spans(text)
+            edges = [0, *(edge for span in spans for edge in span), len(text)]
+            parts = [text[start:end] for start, end in pairwise(edges)]
+            parts[1::2] = map(change, parts[1::2])
+            numbers = range(len(spans))
+            links = list(zip(numbers, reversed(numbers) if backwards else numbers, strict=True))
+            yield Translation("".join(parts[::-1] if backwards else parts), 0.0, 0.0, [], links)
 
     return Engine(translate, copies=True)
 

@@ -33,9 +33,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_same_words_give_the_same_document(name):
-    expected = KEPT[name].replace("&nbsp;", "\N{NO-BREAK SPACE}").replace("\\u00e9", "é")
-    expected = expected.replace("folded text\n  in lines", "folded text in lines")
-    assert translated(KEPT[name], name, SAME) == expected
+    assert translated(KEPT[name], name, SAME) == KEPT[name]
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -16,9 +16,9 @@ SWAPPED = [(0, 0), (2, 1), (1, 2), (3, 3), (4, 4)]
 
 
 def put(content, target, alignment):
-    text, root, _ = take_out(content)
-    found = Projection(text, target, alignment).put_in(root)
-    return text, "".join(each.markup if isinstance(each, Code) else each for each in found)
+    plain = take_out(content)
+    found = Projection(plain.text, target, alignment).put_in(plain.root)
+    return plain.text, "".join(each.markup if isinstance(each, Code) else each for each in found)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def contents():
 )
 def test_whatever_is_aligned_no_code_is_lost_and_nesting_stays(content, words, alignment):
     target = " ".join(words)
-    text, root, stand_ins = take_out(content)
-    found = Projection(text, target, alignment).put_in(root)
+    plain = take_out(content)
+    found = Projection(plain.text, target, alignment).put_in(plain.root)
     codes = [each.markup.strip() for each in found if isinstance(each, Code) and each.markup]
     assert sorted(codes) == sorted(each.markup for each in content if isinstance(each, Code))
-    assert not stand_ins
+    assert not plain.stand_ins
     said = "".join(each for each in found if isinstance(each, str))
     assert re.sub(r"\s", "", said) == re.sub(r"\s", "", target)
     assert depths(codes) == depths([each.markup for each in content if isinstance(each, Code)])

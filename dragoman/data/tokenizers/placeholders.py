@@ -51,6 +51,8 @@ _ACRONYM = rf"""
       (?<!{_LETTER})(?<![\d_])(?={_CAPITALS}[-&_]?{_CAPITALS})(?=[\d&_-]{{0,9}}{_CAPITAL})
       {_CAPITALS}+(?:[-&_]{_CAPITALS}+)*(?!{_LETTER}|[\d_]|['’]{_CAPITAL})
 """
+_VERBATIM = re.compile(VERBATIM, re.VERBOSE)
+_LITERAL = re.compile(r"[{}%<>@\\&$]|\bwww\.|[^\W\d_]\S*/|/\S*[^\W\d_]")
 _PLACEHOLDER = re.compile(f"{VERBATIM} | {_ACRONYM}", re.VERBOSE)
 # Every placeholder has one of these. Most sentences have none, and the long pattern takes its time.
 _HINT = re.compile(rf"[\d<{{%&@#/\\\u2300-\u2BFF\U0001F000-\U0001FAFF]|{_CAPITAL}[A-Z\u00C0-\u00DE_-]|(?i:www)")
@@ -175,6 +177,16 @@ def _is_in(excluded: Collection[str], value: str) -> bool:
 def _found(text: str) -> list[str]:
     """The placeholders of a text, in order, each once."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(text))) if _HINT.search(text) else []
+
+
+def literal_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each placeholder that means nothing in any language, such as {name}, %s, a tag or an address.
+
+    Numbers, acronyms and emoji are none.
+    """
+    if not _LITERAL.search(text):
+        return []
+    return [match.span() for match in _VERBATIM.finditer(text) if _LITERAL.search(match[0])]
 
 
 def _filled(text: str, values: list[str]) -> str:
