@@ -79,6 +79,8 @@ class Document:
     """Texts that have a translation already, which stays."""
     notes: Sequence[str] = ()
     """What a person should know about this document, each a sentence that follows its name."""
+    unencodable: str = "strict"
+    """What becomes of characters that the encoding of the file lacks: the name of an error handler of `str.encode`."""
 
     def __post_init__(self) -> None:
         """Raises `FormatError` for segments that overlap: one of their translations would be lost."""

@@ -77,8 +77,9 @@ def translate_document(content: bytes, name: str, languages: Languages, engine: 
             return TranslatedDocument(translate_office(content, *OFFICE[ending], languages, translate), report)
         encoding = _encoding(content, ending)
         text = content.decode(encoding)
-        (translated,) = translate([READERS[ending](text, languages)])
-        return TranslatedDocument(translated.encode(encoding), report)
+        document = READERS[ending](text, languages)
+        (translated,) = translate([document])
+        return TranslatedDocument(translated.encode(encoding, document.unencodable), report)
     except FormatError as error:
         raise DataError(f"{name} {error}") from None
     except RecursionError:

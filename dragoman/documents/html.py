@@ -1,157 +1,395 @@
 """Web pages: the text of each block with its inline tags, and the attributes that people read."""
 
-import html
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from html.parser import HTMLParser
+from typing import Literal
 
-from dragoman.documents.document import UNKNOWN, Code, Document, Languages, Segment, has_words, trimmed
+from dragoman.data.language_codes import CODE, same_language, two_letters
+from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
+from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
+from dragoman.documents.html_sentences import Piece, Sentence
+from dragoman.documents.html_tokens import BLANKS, Attribute, Token, Tokenizer, as_text, is_value, spelled
 
-INLINE = {
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "del", "dfn", "em", "font", "i", "img", "input",
-    "ins", "label", "mark", "q", "rp", "rt", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "time",
-    "tt", "u", "wbr",
+UNTRANSLATED = {
+    "code", "iframe", "kbd", "listing", "math", "noembed", "noframes", "plaintext", "pre", "rp", "rt", "rtc", "samp",
+    "script", "style", "svg", "var", "xmp",
 }  # fmt: skip
-"""Tags inside of a sentence; all others end it."""
-OPAQUE = {"audio", "canvas", "code", "iframe", "kbd", "math", "noscript", "object", "samp", "svg", "var", "video"}
-"""Elements that are left as they are; inside of a sentence, they stand for a word."""
-SILENT = {"pre", "script", "style", "template", "textarea"}
-"""Elements that are left as they are, and end a sentence."""
-EMPTY = {
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+"""Elements whose content stays as it is."""
+BESIDE = {"rp", "rt", "rtc", "script", "style", "svg"}
+"""Of these, inside of a sentence: those that do not stand for a word, such as the reading of a character."""
+READ_IN_SVG = {"desc", "foreignobject", "text", "title"}
+BY_LINES = {"listing", "pre", "textarea"}
+"""Elements whose line breaks are seen."""
+ATTRIBUTES = {
+    "alt", "aria-description", "aria-label", "aria-placeholder", "aria-roledescription", "aria-valuetext", "label",
+    "placeholder", "title",
 }  # fmt: skip
-ATTRIBUTES = {"alt", "title", "placeholder", "aria-label", "label"}
-META = {"description", "keywords", "og:title", "og:description", "twitter:title", "twitter:description"}
-_ATTRIBUTE = re.compile(r"""\s([A-Za-z][\w:-]*)\s*=\s*("[^"]*"|'[^']*')""")
-_BLANK = " \t\r\n\f"
+"""Attributes that people read, of any element."""
+OWN_ATTRIBUTES = {"table": "summary", "td": "abbr", "th": "abbr"}
+BUTTONS = {"button", "reset", "submit"}
+"""Types of `<input>` whose value people read."""
+CHOICES = {"checkbox", "image", "radio"}
+"""Other types of `<input>` that end a sentence."""
+META = {
+    "abstract", "apple-mobile-web-app-title", "application-name", "dc.description", "dc.subject", "dc.title",
+    "dcterms.abstract", "dcterms.description", "dcterms.subject", "dcterms.title", "description", "keywords",
+    "og:description", "og:image:alt", "og:site_name", "og:title", "subject", "twitter:description", "twitter:image:alt",
+    "twitter:title",
+}  # fmt: skip
+"""Names of `<meta>` whose content people read."""
+META_LANGUAGE = {"content-language", "dc.language", "dcterms.language", "inlanguage", "language", "og:locale"}
+"""Names of `<meta>` that say in which language a page is."""
+NO_LANGUAGE = {"mis", "mul", "und"}
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def read_html(text: str, languages: Languages = UNKNOWN) -> Document:
-    """The segments of a page."""
-    return Document(text, _Reader(text).segments)
+    """The segments of a page, and its language if it names the source language."""
+    return _Reader(text, languages).document()
 
 
-class _Reader(HTMLParser):
-    def __init__(self, text: str):
-        super().__init__(convert_charrefs=False)
-        self.text, self.segments = text, list[Segment]()
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        self._opaque: list[str] = []
-        """The open elements from the first one on that is left as it is; it begins at `_opaque_start`."""
-        self._opaque_start = 0
-        self._pieces: list[tuple[int, int, str | Code]] = []
-        """The sentence so far: where each text and code begins and ends."""
-        self.feed(text)
-        self.close()
-        self._end_sentence()
-        self.segments.sort(key=lambda segment: segment.start)
+def inline_tag(markup: str) -> Code:
+    """The code of a tag, a comment or template code as it stands in running text."""
+    token = next(iter(Tokenizer(markup)), None)
+    return _code(token, markup) if token else Code(markup)
 
-    def _position(self) -> int:
-        line, column = self.getpos()
-        return self._lines[line - 1] + column
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        start, markup, values = self._position(), self.get_starttag_text() or "", dict(attrs)
-        end = start + len(markup)
-        if self._opaque:
-            self._opaque += [tag] * (tag not in EMPTY and not markup.endswith("/>"))
-            return
-        untranslated = values.get("translate") == "no" or "notranslate" in (values.get("class") or "").split()
-        if tag not in INLINE | OPAQUE:
-            self._end_sentence()
-        if tag in SILENT | OPAQUE or untranslated:
-            if tag in EMPTY or markup.endswith("/>"):
-                self._pieces.append((start, end, Code(markup, start=start)))
-            else:
-                self._opaque, self._opaque_start = [tag], start
-            return
-        described = tag == "meta" and bool({values.get("name"), values.get("property")} & META)
-        self._read_attributes(start, markup, {"content"} if described else ATTRIBUTES)
-        if tag in INLINE:
-            self._pieces.append(
-                (start, end, Code(markup, "break" if tag == "br" else "alone" if tag in EMPTY else "open", tag, start))
-            )
+def closed_up(content: Content) -> list[str | Code]:
+    """The content with each element that is not translated, from its opening to its end tag, as one code for a word.
 
-    handle_startendtag = handle_starttag
-
-    def handle_endtag(self, tag: str) -> None:
-        start = self._position()
-        end = self.text.find(">", start) + 1 or len(self.text)
-        if self._opaque:
-            if tag in self._opaque:
-                outermost = self._opaque[0]
-                while self._opaque.pop() != tag:
-                    pass
-                if not self._opaque and outermost in INLINE | OPAQUE:
-                    self._pieces.append((self._opaque_start, end, Code(self.text[self._opaque_start : end], "word")))
-        elif tag in INLINE:
-            self._pieces.append((start, end, Code(self.text[start:end], "close", tag)))
+    Texts inside of such elements become a part of the code as they are. An element without an end tag goes up to the
+    end of the content.
+    """
+    closed: list[str | Code] = []
+    inside: list[str] = []
+    name, depth = "", 0
+    for piece in content:
+        if depth:
+            inside.append(piece.markup if isinstance(piece, Code) else piece)
+            if isinstance(piece, Code) and piece.name == name:
+                depth += {"open": 1, "close": -1}.get(piece.kind, 0)
+            if not depth:
+                closed.append(Code("".join(inside), "word"))
+        elif isinstance(piece, Code) and piece.kind == "open" and _is_untranslated(piece.markup):
+            inside, name, depth = [piece.markup], piece.name, 1
         else:
-            self._end_sentence()
+            closed.append(piece)
+    return [*closed, Code("".join(inside), "word")] if depth else closed
 
-    def handle_data(self, data: str) -> None:
-        self._read(data, data)
 
-    def handle_entityref(self, name: str) -> None:
-        self._read_reference(f"&{name}")
+def _code(token: Token, markup: str) -> Code:
+    """The code of a token other than text."""
+    if token.kind == "code":
+        return Code(markup, "word" if is_value(markup) else "alone")
+    if token.kind not in ("open", "close"):
+        return Code(markup)
+    if token.name == "br":
+        return Code(markup, "break", "br")
+    if token.kind == "close":
+        return Code(markup, "close", token.name)
+    return Code(markup, "alone" if token.name in VOID or token.is_closed else "open", token.name)
 
-    def handle_charref(self, name: str) -> None:
-        self._read_reference(f"&#{name}")
 
-    def _read_reference(self, markup: str) -> None:
-        markup += ";" * self.text.startswith(";", self._position() + len(markup))
-        self._read(markup, html.unescape(markup))
+def _is_untranslated(markup: str) -> bool:
+    """Whether an opening tag begins an element that is not translated."""
+    token = next(iter(Tokenizer(markup)))
+    declared = _declared(_values(token, markup))
+    return declared == "no" or (not declared and token.name in UNTRANSLATED)
 
-    def handle_comment(self, data: str) -> None:
-        self._skip(len(data) + (4 if self.text.startswith("<!--", self._position()) else 0))
 
-    def handle_pi(self, data: str) -> None:
-        self._skip(2 + len(data))
+def _values(token: Token, text: str) -> dict[str, str]:
+    """The attributes of a tag."""
+    return {name: as_text(text[start:end], in_attribute=True).strip(BLANKS) for name, start, end, _ in token.attributes}
 
-    handle_decl = unknown_decl = handle_pi
 
-    def _skip(self, length: int) -> None:
-        """Leave what begins here, and ends with the first > after so many characters, as it is."""
-        start = self._position()
-        end = self.text.find(">", start + length) + 1 or len(self.text)
-        if not self._opaque:
-            self._pieces.append((start, end, Code(self.text[start:end])))
+def _declared(values: dict[str, str]) -> Literal["yes", "no", ""]:
+    """What the attributes of an element say of its translation."""
+    translate = values.get("translate", "inherit").lower()
+    if translate == "no" or "notranslate" in values.get("class", "").lower().split():
+        return "no"
+    return "yes" if translate in ("", "yes") else ""
 
-    def _read(self, markup: str, text: str) -> None:
-        if not self._opaque:
-            start = self._position()
-            self._pieces.append((start, start + len(markup), text))
 
-    def _read_attributes(self, start: int, markup: str, names: set[str]) -> None:
-        for match in _ATTRIBUTE.finditer(markup):
-            text = html.unescape(match[2][1:-1])
-            if match[1].lower() in names and has_words([text]):
-                place = start + match.start(2) + 1
-                write = partial(_in_quotes, match[2][0])
-                self.segments.append(Segment(place, place + len(match[2]) - 2, [text], write))
+class _Reader:
+    """Goes once through the tokens of a page."""
+
+    def __init__(self, text: str, languages: Languages):
+        self.text, (self.source, self.target) = text, languages
+        self.tokens, self.open = Tokenizer(text), OpenElements()
+        self.is_xml = text[:200].lstrip("\ufeff" + BLANKS).startswith("<?xml")
+        self.attributes: list[Segment] = []
+        self.sentences: list[Segment] = []
+        self.edits: list[Edit] = []
+        self.notes: list[str] = []
+        self.done = 0
+        self._pieces: list[Piece] = []
+        """The sentence so far."""
+        self._skips = False
+        """Whether an element is open that is not translated."""
+        self._skipped: _Skipped | None = None
+        """This element, if it stands inside of a sentence."""
+
+    def document(self) -> Document:
+        """What is translated and replaced in the page."""
+        for token in self.tokens:
+            match token.kind:
+                case "open":
+                    self._open(token)
+                case "close":
+                    self._close(token)
+                case "text":
+                    self._read(token)
+                case _:
+                    self._add(token, _code(token, self._markup(token)))
+        self._end_sentence()
+        segments = sorted([*self.sentences, *self.attributes], key=lambda segment: segment.start)
+        return Document(self.text, segments, self._edits_outside(), self.done, self.notes, "xmlcharrefreplace")
+
+    def _edits_outside(self) -> list[Edit]:
+        """What is replaced in tags outside of sentences. The codes of a sentence are replaced already."""
+        sentences = sorted(self.sentences, key=lambda segment: segment.start)
+        starts = [sentence.start for sentence in sentences]
+        ends = [0, *(sentence.end for sentence in sentences)]
+        return [edit for edit in self.edits if ends[bisect_right(starts, edit.start)] <= edit.start]
+
+    def _markup(self, token: Token) -> str:
+        return self.text[token.start : token.end]
+
+    def _add(self, token: Token, content: str | Code) -> None:
+        if not self._skips:
+            self._pieces.append(Piece(token.start, token.end, content))
 
     def _end_sentence(self) -> None:
-        """Make a segment of the sentence so far, without single codes and spaces around it."""
         pieces, self._pieces = self._pieces, []
-        inside = [index for index, (_, _, each) in enumerate(pieces) if not _is_outside(each)]
-        pieces = pieces[inside[0] : inside[-1] + 1] if inside else []
-        content = trimmed([each for _, _, each in pieces])
-        if not has_words(content):
+        if any(isinstance(piece.content, str) and _LETTER.search(piece.content) for piece in pieces):
+            parts = Sentence(pieces).parts()
+            self.sentences += [segment for part in parts if (segment := _segment(self.text, part))]
+
+    # ---- texts and tags ----
+
+    def _read(self, token: Token) -> None:
+        markup = self._markup(token)
+        if not markup.strip(BLANKS):
+            self._add(token, markup)
             return
-        start, end = pieces[0][0], pieces[-1][1]
-        if isinstance(pieces[0][2], str):
-            first = self.text[start : pieces[0][1]]
-            start += len(first) - len(first.lstrip(_BLANK))
-        if isinstance(pieces[-1][2], str):
-            last = self.text[pieces[-1][0] : end]
-            end -= len(last) - len(last.rstrip(_BLANK))
-        self.segments.append(Segment(start, end, content, lambda text: html.escape(text, quote=False)))
+        self.open.read_text()
+        self._go_on(token.start)
+        if not self.open.has(*BY_LINES):
+            self._add(token, as_text(markup))
+            return
+        for line in re.finditer(r"[^\r\n]+|[\r\n]+", markup):
+            if line[0][0] in "\r\n":
+                self._end_sentence()
+            else:
+                start, end = token.start + line.start(), token.start + line.end()
+                self._add(Token("text", start, end), as_text(line[0]))
+
+    def _open(self, token: Token) -> None:
+        name = token.name
+        self.open.open(name)
+        self._go_on(token.start)
+        is_foreign = self.open.is_foreign()
+        has_content = name not in VOID and not (
+            token.is_closed and (self.is_xml or is_foreign or name not in BLOCKS | RAW)
+        )
+        if has_content and not is_foreign:
+            if name in RAW:
+                self.tokens.skip(name)
+            elif name in TEXT_ONLY:
+                self.tokens.read(name)
+        values = _values(token, self.text)
+        element = self._element(name, values, is_foreign)
+        if self._skips and not element.why_untranslated():
+            # What is translated inside of what is not is a text by itself.
+            self._end_sentence()
+            self._skips, self._skipped = False, None
+        if not self._skips:
+            self._open_in_text(token, values, element, has_content, is_foreign)
+        if has_content:
+            self.open.push(element)
+
+    def _open_in_text(
+        self, token: Token, values: dict[str, str], element: Element, has_content: bool, is_foreign: bool
+    ) -> None:
+        """Read a tag where text is translated, though that of its element may not be."""
+        name = token.name
+        is_block = name in BLOCKS or (is_foreign and name in READ_IN_SVG)
+        if is_block or (name == "input" and values.get("type", "").lower() in BUTTONS | CHOICES):
+            self._end_sentence()
+        is_untranslated = bool(element.why_untranslated())
+        if not is_untranslated or element.reason == "name":
+            self._read_attributes(token, values)
+        if is_untranslated and has_content:
+            self._skips = True
+            self._skipped = None if is_block else _Skipped(element, token.start, "alone" if name in BESIDE else "word")
+            self.done += element.reason == "language" and self._is_target(values)
+            return
+        markup = self._markup(token) if is_untranslated else self._with_language(token, values)
+        if not is_block:
+            self._add(token, _code(token, markup))
+
+    def _close(self, token: Token) -> None:
+        element = self.open.close(token.name)
+        is_skipped = bool(element and self._skipped and self._skipped.element is element)
+        self._go_on(token.end if is_skipped else token.start)
+        if is_skipped or self._skips:
+            return
+        if token.name in BLOCKS:
+            self._end_sentence()
+        elif element is None or element.untranslated is not element:
+            self._add(token, _code(token, self._markup(token)))
+
+    def _element(self, name: str, values: dict[str, str], is_foreign: bool) -> Element:
+        """An element about to be opened, and whether it is translated."""
+        outer = self.open.current.why_untranslated()
+        element = Element(name, outer, outer=outer)
+        declared = _declared(values)
+        if declared == "yes":
+            element.untranslated = None
+            return element
+        if declared == "no" or name in UNTRANSLATED:
+            element.untranslated, element.reason = element, "attribute" if declared else "name"
+            if name == "html":
+                self.notes.append('says translate="no" at its beginning, so nothing in it was translated.')
+            return element
+        if outer and outer.name == "svg" and outer.reason == "name" and is_foreign and name in READ_IN_SVG:
+            element.untranslated = outer.outer
+        if self._is_source(values):
+            while element.untranslated and element.untranslated.reason == "language":
+                element.untranslated = element.untranslated.outer
+        elif (language := self._language(values)) and name == "html":
+            self.notes.append(f"says that its language is {language!r}; it was translated from {self.source!r}.")
+        elif language:
+            element.untranslated, element.reason = element, "language"
+        return element
+
+    def _go_on(self, position: int) -> None:
+        """Notice that an element which is not translated has ended before a position, or goes on there."""
+        skips = bool(self.open.current.why_untranslated())
+        if skips == self._skips:
+            return
+        if skips:
+            self._end_sentence()
+        self._skips = skips
+        if self._skipped:
+            start, kind = self._skipped.start, self._skipped.kind
+            self._pieces.append(Piece(start, position, Code(self.text[start:position], kind)))
+            self._skipped = None
+
+    # ---- languages ----
+
+    def _language(self, values: dict[str, str]) -> str:
+        """The language that an element says it is in; nothing if that cannot be compared with the source language."""
+        language = values.get("lang") or values.get("xml:lang", "")
+        known = self.source and CODE.fullmatch(language) and two_letters(language) not in NO_LANGUAGE
+        return language if known else ""
+
+    def _is_source(self, values: dict[str, str]) -> bool:
+        language = self._language(values)
+        return bool(language) and _means(language, self.source, self.target)
+
+    def _is_target(self, values: dict[str, str]) -> bool:
+        return bool(self.target) and _means(self._language(values), self.target, self.source)
+
+    def _with_language(self, token: Token, values: dict[str, str]) -> str:
+        """An opening tag that names the target language where it named the source language."""
+        markup = self._markup(token)
+        if not self.source or not self.target:
+            return markup
+        names = {"lang", "xml:lang"}
+        if token.name == "meta":
+            said = {values.get(key, "").lower() for key in ("name", "property", "itemprop", "http-equiv")}
+            names = {"content"} if said & META_LANGUAGE else set()
+        for attribute in reversed(token.attributes):
+            language = values[attribute.name]
+            if attribute.name in names and self._is_source({"lang": language}):
+                tag = _tag(self.target)
+                tag = tag.replace("-", "_") if "_" in language else tag
+                self.edits.append(Edit(attribute.start, attribute.end, tag))
+                start, end = attribute.start - token.start, attribute.end - token.start
+                markup = markup[:start] + tag + markup[end:]
+        return markup
+
+    # ---- attributes ----
+
+    def _read_attributes(self, token: Token, values: dict[str, str]) -> None:
+        """Make segments of the attributes of a tag that people read."""
+        name = token.name
+        if name in RAW - {"iframe"}:
+            return
+        names = ATTRIBUTES | {OWN_ATTRIBUTES.get(name, "")}
+        if name == "meta":
+            said = {values.get(key, "").lower() for key in ("name", "property", "itemprop")}
+            names = {"content"} if said & META else set()
+        elif name == "input" and values.get("type", "").lower() in BUTTONS:
+            names = names | {"value"}
+        for attribute in token.attributes:
+            if attribute.name in names and (segment := self._attribute(attribute)):
+                self.attributes.append(segment)
+
+    def _attribute(self, attribute: Attribute) -> Segment | None:
+        start, end, quote = attribute.start, attribute.end, attribute.quote
+        content = trimmed(
+            _code(token, self._markup(token))
+            if token.kind == "code"
+            else as_text(self._markup(token), in_attribute=True)
+            for token in self.tokens.texts(start, end)
+        )
+        if not has_words(content):
+            return None
+        value = self.text[start:end]
+        if not quote:
+            return Segment(start, end, content, partial(spelled, source=value, quotes="\"'"), wrap=_quoted)
+        before = value[: len(value) - len(value.lstrip(BLANKS))]
+        after = value[len(value.rstrip(BLANKS)) :]
+        return Segment(start, end, content, partial(spelled, source=value, quotes=quote), (before, after))
 
 
-def _in_quotes(quote: str, text: str) -> str:
-    return html.escape(text, quote=False).replace(quote, "&quot;" if quote == '"' else "&#39;")
+@dataclass(frozen=True, slots=True)
+class _Skipped:
+    """An element inside of a sentence that is not translated."""
+
+    element: Element
+    start: int
+    kind: Literal["word", "alone"]
+    """What it stands for."""
 
 
-def _is_outside(piece: str | Code) -> bool:
-    """Whether a piece at the beginning or end of a sentence does not belong to it."""
-    return piece.kind in ("alone", "break") if isinstance(piece, Code) else not piece.strip(_BLANK)
+def _means(language: str, meant: str, other: str | None) -> bool:
+    """Whether a page means a language of the translation by a code, and not the other language."""
+    if same_language(language, meant):
+        return True
+    return two_letters(language) == two_letters(meant) and (not other or two_letters(meant) != two_letters(other))
+
+
+def _tag(language: str) -> str:
+    """A language as `lang` names it: "fra" is fr, "pt_BR" is pt-BR."""
+    code, *rest = language.replace("_", "-").split("-")
+    return "-".join([two_letters(code), *rest])
+
+
+def _segment(text: str, pieces: Sequence[Piece]) -> Segment | None:
+    """The segment of a sentence; None if it has no words."""
+    content = trimmed([piece.content for piece in pieces])
+    if not has_words(content):
+        return None
+    first, last = pieces[0], pieces[-1]
+    start, end = first.start, last.end
+    if isinstance(first.content, str):
+        markup = text[first.start : first.end]
+        start += len(markup) - len(markup.lstrip(BLANKS))
+    if isinstance(last.content, str):
+        markup = text[last.start : last.end]
+        end -= len(markup) - len(markup.rstrip(BLANKS))
+    texts = (text[piece.start : piece.end] for piece in pieces if isinstance(piece.content, str))
+    return Segment(start, end, content, partial(spelled, source="".join(texts)))
+
+
+def _quoted(value: str) -> str:
+    """The value of an attribute that had no quotation marks, with them if it needs them now."""
+    if value and not re.search(r"""[\s"'=<>`]""", value):
+        return value
+    return f"'{value}'" if '"' in value else f'"{value}"'

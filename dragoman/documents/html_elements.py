@@ -1,0 +1,198 @@
+"""The elements of HTML: which begin a line, and where one ends whose end tag is left out.
+
+https://html.spec.whatwg.org/multipage/syntax.html#optional-tags and the rules of the parser there.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, Optional
+
+VOID = {
+    "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "image", "img", "input", "keygen",
+    "link", "meta", "param", "source", "track", "wbr",
+}  # fmt: skip
+"""Elements without content, and so without an end tag."""
+BLOCKS = {
+    "address", "applet", "area", "article", "aside", "audio", "blockquote", "body", "button", "canvas", "caption",
+    "center", "col", "colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt", "embed", "fieldset",
+    "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head",
+    "header", "hgroup", "hr", "html", "iframe", "legend", "li", "listing", "main", "map", "marquee", "menu", "nav",
+    "noembed", "noframes", "noscript", "object", "ol", "optgroup", "option", "p", "plaintext", "pre", "search",
+    "section", "select", "summary", "table", "tbody", "td", "template", "textarea", "tfoot", "th", "thead", "title",
+    "tr", "ul", "video", "xmp",
+}  # fmt: skip
+"""Elements that end a sentence. All others, also unknown ones, may stand inside of one, as browsers show them."""
+SPECIAL = BLOCKS - {"audio", "canvas", "datalist", "dialog", "legend", "map", "optgroup", "option", "video"} | {
+    "base", "basefont", "bgsound", "br", "img", "input", "keygen", "link", "meta", "param", "script", "source",
+    "style", "track", "wbr",
+}  # fmt: skip
+"""Elements that an end tag of another kind does not close."""
+FORMATTING = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
+"""Elements that end at their end tag, though what is inside of them may go on."""
+RAW = {"iframe", "noembed", "noframes", "plaintext", "script", "style", "xmp"}
+"""Elements in which no tags are."""
+TEXT_ONLY = {"textarea", "title"}
+"""Elements that have text but no tags."""
+IN_HEAD = {
+    "base", "basefont", "bgsound", "head", "html", "link", "meta", "noframes", "noscript", "script", "style",
+    "template", "title",
+}  # fmt: skip
+"""All others begin the body."""
+LEAVING_SVG = {
+    "b", "big", "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "em", "embed", "h1", "h2", "h3",
+    "h4", "h5", "h6", "head", "hr", "i", "img", "li", "listing", "menu", "meta", "nobr", "ol", "p", "pre", "ruby", "s",
+    "small", "span", "strong", "strike", "sub", "sup", "table", "tt", "u", "ul", "var",
+}  # fmt: skip
+"""Elements of HTML that end an SVG or a formula."""
+FOREIGN = {"svg", "math"}
+_HTML_IN_FOREIGN = {"annotation-xml", "desc", "foreignobject", "mi", "mn", "mo", "ms", "mtext", "title"}
+
+_SCOPE = {"applet", "caption", "foreignobject", "html", "marquee", "object", "table", "td", "template", "th"}
+_CLOSE_P = {
+    "address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr",
+    "li", "listing", "main", "menu", "nav", "ol", "p", "plaintext", "pre", "search", "section", "summary", "table",
+    "ul", "xmp",
+}  # fmt: skip
+_CELLS = {"td", "th", "caption", "colgroup"}
+_ROWS = _CELLS | {"tr"}
+_ITEMS_END = SPECIAL - {"address", "div", "p", "li", "dd", "dt"}
+_CLOSE: dict[str, tuple[Collection[str], Collection[str]]] = {
+    "li": ({"li"}, _ITEMS_END),
+    **dict.fromkeys(("dd", "dt"), ({"dd", "dt"}, _ITEMS_END)),
+    "option": ({"option"}, {"select", "datalist"}),
+    **dict.fromkeys(("optgroup", "hr"), ({"option", "optgroup"}, {"select", "datalist"})),
+    **dict.fromkeys(("td", "th"), (_CELLS, {"table", "template"})),
+    "tr": (_ROWS, {"table", "template"}),
+    **dict.fromkeys(
+        ("tbody", "thead", "tfoot", "caption", "colgroup", "col"),
+        (_ROWS | {"tbody", "thead", "tfoot"}, {"table", "template"}),
+    ),
+    **dict.fromkeys(("rb", "rt", "rtc", "rp"), ({"rb", "rt", "rp"}, {"ruby"})),
+    **{name: ({name}, _SCOPE) for name in ("a", "button", "nobr")},
+    "body": ({"head"}, ()),
+    "frameset": ({"head"}, ()),
+}
+"""By the name of an opening tag: which elements it ends, and beyond which ones it ends nothing."""
+_IN_TABLES = {"caption", "colgroup", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
+_BARRIERS = {"p": {"button"}, "li": {"ol", "ul"}}
+"""Elements besides `_SCOPE` in which an end tag does not close one outside of them."""
+HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+
+
+@dataclass(slots=True)
+class Element:
+    """An open element, and whether its content is translated."""
+
+    name: str
+    untranslated: Optional["Element"] = None
+    """The element because of which it is not translated: itself or one around it; None if it is translated."""
+    reason: Literal["attribute", "name", "language"] = "name"
+    """Why this element is not translated, if it is the one."""
+    outer: Optional["Element"] = None
+    """Because of which the element around it is not translated."""
+    specials: int = 0
+    """How many elements of `SPECIAL` are open up to this one."""
+    has_ended: bool = False
+    """Whether its end tag was seen while others inside of it go on."""
+
+    def why_untranslated(self) -> Optional["Element"]:
+        """The element because of which what follows is not translated."""
+        while self.untranslated and self.untranslated.has_ended:
+            self.untranslated = self.untranslated.outer
+        return self.untranslated
+
+
+class OpenElements:
+    """The elements that are open at a place, from the outermost one."""
+
+    def __init__(self) -> None:
+        self._stack = [Element("")]
+        self._places: dict[str, list[int]] = {}
+        """Where the elements of each name are in the stack, if there are any."""
+
+    @property
+    def current(self) -> Element:
+        """The innermost one."""
+        return self._stack[-1]
+
+    def push(self, element: Element) -> None:
+        """Open an element inside of the current one."""
+        element.specials = self.current.specials + (element.name in SPECIAL)
+        self._places.setdefault(element.name, []).append(len(self._stack))
+        self._stack.append(element)
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these is open."""
+        return not self._places.keys().isdisjoint(names)
+
+    def is_foreign(self) -> bool:
+        """Whether tags that come now are those of an SVG or a formula."""
+        return self._last(FOREIGN) > self._last(_HTML_IN_FOREIGN)
+
+    def open(self, name: str) -> None:
+        """End the elements that end where a tag opens one of this name."""
+        if self.is_foreign():
+            if name not in LEAVING_SVG:
+                return
+            self._end_from(max(0, self._last(FOREIGN)))
+        if name not in IN_HEAD and self.current.name == "head":
+            self._end_from(len(self._stack) - 1)
+        if name in _CLOSE:
+            self._end(*_CLOSE[name])
+        if name in _CLOSE_P:
+            self._end({"p"}, _SCOPE | _BARRIERS["p"])
+        if name in HEADINGS and self.current.name in HEADINGS:
+            self._end_from(len(self._stack) - 1)
+
+    def read_text(self) -> None:
+        """End the head, in which no text can be."""
+        if self.current.name == "head":
+            self._end_from(len(self._stack) - 1)
+
+    def close(self, name: str) -> Element | None:
+        """The element that an end tag ends, and with it all inside; None if it ends nothing."""
+        names = HEADINGS if name in HEADINGS else {name}
+        place = self._last(names)
+        if place < 1 or self._stack[place].has_ended:
+            return None
+        element = self._stack[place]
+        inside = self.current.specials - element.specials
+        if name in FORMATTING and inside and not self.is_foreign():
+            element.has_ended = True
+            self._places[name].pop()
+            if not self._places[name]:
+                del self._places[name]
+            return element
+        if name in _IN_TABLES:
+            barrier = self._last({"table", "template"} - names)
+        elif name in FOREIGN:
+            barrier = -1
+        elif name in BLOCKS:
+            barrier = self._last((_SCOPE | _BARRIERS.get(name, set())) - names)
+        else:
+            barrier = place if inside else -1
+        if barrier >= place and name not in ("html", "body"):
+            return None
+        self._end_from(place)
+        return element
+
+    def _last(self, names: Collection[str]) -> int:
+        """The place of the innermost element of these names; -1 if none is open."""
+        return max((self._places[name][-1] for name in self._places.keys() & names), default=-1)
+
+    def _end(self, names: Collection[str], barriers: Collection[str]) -> None:
+        """End the outermost of the elements of these names inside of the innermost barrier."""
+        barrier = self._last(barriers)
+        while (place := self._last(names)) > barrier:
+            self._end_from(place)
+
+    def _end_from(self, place: int) -> None:
+        for element in self._stack[place:]:
+            if element.has_ended:
+                continue
+            places = self._places[element.name]
+            places.pop()
+            if not places:
+                del self._places[element.name]
+        del self._stack[place:]

@@ -1,0 +1,254 @@
+"""HTML as tokens with their places in the text, by the rules of the tokenizer of the HTML standard.
+
+https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Code of templates, such as `{{ name }}` and
+`<?php ... ?>`, is a token of its own, also inside of tags. Each character is read a bounded number of times.
+"""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+BLANKS = "\t\n\f\r "
+LONGEST_REFERENCE = 40
+"""Characters of a reference. A longer one is a number that no character has."""
+LONGEST_CODE = 2_000
+"""Characters of a piece of template code in braces. Two braces that are farther apart do not belong together."""
+_MARKUP = re.compile(r"<(?:[A-Za-z/!?%]|\{\{)|\{[{%#]|[$#]\{|\[\[")
+_CODE = re.compile(r"<[?%]|\{[{%#]|[$#]\{|\[\[")
+_NAME = re.compile(r"</?((?:[A-Za-z]|\{\{)[^\t\n\f\r />]*)")
+_GAP = re.compile(r"[\t\n\f\r /]*")
+_ATTRIBUTE = re.compile(r"(=?[^\t\n\f\r />=]*)([\t\n\f\r ]*=[\t\n\f\r ]*)?")
+_END_OF_VALUE = {
+    '"': re.compile(r'"|\{[{%#]|<[?%]'),
+    "'": re.compile(r"'|\{[{%#]|<[?%]"),
+    "": re.compile(r"[\t\n\f\r >]|\{[{%#]|<[?%]"),
+}
+"""The end of an attribute's value by its quotation mark, or code that may hold such a mark itself."""
+_COMMENT = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))", re.DOTALL)
+_PHP = re.compile(r"<\?(?:php|=|[\t\n\r ])", re.IGNORECASE)
+_SHORT_CODE = re.compile(r"[$#]\{[^{}<>\n]{1,200}\}|\[\[[^\[\]<>\n]{1,200}\]\]")
+_CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>"}
+_VALUE = re.compile(
+    r"""\{\{(?![{~-]?[#/^!>] | [~-]?\s*(?:if|else|end|range|with|block|define|template|partial)\b)
+      | <[?%][=-] | <\?php\s+(?:echo|print)\b | [$#]\{ | \[\[""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{1,31};?)")
+_NO_REFERENCE, _NO_TAG = re.compile("[A-Za-z0-9#]{0,40}[^A-Za-z0-9#;]"), re.compile(r"[^A-Za-z/!?%{$\[]")
+_SPECIAL = re.compile("([&<])")
+_REFERENCE_IN_ATTRIBUTE = re.compile(_REFERENCE.pattern.removesuffix(";?)") + r"(?:;|(?![=A-Za-z0-9])))")
+
+
+class Attribute(NamedTuple):
+    """An attribute with a value: its name in small letters, and where its value is, without quotation marks."""
+
+    name: str
+    start: int
+    end: int
+    quote: Literal['"', "'", ""]
+
+
+class Token(NamedTuple):
+    """A piece of the text."""
+
+    kind: Literal["text", "open", "close", "code", "other"]
+    """A text, a tag, code of a template, or what nobody sees: comments, the document type, the content of scripts."""
+    start: int
+    end: int
+    name: str = ""
+    """Of a tag, in small letters."""
+    attributes: tuple[Attribute, ...] = ()
+    is_closed: bool = False
+    """Whether a tag ends in `/>`."""
+
+
+class Tokenizer:
+    """The tokens of a text, one after the other.
+
+    Who reads them says after the opening tag of a script that no tags follow up to its end, see `skip` and `read`.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        self._without_tags: Literal["", "skip", "read"] = ""
+        self._name = ""
+        self._last: dict[str, int] = {}
+        """Where each mark stands for the last time in the text."""
+
+    def skip(self, name: str) -> None:
+        """Make one token of all up to the end tag of an element that has just been opened."""
+        self._without_tags, self._name = "skip", name
+
+    def read(self, name: str) -> None:
+        """Take no tags but code of templates up to the end tag of an element that has just been opened."""
+        self._without_tags, self._name = "read", name
+
+    def __iter__(self) -> Iterator[Token]:
+        position = searched = 0
+        while position < len(self.text):
+            if self._without_tags:
+                end = self._end_of_content(position)
+                yield from self._content(position, end)
+                self._without_tags = ""
+                position = searched = end
+                continue
+            match = _MARKUP.search(self.text, searched)
+            start = match.start() if match else len(self.text)
+            token = self._token(start) if match else None
+            if match and not token:
+                searched = start + 1
+                continue
+            if start > position:
+                yield Token("text", position, start)
+            if not token:
+                break
+            yield token
+            position = searched = token.end
+
+    def texts(self, start: int, end: int) -> Iterator[Token]:
+        """The texts and the code of templates in a part without tags, such as the value of an attribute."""
+        position = searched = start
+        while match := _CODE.search(self.text, searched, end):
+            code_end = self.end_of_code(match.start())
+            if not code_end or code_end > end:
+                searched = match.start() + 1
+                continue
+            if match.start() > position:
+                yield Token("text", position, match.start())
+            yield Token("code", match.start(), code_end)
+            position = searched = code_end
+        if end > position:
+            yield Token("text", position, end)
+
+    def end_of_code(self, start: int) -> int:
+        """Where the code of a template ends that begins here; 0 if none does."""
+        opener = self.text[start : start + 2]
+        if opener == "<?":
+            if not _PHP.match(self.text, start):
+                return 0
+            return self._after("?>", start) or len(self.text)
+        if opener == "<%":
+            return self._after("%>", start)
+        if opener in _CLOSERS:
+            end = self.text.find(_CLOSERS[opener], start + 2, start + LONGEST_CODE) + 2
+            if end == 1:
+                return 0
+            return end + (opener == "{{" and self.text.startswith("}", end))
+        match = _SHORT_CODE.match(self.text, start)
+        return match.end() if match else 0
+
+    def _end_of_content(self, start: int) -> int:
+        if self._name == "plaintext":
+            return len(self.text)
+        match = re.compile(rf"</{re.escape(self._name)}(?=[\t\n\f\r />])", re.IGNORECASE).search(self.text, start)
+        return match.start() if match else len(self.text)
+
+    def _content(self, start: int, end: int) -> Iterator[Token]:
+        if self._without_tags == "read":
+            yield from self.texts(start, end)
+        elif end > start:
+            yield Token("other", start, end)
+
+    def _after(self, mark: str, start: int) -> int:
+        """The place after the next such mark; 0 if there is none."""
+        if mark not in self._last:
+            self._last[mark] = self.text.rfind(mark)
+        return self.text.find(mark, start + 2) + len(mark) if self._last[mark] >= start + 2 else 0
+
+    def _token(self, start: int) -> Token | None:
+        """The token that begins here, if one does: a tag, a comment or code of a template."""
+        text = self.text
+        if end := self.end_of_code(start):
+            return Token("code", start, end)
+        if text[start] != "<" or text[start + 1] == "%":
+            return None
+        if text.startswith("<!--", start):
+            return Token("other", start, _COMMENT.match(text, start).end())
+        if text.startswith("<![CDATA[", start) and (end := self._after("]]>", start)):
+            return Token("other", start, end)
+        if name := _NAME.match(text, start):
+            return self._tag(start, name)
+        end = text.find(">", start) + 1 or len(text)
+        return Token("other", start, end)
+
+    def _tag(self, start: int, name: re.Match[str]) -> Token:
+        """A tag; what ends within one is nothing that a browser shows."""
+        text, position, attributes = self.text, name.end(), dict[str, Attribute]()
+        unfinished = Token("other", start, len(text))
+        while True:
+            gap, position = position, _GAP.match(text, position).end()
+            if position == len(text):
+                return unfinished
+            if text[position] == ">":
+                break
+            if code_end := self.end_of_code(position) if text[position] in "{<" else 0:
+                position = code_end
+                continue
+            attribute = _ATTRIBUTE.match(text, position)
+            position = attribute.end()
+            if not attribute[2]:
+                attributes.setdefault(attribute[1].lower(), Attribute(attribute[1].lower(), position, position, ""))
+                continue
+            quote = text[position] if text[position : position + 1] in ('"', "'") else ""
+            position += len(quote)
+            end = self._end_of_value(position, quote)
+            if end < 0:
+                return unfinished
+            found = Attribute(attribute[1].lower(), position, end, quote)
+            attributes.setdefault(found.name, found)
+            position = end + len(quote)
+        is_closed = text[position - 1] == "/" and position > gap
+        kind = "close" if text[start + 1] == "/" else "open"
+        return Token(kind, start, position + 1, name[1].lower(), tuple(attributes.values()), is_closed)
+
+    def _end_of_value(self, start: int, quote: str) -> int:
+        """Where the value of an attribute ends; -1 if it does not."""
+        while match := _END_OF_VALUE[quote].search(self.text, start):
+            code_end = self.end_of_code(match.start()) if match[0][0] in "{<" else 0
+            if match[0][0] not in "{<":
+                return match.start()
+            start = code_end or match.start() + 1
+        return -1
+
+
+def is_value(code: str) -> bool:
+    """Whether template code stands for a text, as `{{ name }}` does and `{% if name %}` does not."""
+    return bool(_VALUE.match(code))
+
+
+def as_text(markup: str, *, in_attribute: bool = False) -> str:
+    """What people read of a text with references such as `&amp;`."""
+    pattern = _REFERENCE_IN_ATTRIBUTE if in_attribute else _REFERENCE
+    return pattern.sub(_character, markup) if "&" in markup else markup
+
+
+def spelled(text: str, source: str, quotes: str = "") -> str:
+    """A text as HTML spells it, with references as in the `source` where that has them; `quotes` would end it."""
+    spellings = {"&": "&amp;", "<": "&lt;", ">": ">" if ">" in source else "&gt;"}
+    spellings |= {quote: "&quot;" if quote == '"' else "&#39;" for quote in quotes}
+    for reference in _REFERENCE.finditer(source):
+        character = _character(reference)
+        if len(character) == 1 and character not in BLANKS and not (character.isascii() and character.isalnum()):
+            spellings[character] = reference[0].removesuffix(";") + ";"
+    table = str.maketrans(spellings)
+    bare = [mark for mark in "&<" if mark in _REFERENCE.sub("", source)]
+    if not any(mark in text for mark in bare):
+        return text.translate(table)
+    parts = _SPECIAL.split(text)
+    return "".join(
+        part if part in bare and _is_bare(part, after) else part.translate(table)
+        for part, after in pairwise([*parts, ""])
+    )
+
+
+def _is_bare(mark: str, after: str) -> bool:
+    """Whether `&` or `<` is no markup before such a text."""
+    if mark == "<":
+        return bool(_NO_TAG.match(after))
+    return bool(_NO_REFERENCE.match(after)) and unescape(mark + after[:40]) == mark + after[:40]
+
+
+def _character(reference: re.Match[str]) -> str:
+    return unescape(reference[0]) if len(reference[0]) <= LONGEST_REFERENCE else "\N{REPLACEMENT CHARACTER}"
