@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from dragoman.data.scripts import is_unspaced
-from dragoman.documents.document import Code, Content
+from dragoman.documents.document import Code, Content, Segment
 
 _NEWLINE = re.compile(r"[ \t]*(?:\r\n|[\r\n])[ \t]*")
 _WIDE_MARKS = "\u3001-\u3003\u3008-\u3020\u3030\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
@@ -93,15 +93,17 @@ def in_lines(lengths: Sequence[int], parts: Sequence[Unit]) -> list[str]:
         last = len(candidates) - (len(lengths) - 1 - number)  # some are left for the lines that follow
         if first >= len(candidates):
             break
-        target, bonus = end * scale, 0.15 * offsets[-1] / len(lengths)
+        target, length = end * scale, offsets[-1] / len(lengths)
         nearest = bisect_left(places, target)
         nearby = range(max(first, nearest - _NEARBY), min(max(last, first + 1), nearest + _NEARBY)) or [
             min(max(nearest, first), max(last - 1, first))
         ]
 
-        def cost(index: int, target: float = target, bonus: float = bonus) -> float:
-            ends_clause = _PUNCTUATION.search(parts[candidates[index] - 1].text)
-            return abs(places[index] - target) - (bonus if ends_clause else 0)
+        def cost(index: int, target: float = target, length: float = length) -> float:
+            number = candidates[index]
+            bonus = 0.1 if parts[number].gap else 0.3
+            ends_clause = _PUNCTUATION.search(parts[number - 1].text)
+            return abs(places[index] - target) - (bonus * length if ends_clause else 0)
 
         best = min(nearby, key=cost)
         ends.append(candidates[best])
@@ -135,3 +137,18 @@ def columns(text: str) -> int:
     return sum(
         2 if unicodedata.east_asian_width(each) in "WF" else 0 if unicodedata.combining(each) else 1 for each in text
     )
+
+
+@dataclass(frozen=True)
+class LinedSegment(Segment):
+    """A segment whose translation has as many lines as its source, if it has as many words."""
+
+    lengths: Sequence[int] = ()
+    """Characters in each line of the source."""
+    newlines: Sequence[str] = ()
+    """What stands between the lines."""
+
+    def written(self, content: Content) -> str:
+        """A translation as it is written into the document."""
+        lines = in_lines(self.lengths, units(content))
+        return "".join(line + end for line, end in zip(lines, [*self.newlines[: len(lines) - 1], ""], strict=True))

@@ -519,13 +519,15 @@ def _without_empty_emphasis(content: Content) -> Content:
     """The content without emphasis of nothing, whose marks would be text: Markdown cannot write it."""
     left: list[str | Code] = []
     for part in content:
-        before = left[-1] if left else ""
-        if isinstance(part, Code) and isinstance(before, Code) and part.kind == "close" and before.kind == "open":
-            if part.markup == before.markup and part.markup in ("*", "**", "_", "__", "~", "~~", "=="):
-                left.pop()
-                continue
-        left.append(part)
+        if left and _is_mark(part, "close") and _is_mark(left[-1], "open") and part.markup == left[-1].markup:
+            left.pop()
+        else:
+            left.append(part)
     return left
+
+
+def _is_mark(part: str | Code, kind: str) -> bool:
+    return isinstance(part, Code) and part.kind == kind and part.markup in ("*", "**", "_", "__", "~", "~~", "==")
 
 
 def _loosened(content: Content) -> Content:
