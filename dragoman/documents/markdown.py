@@ -14,8 +14,8 @@ from dragoman.documents.lines import in_lines, joined, units
 from dragoman.documents.markdown_blocks import Block, Span, read_blocks
 from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
 
-MOST_CODES = 5_000
-"""Codes in one paragraph; with more it is hardly a text, and stays as it is."""
+MOST_MARKS = 10_000
+"""Characters of markup in one paragraph; with more it is hardly a text, and stays as it is."""
 _FRONT = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<text>(?:.*?\n)??)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
@@ -31,6 +31,7 @@ _SPECIAL = "*_`[]<\\"
 """Characters that may begin or end markup wherever they stand."""
 _ALL_SPECIAL = "\\`*_{}[]<>$~=^&!|"
 """Characters that begin or end markup in some places."""
+_MARK = re.compile(r"[\\`*_{}\[\]<$~=^&:+]")
 _MARKUP = re.compile(rf"[{re.escape(_ALL_SPECIAL)}]")
 _BEGINS_BLOCK = re.compile(
     r"""(?P<mark>\#{1,6}(?=\s|\Z)|>|[-+*](?=\s|\Z)|`{3,}(?=[^`]*\Z)|~{3}|:{3}|:(?=\s)|(?:=+|-+|[*_]{3,})(?=\s*\Z)|\[[^\]]*\]:|\|
@@ -65,11 +66,10 @@ def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
             segments += _titles(text, block.lines)
         else:
             for passage in _passages(text, block):
-                parts = pieces(passage.text, blocks.labels)
-                if sum(isinstance(part.content, Code) for part in parts) > MOST_CODES:
-                    notes.append(f"has a paragraph with more than {MOST_CODES:,} marks, which stays as it is.")
+                if len(passage.text) > MOST_MARKS and len(_MARK.findall(passage.text)) > MOST_MARKS:
+                    notes.append(f"has a paragraph with more than {MOST_MARKS:,} marks, which stays as it is.")
                 else:
-                    segments += _segments(passage, parts, blocks.labels)
+                    segments += _segments(passage, pieces(passage.text, blocks.labels), blocks.labels)
     return Document(text, segments, edits, notes=list(dict.fromkeys(notes)))
 
 
@@ -191,6 +191,10 @@ def _passages(document: str, block: Block) -> Iterator[_Passage]:
 
 
 def _segments(passage: _Passage, parts: Sequence[Piece], labels: Collection[str]) -> Iterator[Segment]:
+    if all(isinstance(part.content, str) for part in parts):
+        if segment := _segment(passage, list(parts), labels):
+            yield segment
+        return
     closed = _closed(passage, parts)
     waiting = [closed]
     while waiting:

@@ -6,7 +6,7 @@ the positions of every text are known, and the time is proportional to the lengt
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -320,7 +320,11 @@ class _Parser:
 
     def _row(self, first: int, end: int) -> None:
         cells = bars(self.text, first, end)
-        self.texts += [Block("cell", [self._trimmed(*cell)]) for cell in cells[: self.leaf.columns]]
+        self._add_cells(cells[: self.leaf.columns])
+
+    def _add_cells(self, cells: Iterable[Span]) -> None:
+        trimmed = (self._trimmed(*cell) for cell in cells)
+        self.texts += [Block("cell", [(start, end)]) for start, end in trimmed if start < end]
 
     def _trimmed(self, start: int, end: int) -> Span:
         whole = self.text[start:end]
@@ -334,8 +338,7 @@ class _Parser:
             self.texts.append(Block("html", leaf.lines))
         elif leaf.kind == "paragraph" and (lines := self._without_references(leaf.lines)):
             if all(self.text[start] == "|" for start, _ in lines):  # a table without a header, or a line block
-                cells = [self._trimmed(*cell) for line in lines for cell in bars(self.text, *line)]
-                self.texts += [Block("cell", [cell]) for cell in cells]
+                self._add_cells(cell for line in lines for cell in bars(self.text, *line))
             else:
                 self.texts.append(Block("text", lines))
 
@@ -349,18 +352,14 @@ class _Parser:
             if not reference["label"].strip():
                 break
             self.labels.add(normalized(reference["label"]))
+            if reference["title"] and "\n" not in reference["title"]:
+                place = reference.start("title")
+                line = number + whole.count("\n", position, place)
+                start = lines[line][0] + place - (whole.rfind("\n", 0, place) + 1)
+                self.texts.append(Block("label", [(start + 1, start + len(reference["title"]) - 1)]))
             number += reference[0].count("\n")
-            if reference["title"]:
-                self._title_of_address(reference, lines[: number + 1])
             position = reference.end()
-        return lines[whole.count("\n", 0, position) :] if position < len(whole) else []
-
-    def _title_of_address(self, reference: re.Match[str], lines: list[Span]) -> None:
-        title = reference["title"]
-        for start, end in lines[-1:-3:-1]:
-            if (place := self.text.find(title, start, end)) >= 0:
-                self.texts.append(Block("label", [(place + 1, place + len(title) - 1)]))
-                return
+        return lines[number:] if position < len(whole) else []
 
     def _keep(self, start: int, end: int, ends: Callable[[str], bool] | None = None) -> bool:
         """Begin a block that stays as it is, up to the line that ends it or the next empty one."""
@@ -374,7 +373,8 @@ class _Parser:
 
     def _add(self, kind: Literal["text", "heading", "cell", "title"], start: int, end: int) -> None:
         start, end = self._trimmed(start, end)
-        self.texts.append(Block(kind, [(start, end)]))
+        if start < end:
+            self.texts.append(Block(kind, [(start, end)]))
 
     # ---- blocks by their first character ----
 
