@@ -11,7 +11,7 @@ from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, 
 from dragoman.documents.html import closed_up, read_html
 from dragoman.documents.inline import pairs
 from dragoman.documents.lines import in_lines, joined, units
-from dragoman.documents.markdown_blocks import Block, Span, read_blocks
+from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
 from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
 
 MOST_MARKS = 10_000
@@ -34,7 +34,8 @@ _ALL_SPECIAL = "\\`*_{}[]<>$~=^&!|"
 _MARK = re.compile(r"[\\`*_{}\[\]<$~=^&:+]")
 _MARKUP = re.compile(rf"[{re.escape(_ALL_SPECIAL)}]")
 _BEGINS_BLOCK = re.compile(
-    r"""(?P<mark>\#{1,6}(?=\s|\Z)|>|[-+*](?=\s|\Z)|`{3,}(?=[^`]*\Z)|~{3}|:{3}|:(?=\s)|(?:=+|-+|[*_]{3,})(?=\s*\Z)|\[[^\]]*\]:|\|
+    r"""(?P<mark>\#{1,6}(?=\s|\Z)|>|[-+*](?=\s|\Z)|`{3,}(?=[^`]*\Z)|~{3}|:{3}|:(?=\s)|(?:=+|-+|[*_]{3,})(?=\s*\Z)
+         |\[(?P<label>[^\[\]]*)\]:|\|
          |!!!|\?\?\?|===\s|\+(?=[-=]))
       |(?P<number>\d{1,9})[.)](?=\s|\Z)""",
     re.VERBOSE,
@@ -501,6 +502,8 @@ class _Text(Segment):
         if self.kind == "heading" and (marks := _ENDS_HEADING.search(line)):
             return f"{line[: marks.start()]}\\{line[marks.start() :]}"
         if self.kind == "text" and (number or self.begins_line) and (block := _BEGINS_BLOCK.match(line)):
+            if block["label"] is not None and normalized(block["label"]) in self.labels:
+                return f"{block[0][:-1]}[]:{line[block.end() :]}"  # a link, not its address
             position = block.end("number") if block["number"] else 0
             return f"{line[:position]}\\{line[position:]}"
         return line
