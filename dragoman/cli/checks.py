@@ -107,6 +107,8 @@ def open_pairs(
     entries = (entry for _, entry in islice(bitext.entries(), CHECKED_PAIRS))
     skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)
     check_output(output, read=paths)
+    if bitext.remark:
+        context.display().warn(f"{redacted(' and '.join(paths))} {bitext.remark}")
     for reason, count in skipped.items():
         context.display().warn(f"{redacted(' and '.join(paths))}: {count:,} left out, which are no pairs ({reason}).")
     if directions(model) and data.language_column is None:

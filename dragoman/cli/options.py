@@ -120,6 +120,8 @@ Workers = Annotated[
 
 def print_scores(context: Context, evaluation: Any, title: str, *, examples: Sequence[dict[str, str]] = ()) -> None:
     """Print an `Evaluation` as a table, or as JSON, and examples of its translations."""
+    for warning in evaluation.warnings:
+        context.display().warn(warning)
     if context.as_json:
         return print_json(evaluation.to_dict() | ({"examples": examples} if examples else {}))
     from dragoman.terminal import console, results_table, scores_table

@@ -100,6 +100,7 @@ class OpenedBitext(Bitext):
     def __init__(self, name: str, reader: PairReader, files: tuple[str | Path, ...]) -> None:
         super().__init__(self._pairs, name=name, languages=reader.languages)
         self.files, self.unit, self._reader = tuple(map(str, files)), reader.unit, reader
+        self.remark = reader.remark
         self._states = {file: file_stamp(file) for file in files}
 
     def entries(self) -> Iterator[Numbered]:

@@ -17,6 +17,8 @@ from dragoman.urls import file_stamp
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """What the folder is made from; pairs and tokens; all settings of its preparation."""
+STATES = "files.json"
+"""The states of the files that a run has read its pairs from."""
 
 
 class PreparedFolder:
@@ -66,10 +68,8 @@ class PreparedFolder:
 
     def changes(self) -> Iterator[str]:
         """A sentence for each file that has changed since."""
-        for name, state in (self.origin or {})["files"].items():
-            with suppress(DragomanError):  # a URL that this machine cannot reach
-                if list(file_stamp(name)) not in ([0, 0], state):
-                    yield f"{name} has changed since {self.path} was prepared, which has it as it was."
+        for name in _changed((self.origin or {})["files"]):
+            yield f"{name} has changed since {self.path} was prepared, which has it as it was."
 
     def place(self, folder: Path) -> None:
         """Put the files into a run, as links where the disk is the same: no run changes them."""
@@ -80,16 +80,38 @@ class PreparedFolder:
                 shutil.copyfile(file, folder / file.name)
 
 
-def origin(config: RunConfig) -> dict[str, Any]:
-    """What tells whether a folder is prepared from these files, as they are now, and by these settings."""
+def file_states(config: RunConfig) -> dict[str, list[int | str]]:
+    """Size and time, or version, of each file that pairs are read from, by its name; secrets of URLs left out."""
     data = config.data
     names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
+    names += [*config.finetune.mix, *config.finetune.test]
     names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
     names += [os.path.join(model, "model.safetensors") for model in data.cleaning.models or ()]
+    return {without_secrets(name): list(file_stamp(name)) for name in names if name}
+
+
+def changed_files(folder: Path) -> list[str]:
+    """Names of the files that have changed since a run has read its pairs from them; `folder` is its `data`."""
+    prepared = PreparedFolder(folder).origin
+    if prepared:
+        return list(_changed(prepared["files"]))
+    file = folder / STATES
+    return list(_changed(json.loads(file.read_bytes()))) if file.is_file() else []
+
+
+def _changed(states: dict[str, list[int | str]]) -> Iterator[str]:
+    for name, state in states.items():
+        with suppress(DragomanError):  # a URL that this machine cannot reach
+            if list(file_stamp(name)) not in ([0, 0], state):
+                yield name
+
+
+def origin(config: RunConfig) -> dict[str, Any]:
+    """What tells whether a folder is prepared from these files, as they are now, and by these settings."""
     settings = config.model_dump(mode="json", include={"data", "tokenizer", "seed"}, exclude_unset=True)
     return {
         "version": __version__,
-        "files": {without_secrets(name): list(file_stamp(name)) for name in names if name},
+        "files": file_states(config),
         "settings": without_secrets(settings),
         "positions": config.positions,
     }

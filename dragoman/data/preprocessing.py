@@ -1,5 +1,8 @@
-"""What is done to a sentence before it is encoded, and undone in its translation: normal form, case, placeholders."""
+"""What is done to a sentence before it is encoded, and undone in its translation: normal form, characters, case,
+placeholders, final stops."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +12,18 @@ from pydantic import BaseModel
 
 from dragoman.data.labels import several_targets
 from dragoman.data.language_codes import two_letters
+from dragoman.data.spelling import Speller, count_spellings, known_spellings
+from dragoman.data.stops import StopCounts, with_stop, without_added_stop
 from dragoman.data.text import cut_label, normalised
-from dragoman.data.tokenizers.placeholders import CopyCounts, Prepared, mask, mask_pair, mask_translation, unmask
+from dragoman.data.tokenizers.placeholders import (
+    VERBATIM,
+    CopyCounts,
+    Prepared,
+    mask,
+    mask_pair,
+    mask_translation,
+    unmask,
+)
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.truecasing import CaseTable, Truecaser, in_capitals
 from dragoman.errors import DataError, UsageError
@@ -25,19 +38,37 @@ class SourceStyle(BaseModel, extra="forbid"):
     """What looks like a placeholder, but the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
     punctuation: Literal["moses"] | None = None
     """Rules by which quotation marks, spaces around marks and the like were made the same: those of Moses, or none."""
+    characters: list[str] = []
+    """Characters that sources have often enough for a model to learn them, and sequences of them (see
+    `dragoman.data.spelling`), the most frequent first. There are none where nobody counted."""
+    stop: str = ""
+    """The full stop of sources if nearly all end with a mark; a source without one is given it."""
+    adds_stops: bool = False
+    """Whether most sources without a final stop have translations with one."""
 
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
         """Count in one pass over training pairs."""
-        copies = CopyCounts()
+        copies, stops, characters, number = CopyCounts(), StopCounts(), Counter[str](), 0
 
         def sources() -> Iterator[str]:
+            nonlocal number
             for source, target in pairs:
+                number += 1
                 copies.add(source, target)
+                text = cut_label(source)[1]
+                stops.add(text, target)
+                count_spellings(characters, text)
                 yield source
 
         case = CaseTable.learn(sources())
-        return cls(case=case, translated=copies.translated())
+        return cls(
+            case=case,
+            translated=copies.translated(),
+            characters=known_spellings(characters, number),
+            stop=stops.usual_stop(),
+            adds_stops=stops.are_added(),
+        )
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -55,6 +86,9 @@ class Preprocessor:
         """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
         source_language, self._target_language = languages
         self._normalised = source_rules(style, source_language)
+        verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM]) if tokenizer.placeholders else ""
+        self._speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
+        self._stop, self._adds_stops = style.stop, style.adds_stops
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         # A tokenizer that says one language already needs no label.
         self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
@@ -63,7 +97,8 @@ class Preprocessor:
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
         label, sentence = self._cut(sentence)
-        text, capitals = self._truecaser(self._normalised(sentence))
+        text = with_stop(self._speller(self._normalised(sentence)), self._stop)
+        text, capitals = self._truecaser(text)
         prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
         return replace(prepared, text=label + prepared.text, capitals=capitals)
 
@@ -77,7 +112,7 @@ class Preprocessor:
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""
         label, source = self._cut(source)
-        source, target = self._truecaser(self._normalised(source))[0], normalised(target)
+        source, target = self._truecaser(self._speller(self._normalised(source)))[0], normalised(target)
         if self._masks:
             source, target = mask_pair(source, target, self._excluded)
         return label + source, target
@@ -90,6 +125,10 @@ class Preprocessor:
         """A decoded translation with the values of its slots, in capitals if its source was."""
         translation = in_capitals(translation, self._target_language) if source.capitals else translation
         return unmask(translation, source) if self._masks else translation
+
+    def finished(self, translation: str, source: str) -> str:
+        """A whole translation without a final stop that its source does not have."""
+        return translation if self._adds_stops else without_added_stop(translation, source)
 
 
 def source_rules(style: SourceStyle, language: str | None) -> Callable[[str], str]:

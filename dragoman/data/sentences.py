@@ -10,7 +10,7 @@ from dragoman.data.language_codes import two_letters
 from dragoman.data.scripts import is_unspaced
 from dragoman.data.text import WIDE, well_formed
 
-BLOCK = 10_000
+BLOCK = 4_000
 """Characters that sentencex is given at once: among quotation marks, its time grows with their square."""
 # What sentencex stumbles over: other spaces, as in "A\u202f.", the apostrophe of "l'art. 3", and words that it takes
 # for states, such as Maine.
@@ -24,6 +24,13 @@ _ORDINALS = {
 _ORDINAL = re.compile(r"\b\d{1,2}\.\s*$")
 _CLAUSE_NUMBER = re.compile(r"(?<!\S)\(?\d{1,3}[.)]\s*$")
 _VOLUME = re.compile(r"(?<!\w)[^\W\d_a-z][^\W\d_]{0,5}\.\s+(?=\d)(?!\d{1,3}[.)]\s)")  # Vol. 3, Fig. 2
+# What has a number: volumes, pages, articles, figures, months. A full stop after the number may end the sentence.
+_NUMBERED = re.compile(
+    r"(?<!\w)(?:vols?|nos?|nr|nrs|núms?|nums?|pp?|pgs?|pags?|págs?|arts?|figs?|abb|bd|bde|s|chs?|chaps?|caps?|kap|secs?"
+    r"|sects?|eqs?|tabs?|t|pts?|par|pars|ex|op|app|ser|ed|ver|rev|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    r"|т|стр|с|рис|гл|ст|п|пп|табл)\.\s+(?=\d)",
+    re.IGNORECASE,
+)
 _LETTER = re.compile(r"[^\W\d_]")
 _CLAUSE = re.compile(r"[,;:)،؛–—]\s+(?=\S)|[，、；：](?=\S)")
 _SPACE = re.compile(r"(?<=\S)\s+(?=\S)")
@@ -47,9 +54,10 @@ def split(text: str, language: str | None) -> list[str]:
     # The lists of abbreviations differ: the French one lacks "M." and "Dr.", which the English one has.
     sure, lower = set(ends if language == "en" else _ends(read, "en")), text.islower()
     # The number of a clause belongs to what follows.
+    volumes = {match.end() for pattern in (_VOLUME, _NUMBERED) for match in pattern.finditer(text)}
     numbers = [_CLAUSE_NUMBER.search(read, max(0, end - 99), end) for end in ends]
+    numbers = [number if number and number.start() not in volumes else None for number in numbers]
     ends = sorted({n.start() if n and n.start() in sure else end for n, end in zip(numbers, ends, strict=True)})
-    volumes = {match.end() for match in _VOLUME.finditer(text)}
     parts, start, worded = [], 0, False
     for before, end, after in zip([0, *ends], ends, ends[1:], strict=False):
         worded = worded or _LETTER.search(text, before, end) is not None

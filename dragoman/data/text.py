@@ -17,9 +17,13 @@ OPEN, CLOSE = "\ufdee", "\ufdef"
 """What is around a label (see `dragoman.data.labels`)."""
 INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 """Characters that take no room, such as the soft hyphen and the zero-width space, as a part of a character class."""
+NO_WORDS = "ªº"
+"""Letters in the eyes of Unicode that say no word: those of 1º and 2ª."""
 _LABEL = re.compile(f"{OPEN}[a-z0-9-]* [a-z0-9-]+{CLOSE}")
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
 _WIDE_BREAK = re.compile(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
+_LETTER = re.compile(r"[^\W\d_]")
+_CODE = re.compile(r"(?<![^\W_])[A-Z]\d*(?![^\W_])")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -34,6 +38,12 @@ def one_line(text: str) -> str:
     N lines in must stay N lines out.
     """
     return _LINE_BREAK.sub(" ", _WIDE_BREAK.sub("", text)) if "\n" in text else text
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything to translate: a letter, which is not alone and in capitals as in "A", "B2" or "(C)"."""
+    letters = (letter for letter in _LETTER.findall(_CODE.sub("", text)) if letter.isalpha())
+    return any(letter not in NO_WORDS for letter in letters)
 
 
 def well_formed(text: str) -> str:

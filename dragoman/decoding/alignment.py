@@ -5,6 +5,7 @@ attend to most, and to none if they attend to the end of sentence more than to a
 """
 
 import re
+from codecs import getincrementaldecoder
 
 import numpy as np
 import torch
@@ -67,22 +68,28 @@ def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None
     """
     found: list[list[int]] = []
     before: list[int] = []
+    begun: list[int] = []  # tokens that are the beginning of a character, which a later token ends
+    decoder = getincrementaldecoder("utf-8")("surrogateescape")
     inside, prepared, last = False, prepared or Prepared(""), ""
     for position, said in enumerate(tokenizer.token_bytes(ids)):
-        # A token may end inside a character; such a token is no slot.
-        text = said.decode(errors="surrogateescape")
+        text = decoder.decode(said)
+        if said and not text:
+            begun.append(position)
+            continue
         runs = _RUNS.findall(unmask(spaced(last + text, prepared.joined)[len(last) :], prepared))
         last = text[-1:] or last
         for run in runs:
             if run[0].isspace():
                 inside = False
+                before += begun
             elif not inside and _INVISIBLE_RUN.fullmatch(run):
-                pass  # no word, nor the beginning of one
+                before += begun  # no word, nor the beginning of one
             elif inside:
-                found[-1] += [position] if found[-1][-1] != position else []
+                found[-1] += [*begun, position] if found[-1][-1] != position else []
             else:
-                found.append([*before, position])
+                found.append([*before, *begun, position])
                 inside, before = True, []
+            begun = []
         if runs and not inside and (not found or found[-1][-1] != position):
             before.append(position)  # the space before a word is a part of it
     return found

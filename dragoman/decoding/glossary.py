@@ -50,7 +50,10 @@ class Glossary:
     def terms(self, sentence: str) -> list[Term]:
         """The same as tokens. Raises `DataError` for a term that the vocabulary cannot spell."""
         found, size = self.targets(sentence), len(sentence)
-        return [replace(self._spelled(each), span=(start / size, end / size)) for each, (start, end) in found.items()]
+        return [
+            replace(self._spelled(each), words=len(sentence[start:end].split()), span=(start / size, end / size))
+            for each, (start, end) in found.items()
+        ]
 
     def _target(self, words: tuple[str, ...]) -> str | None:
         for written, target in self._terms.get(_folded(words), ()):

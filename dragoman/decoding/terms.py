@@ -31,6 +31,8 @@ class Term:
     """Its tokens after a space."""
     joined: list[int] | None = None
     """Its tokens without a space before it, such as after an apostrophe; None if it cannot be joined."""
+    words: int = 1
+    """Words of its source."""
     span: tuple[float, float] = (0.0, 1.0)
     """Where its source begins and ends, as shares of the characters of the sentence."""
 
@@ -85,15 +87,21 @@ class TermPlacer:
         words = [index for index, token in enumerate(tokens) if index >= begin and self._is_word[token]]
         if not words:
             return [(len(tokens), len(tokens), term.spelling)]
-        attention = weights[:, self._positions(source, term)].sum(1).tolist()
+        own = self._positions(source, term)
+        attention = weights[:, own].sum(1).tolist()
         best = max(words, key=attention.__getitem__)
         near = {self._word(tokens, i, begin) for i in words if attention[i] >= NEARLY * attention[best]}
+        if term.words > 1:
+            near |= {self._word(tokens, i, begin) for i in words if int(weights[i].argmax()) in own}
         start, stop = self._word(tokens, best, begin)
         while beside := [w for w in near if w[0] == self._after(tokens, stop) or self._after(tokens, w[1]) == start]:
             start, stop = min(start, beside[0][0]), max(stop, beside[0][1])
         joined = [i > 0 and self._is_joint[tokens[i - 1]] for i in range(stop)]
         inside = [i for i in range(start, stop) if tokens[i] not in self._spaces]
         begins = [i for i in inside if i == start or joined[i] or not self._is_attached[tokens[i]]]
+        replaced = sorted(word for word in near if start <= word[0] < stop)
+        last = replaced[-min(term.words, len(replaced))]  # at least as many words are replaced as the source term has
+        begins = [i for i in begins if i < last[1]]
         return [(i, stop, term.joined if joined[i] and term.joined else term.spelling) for i in begins]
 
     def _positions(self, source: list[int], term: Term) -> list[int]:

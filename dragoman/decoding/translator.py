@@ -13,16 +13,16 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
-from dragoman.data.text import without_label
+from dragoman.data.text import has_words, without_label
 from dragoman.data.tokenizers.placeholders import Prepared
-from dragoman.decoding.alignment import Alignment
+from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.precision import batch_tokens, ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
-from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts
+from dragoman.decoding.units import MOST_TOKENS, Splitter, translate_texts, unchanged
 from dragoman.errors import UsageError
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import limit_kernel_caches
@@ -30,6 +30,8 @@ from dragoman.system.processes import Workers
 
 PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
+SHORT_PREFIX = 6
+"""Characters of a prefix, each of four tokens at most, that every translation has room for."""
 MOST_CHARACTERS = 2**20
 """Of the texts that a stream holds at the same time; a longer one is alone."""
 
@@ -135,18 +137,30 @@ class Translator:
         config = self._merged(config, options)
         sentences = list(sentences)
         prefixes = _one_each(sentences, prefixes, config)
-        if not config.split:
-            return self._translate_units(sentences, prefixes, config)
+        self._check_prefixes(sentences, prefixes)
         splitter, translate = self._splitter(config), partial(self._translate_units, config=config)
-        return translate_texts(sentences, prefixes, splitter, translate, length_penalty=config.length_penalty)
+        return translate_texts(sentences, prefixes, splitter, translate, config=config)
 
     def split(self, text: str) -> list[str]:
         """The sentences of a text as `translate` takes them one by one; put together they are the text."""
-        return self._splitter(self.decoding).split(text)[0]
+        return [unit.text for unit in self._splitter(self.decoding).split(text)[0]]
+
+    def _check_prefixes(self, sentences: Sequence[str], prefixes: Sequence[str]) -> None:
+        """Raises `UsageError` for a prefix longer than any translation: each token of it costs a step of the search."""
+        for sentence, prefix in zip(sentences, prefixes, strict=True):
+            if len(prefix) < SHORT_PREFIX:
+                continue
+            most = 2 * self.count(sentence) + 20
+            if (tokens := len(self.target_tokenizer.encode(prefix))) > most:
+                raise UsageError(
+                    f"The prefix has {tokens:,} tokens, but a translation of this text has at most {most:,}; give a "
+                    "shorter prefix."
+                )
 
     def _splitter(self, config: DecodingConfig) -> Splitter:
         most = min(config.max_source_length or MOST_TOKENS, self.max_length - 1)
-        return Splitter(self.languages[0], most, count=self.count, tag=self.source_tokenizer.tag)
+        tag = self.source_tokenizer.tag
+        return Splitter(self.languages[0], most, count=self.count, tag=tag, whole=not config.split)
 
     def count(self, text: str) -> int:
         """Number of tokens of a text as the model is given it, without the end of sentence."""
@@ -156,16 +170,29 @@ class Translator:
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
     ) -> list[Translation]:
         prepared = self._prepared(sentences, config)
-        groups = [group[: config.n_best] for group in self._search(sentences, prepared, prefixes, config)]
-        texts = iter(self._texts(prepared, groups))
+        groups = self._search(sentences, prepared, prefixes, config)
+        groups = groups if config.n_best > 1 else [group[:1] for group in groups]
+        texts = self._texts(sentences, prepared, groups, prefixes, config)
+        if not config.sample:
+            texts, groups = _distinct(texts, groups)
+        groups = [group[: config.n_best] for group in groups]
         links = iter(self._align(prepared, groups)) if config.alignments else repeat(None)
         pieces = self.target_tokenizer.pieces
         translations = []
-        for sentence, group in zip(sentences, groups, strict=True):
-            found = [Translation(next(texts), h.score, h.log_prob, pieces(h.tokens), next(links)) for h in group]
-            found = found if sentence.strip() else [replace(found[0], text=sentence)]
-            translations.append(replace(found[0], alternatives=found[1:]) if config.n_best > 1 else found[0])
+        for sentence, source, own, group in zip(sentences, prepared, texts, groups, strict=True):
+            found = [
+                Translation(text, h.score, h.log_prob, pieces(h.tokens), _links_of(next(links), text))
+                for text, h in zip(own, group, strict=False)
+            ]
+            if not self._says_something(sentence, source):
+                translations.append(unchanged(sentence, config))
+            else:
+                translations.append(replace(found[0], alternatives=found[1:]) if config.n_best > 1 else found[0])
         return translations
+
+    def _says_something(self, sentence: str, prepared: Prepared) -> bool:
+        """Whether a sentence has words besides what is copied; one that has none stays as it is."""
+        return has_words(sentence) and has_words(prepared.text[len(self.source_tokenizer.tag(prepared.text)) :])
 
     def stream(
         self,
@@ -210,7 +237,7 @@ class Translator:
         self, sentences: list[str], prepared: list[Prepared], prefixes: Sequence[str], config: DecodingConfig
     ) -> list[list[Hypothesis]]:
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
-        filled = [index for index, text in enumerate(sentences) if text.strip()]
+        filled = [i for i, text in enumerate(sentences) if self._says_something(text, prepared[i])]
         asked = self._asked([prepared[i] for i in filled], [prefixes[i] for i in filled], config)
         rows = config.n_best if config.sample else config.beam_size
         budget = (config.max_tokens or batch_tokens(self.model)) // rows
@@ -251,11 +278,27 @@ class Translator:
         _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         return [self._preprocessor(sentence, excluded) for sentence in sentences]
 
-    def _texts(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[str]:
-        """The text of each hypothesis of each sentence, with what preprocessing took out of its source."""
-        texts = self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group])
-        sources = [source for source, group in zip(prepared, groups, strict=True) for _ in group]
-        return list(map(self._preprocessor.restored, texts, sources))
+    def _texts(
+        self,
+        sentences: list[str],
+        prepared: list[Prepared],
+        groups: list[list[Hypothesis]],
+        prefixes: Sequence[str],
+        config: DecodingConfig,
+    ) -> list[list[str]]:
+        """The texts of the hypotheses of each sentence, with what preprocessing took out of its source."""
+        decoded = iter(self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group]))
+        found = []
+        for sentence, source, prefix, group in zip(sentences, prepared, prefixes, groups, strict=True):
+            texts = [self._preprocessor.restored(next(decoded), source) for _ in group]
+            asked = [prefix.strip(), *config.glossary.values()]
+            found.append([self._finished(text, sentence, asked) for text in texts])
+        return found
+
+    def _finished(self, text: str, sentence: str, asked: Iterable[str]) -> str:
+        """A translation without a stop that its sentence does not have, unless what is `asked` for has it."""
+        shorter = self._preprocessor.finished(text, sentence)
+        return text if any(each in text and each not in shorter for each in asked) else shorter
 
     def _align(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[Alignment]:
         sources = self.source_tokenizer.encode_batch([each.text for each in prepared])
@@ -288,6 +331,19 @@ class Translator:
         found = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
         values = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
         return [values[index] for index in range(len(items))]
+
+
+def _distinct(texts: list[list[str]], groups: list[list[Hypothesis]]) -> tuple[list[list[str]], list[list[Hypothesis]]]:
+    """Each text of a sentence once, with its first hypothesis."""
+    first = [dict(zip(reversed(own), reversed(group), strict=True)) for own, group in zip(texts, groups, strict=True)]
+    order = [list(dict.fromkeys(own)) for own in texts]
+    return order, [[found[text] for text in own] for own, found in zip(order, first, strict=True)]
+
+
+def _links_of(links: Alignment | None, text: str) -> Alignment | None:
+    """The links to words that a text still has, since a stop that was a word of its own may be gone."""
+    number = len(word_spans(text))
+    return links and [link for link in links if link[1] < number]
 
 
 def _one_each(sentences: list[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:

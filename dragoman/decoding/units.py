@@ -1,42 +1,85 @@
 """Texts of any length: split into sentences, which are translated one by one and put together again."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
+from dragoman.config.decoding import DecodingConfig
+from dragoman.data.lines import ITEM, broken_like, stretches
 from dragoman.data.sentences import cut, space_between, split
-from dragoman.decoding.alignment import count_ended_words
+from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.translation import Translation
 
 MOST_TOKENS = 256
 """Of a sentence, where a model does not say what it was trained on."""
+LONGEST_TOKEN = 32
+"""Characters of a token, on average, that no text reaches: what is longer is cut without counting."""
 WINDOW = 4096
 """Sentences that are translated at once, so that the memory for their hypotheses is bounded."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part of a text: a sentence, or what stands between sentences, such as a line break or the number of an item."""
+
+    text: str
+    stays: bool = False
+    """Whether it is no sentence but stays as it is."""
 
 
 class Splitter:
     """Splits texts of a language into sentences of at most `most` tokens, which `count` counts.
 
-    `tag` finds the language that a text asks for at its beginning; every sentence of the text has to ask for it.
+    `tag` finds the language that a text asks for at its beginning; every sentence of the text has to ask for it. With
+    `whole`, each of its lines is one sentence.
     """
 
-    def __init__(self, language: str | None, most: int, *, count: Callable[[str], int], tag: Callable[[str], str]):
-        self.language, self.most, self.count, self.tag = language, most, count, tag
+    def __init__(
+        self,
+        language: str | None,
+        most: int,
+        *,
+        count: Callable[[str], int],
+        tag: Callable[[str], str],
+        whole: bool = False,
+    ):
+        self.language, self.most, self.count, self.tag, self.whole = language, most, count, tag, whole
 
-    def split(self, text: str) -> tuple[list[str], str | None]:
-        """The units of a text, which put together are the text, and a warning if a sentence had to be cut."""
-        sentences = split(text, self.language)
-        units = [part for sentence in sentences for part in cut(sentence, self._fits)]
-        if len(units) == len(sentences):
+    def split(self, text: str, *, begun: bool = False) -> tuple[list[Unit], str | None]:
+        """The units of a text, which put together are the text without its tag, and a warning if a sentence had to be
+        cut. The translation of a text that is `begun` has a prefix, which may begin with the number of an item."""
+        tag = len(self.tag(text))
+        units, parts, sentences = list[Unit](), 0, 0
+        done = tag
+        for start, end in stretches(text, tag):
+            if not begun and (item := ITEM.match(text, start, end)):
+                start = item.end()
+            units.append(Unit(text[done:start], stays=True))
+            done = start
+            for sentence in self._sentences(text[start:end]):
+                sentences += 1
+                for part in [sentence] if self.whole else cut(sentence, self._fits):
+                    parts += 1
+                    units.append(Unit(part))
+            done = end
+        units.append(Unit(text[done:], stays=True))
+        units = [unit for unit in units if unit.text]
+        if parts == sentences:
             return units, None
         return units, (
-            f"a sentence of more than {self.most} tokens was cut at commas or spaces, {len(units):,} parts in all; end "
+            f"a sentence of more than {self.most} tokens was cut at commas or spaces, {parts:,} parts in all; end "
             "sentences with a full stop, or raise `max_source_length` if the model knows longer ones."
         )
 
+    def _sentences(self, text: str) -> list[str]:
+        return [text] if self.whole else split(text, self.language)
+
     def _fits(self, text: str) -> bool:
         # A byte is one token at most, besides a label.
-        return len(text.encode(errors="surrogatepass")) < self.most or self.count(text) <= self.most
+        if len(text.encode(errors="surrogatepass")) < self.most:
+            return True
+        return len(text) <= LONGEST_TOKEN * self.most and self.count(text) <= self.most
 
 
 def translate_texts(
@@ -45,20 +88,46 @@ def translate_texts(
     splitter: Splitter,
     translate: Callable[[list[str], list[str]], list[Translation]],
     *,
-    length_penalty: float,
+    config: DecodingConfig,
 ) -> list[Translation]:
-    """The translation of each text; `translate` is given units of them, with prefixes. The first unit has that of its
-    text."""
-    asked = [splitter.split(text) for text in texts]
-    flat = []
-    for text, (units, _) in zip(texts, asked, strict=True):
-        flat += [units[0], *(splitter.tag(text) + unit for unit in units[1:])]
-    begun = [p for (units, _), prefix in zip(asked, prefixes, strict=True) for p in (prefix, *[""] * (len(units) - 1))]
+    """The translation of each text; `translate` is given units of them, with prefixes. The first unit that is
+    translated has that of its text."""
+    asked = [splitter.split(text, begun=bool(prefix)) for text, prefix in zip(texts, prefixes, strict=True)]
+    flat, begun = [], []
+    for text, prefix, (units, _) in zip(texts, prefixes, asked, strict=True):
+        tag = splitter.tag(text)
+        sentences = [tag + unit.text for unit in units if not unit.stays]
+        flat += sentences
+        begun += [prefix, *[""] * (len(sentences) - 1)][: len(sentences)]
     windows = [slice(start, start + WINDOW) for start in range(0, len(flat), WINDOW)]
     found = iter([each for window in windows for each in translate(flat[window], begun[window])])
-    return [
-        replace(join([next(found) for _ in units], units, length_penalty), warning=warning) for units, warning in asked
-    ]
+    translations = []
+    for units, warning in asked:
+        parts = [unchanged(unit.text, config) if unit.stays else with_lines(next(found), unit.text) for unit in units]
+        whole = join(parts, [unit.text for unit in units], config.length_penalty) if units else unchanged("", config)
+        translations.append(replace(whole, warning=warning))
+    return translations
+
+
+def unchanged(text: str, config: DecodingConfig) -> Translation:
+    """A text as its own translation, as the options of a search ask for it."""
+    alignment = [(word, word) for word in range(len(word_spans(text)))] if config.alignments else None
+    return Translation(text, 0.0, 0.0, [], alignment, [] if config.n_best > 1 else None)
+
+
+def with_lines(translation: Translation, source: str) -> Translation:
+    """A translation, and its alternatives, with the line breaks of the source."""
+    text, within = broken_like(translation.text, source)
+    alternatives = translation.alternatives and [with_lines(each, source) for each in translation.alternatives]
+    if text == translation.text and alternatives == translation.alternatives:
+        return translation
+    alignment = translation.alignment
+    if alignment and within:
+        # A word that is broken becomes two, and both have its links.
+        spans = word_spans(translation.text)
+        numbers = [n for n, (start, end) in enumerate(spans) for at in [start, *within] if start <= at < end]
+        alignment = [(source, new) for new, old in enumerate(numbers) for source, target in alignment if target == old]
+    return replace(translation, text=text, alignment=alignment, alternatives=alternatives)
 
 
 def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
@@ -73,27 +142,43 @@ def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: f
         _join([each[min(rank, len(each) - 1)] for each in ranked], sources, length_penalty)
         for rank in range(max(map(len, ranked)))
     ]
-    return found[0] if parts[0].alternatives is None else replace(found[0], alternatives=found[1:])
+    return found[0] if all(part.alternatives is None for part in parts) else replace(found[0], alternatives=found[1:])
 
 
 def with_spaces(translations: Sequence[str], sources: Sequence[str]) -> list[str]:
     """The translations of the parts of a text, each with the spaces between it and the next one."""
-    found = []
-    for number, (text, source) in enumerate(zip(translations, sources, strict=True), start=1):
-        following = next((each for each in islice(translations, number, None) if each), "")
-        found.append(text + space_between(text, following, source))
-    return found
+    found: list[str] = []
+    following, source_after = "", ""
+    for text, source in zip(reversed(translations), reversed(sources), strict=True):
+        body = text.rstrip()
+        if text == source or source_after[:1].isspace():
+            found.append(text)
+        else:
+            found.append(body + space_between(body, following, source))
+        following, source_after = text if body else following, source
+    return found[::-1]
 
 
 def _join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
     texts = with_spaces([part.text for part in parts], sources)
-    links, source_words, target_words = [], 0, 0
-    for part, source, text in zip(parts, sources, texts, strict=True):
-        links += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
-        source_words += count_ended_words(source)
-        target_words += count_ended_words(text)
     tokens = [token for part in parts for token in part.tokens]
     log_prob = sum(part.log_prob for part in parts)
-    score = log_prob / (len(tokens) + len(parts)) ** length_penalty  # each part has an end of sentence
-    alignment = None if parts[0].alignment is None else list(dict.fromkeys(links))
+    ends = sum(part.log_prob < 0 for part in parts)  # of sentences, which what stays as it is does not have
+    score = log_prob / max(1, len(tokens) + ends) ** length_penalty
+    alignment = None if parts[0].alignment is None else _joined_links(parts, sources, texts)
     return Translation("".join(texts), score, log_prob, tokens, alignment)
+
+
+def _joined_links(parts: Sequence[Translation], sources: Sequence[str], texts: Sequence[str]) -> Alignment:
+    """The links of all parts; a word may go on in the next part."""
+    links = []
+    for part, source, target in zip(parts, _first_words(sources), _first_words(texts), strict=True):
+        links += [(s + source, t + target) for s, t in part.alignment or ()]
+    return list(dict.fromkeys(links))
+
+
+def _first_words(parts: Sequence[str]) -> list[int]:
+    """The number of the first word of each part of a text, which may have begun in the part before."""
+    ends = [end for _, end in word_spans("".join(parts))]
+    starts = accumulate(map(len, parts), initial=0)
+    return [bisect_right(ends, start) for start, _ in zip(starts, parts, strict=False)]

@@ -65,6 +65,8 @@ class Edit:
     start: int
     end: int
     text: str
+    if_changed: bool = False
+    """Whether it is only made if a text of the document changes, such as the name of its language."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,11 @@ class Document:
 
     def filled(self, translations: Sequence[Content]) -> str:
         """The text with a translation for each segment."""
+        is_changed = any(
+            content is not segment.content for segment, content in zip(self.segments, translations, strict=True)
+        )
         changes: list[tuple[Segment | Edit, Content]] = [
-            *((edit, ()) for edit in self.edits),
+            *((edit, ()) for edit in self.edits if is_changed or not edit.if_changed),
             *zip(self.segments, translations, strict=True),
         ]
         # From the end, so that what is replaced inside of a code comes before the segment that has the code.

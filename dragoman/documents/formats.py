@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dragoman.data.readers.text_io import encoding_of
 from dragoman.decoding.translation import Translation
 from dragoman.documents import docx, odt
 from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages
@@ -43,7 +44,13 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".xlf": read_xliff,
 }
 """The reader of each format, by the end of a file's name."""
-OFFICE = {".docx": (docx.PARTS, read_docx), ".odt": (odt.PARTS, read_odt)}
+OFFICE = {
+    ".docx": (docx.find_parts, read_docx),
+    ".docm": (docx.find_parts, read_docx),
+    ".dotx": (docx.find_parts, read_docx),
+    ".odt": (odt.find_parts, read_odt),
+    ".ott": (odt.find_parts, read_odt),
+}
 ENDINGS = (*READERS, *OFFICE)
 """Ends of the names of documents."""
 MOST_BYTES = 2**26
@@ -52,7 +59,15 @@ _DECLARED = re.compile(
 )
 _NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
 """What Python calls encodings, but no document is written in."""
-_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_PAGES = (".html", ".htm", ".xhtml")
+_BROWSERS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
+    "utf-7": "utf-8", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8", "utf-32": "utf-8",
+}  # fmt: skip
+"""What browsers read where a page names an encoding: https://encoding.spec.whatwg.org/#names-and-labels."""
+_VARIANT = re.compile(r"\Ax-|(?<=8859-8)-[ei]\Z", re.IGNORECASE)
+"""What only the web adds to names of encodings, as in x-sjis."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +120,28 @@ def texts_of(content: bytes, name: str) -> list[str]:
 
 def _encoding(content: bytes, ending: str) -> str:
     """The encoding by the first bytes, or by what the document says of itself."""
-    if mark := next((name for start, name in _MARKS.items() if content.startswith(start)), None):
-        return mark
+    if told := encoding_of(content[:4096]):
+        return told
     declared = _DECLARED.search(content[:4096]) if ending not in (".txt", ".md", ".json", ".yaml", ".yml") else None
     name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
+    if ending in _PAGES:
+        name = _VARIANT.sub("", name)
     try:
         b"x".decode(name)
-        return "utf-8" if codecs.lookup(name).name in _NO_CHARSETS else name
+        codec = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         return "utf-8"
+    if ending not in _PAGES:
+        return "utf-8" if codec in _NO_CHARSETS else name
+    codec = _BROWSERS.get(codec, codec)
+    if codec == "cp1252" and not _is_in(content, codec):
+        return "iso8859-1"  # has five bytes that Python has no characters for in cp1252
+    return "utf-8" if codec in _NO_CHARSETS else codec
+
+
+def _is_in(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

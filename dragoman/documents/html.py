@@ -1,17 +1,15 @@
 """Web pages: the text of each block with its inline tags, and the attributes that people read."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dragoman.data.language_codes import CODE, same_language, two_letters
 from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
 from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
 from dragoman.documents.html_sentences import Piece, Sentence
-from dragoman.documents.html_tokens import BLANKS, Attribute, Token, Tokenizer, as_text, is_value, spelled
+from dragoman.documents.html_tokens import BLANKS, Attribute, Spelling, Token, Tokenizer, as_text, is_value
 
 UNTRANSLATED = {
     "code", "iframe", "kbd", "listing", "math", "noembed", "noframes", "plaintext", "pre", "rp", "rt", "rtc", "samp",
@@ -21,6 +19,8 @@ UNTRANSLATED = {
 BESIDE = {"rp", "rt", "rtc", "script", "style", "svg"}
 """Of these, inside of a sentence: those that do not stand for a word, such as the reading of a character."""
 READ_IN_SVG = {"desc", "foreignobject", "text", "title"}
+MOST_INSIDE = 4
+"""How often something translated may be inside of what is not, which is inside of what is."""
 BY_LINES = {"listing", "pre", "textarea"}
 """Elements whose line breaks are seen."""
 ATTRIBUTES = {
@@ -43,6 +43,7 @@ META = {
 META_LANGUAGE = {"content-language", "dc.language", "dcterms.language", "inlanguage", "language", "og:locale"}
 """Names of `<meta>` that say in which language a page is."""
 NO_LANGUAGE = {"mis", "mul", "und"}
+_NO_VALUES: dict[str, str] = {}
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -54,7 +55,7 @@ def read_html(text: str, languages: Languages = UNKNOWN) -> Document:
 def inline_tag(markup: str) -> Code:
     """The code of a tag, a comment or template code as it stands in running text."""
     token = next(iter(Tokenizer(markup)), None)
-    return _code(token, markup) if token else Code(markup)
+    return replace(_code(token, markup), start=None) if token else Code(markup)
 
 
 def closed_up(content: Content) -> list[str | Code]:
@@ -80,17 +81,16 @@ def closed_up(content: Content) -> list[str | Code]:
     return [*closed, Code("".join(inside), "word")] if depth else closed
 
 
-def _code(token: Token, markup: str) -> Code:
+def _code(token: Token, text: str) -> Code:
     """The code of a token other than text."""
+    kind: Literal["open", "close", "alone", "word", "break"] = "alone"
     if token.kind == "code":
-        return Code(markup, "word" if is_value(markup) else "alone")
-    if token.kind not in ("open", "close"):
-        return Code(markup)
-    if token.name == "br":
-        return Code(markup, "break", "br")
-    if token.kind == "close":
-        return Code(markup, "close", token.name)
-    return Code(markup, "alone" if token.name in VOID or token.is_closed else "open", token.name)
+        kind = "word" if is_value(text[token.start : token.end]) else "alone"
+    elif token.name == "br":
+        kind = "break"
+    elif token.kind == "close" or (token.kind == "open" and not token.is_closed and token.name not in VOID):
+        kind = token.kind
+    return Code(text[token.start : token.end], kind, token.name, token.start)
 
 
 def _is_untranslated(markup: str) -> bool:
@@ -102,11 +102,15 @@ def _is_untranslated(markup: str) -> bool:
 
 def _values(token: Token, text: str) -> dict[str, str]:
     """The attributes of a tag."""
+    if not token.attributes:
+        return _NO_VALUES
     return {name: as_text(text[start:end], in_attribute=True).strip(BLANKS) for name, start, end, _ in token.attributes}
 
 
 def _declared(values: dict[str, str]) -> Literal["yes", "no", ""]:
     """What the attributes of an element say of its translation."""
+    if not values:
+        return ""
     translate = values.get("translate", "inherit").lower()
     if translate == "no" or "notranslate" in values.get("class", "").lower().split():
         return "no"
@@ -131,6 +135,8 @@ class _Reader:
         """Whether an element is open that is not translated."""
         self._skipped: _Skipped | None = None
         """This element, if it stands inside of a sentence."""
+        self._outer: list[_Outer] = []
+        """The sentences around the one so far, which is a part of what they skip."""
 
     def document(self) -> Document:
         """What is translated and replaced in the page."""
@@ -143,17 +149,10 @@ class _Reader:
                 case "text":
                     self._read(token)
                 case _:
-                    self._add(token, _code(token, self._markup(token)))
+                    self._add(token, _code(token, self.text))
         self._end_sentence()
         segments = sorted([*self.sentences, *self.attributes], key=lambda segment: segment.start)
-        return Document(self.text, segments, self._edits_outside(), self.done, self.notes, "xmlcharrefreplace")
-
-    def _edits_outside(self) -> list[Edit]:
-        """What is replaced in tags outside of sentences. The codes of a sentence are replaced already."""
-        sentences = sorted(self.sentences, key=lambda segment: segment.start)
-        starts = [sentence.start for sentence in sentences]
-        ends = [0, *(sentence.end for sentence in sentences)]
-        return [edit for edit in self.edits if ends[bisect_right(starts, edit.start)] <= edit.start]
+        return Document(self.text, segments, self.edits, self.done, self.notes, "xmlcharrefreplace")
 
     def _markup(self, token: Token) -> str:
         return self.text[token.start : token.end]
@@ -165,7 +164,7 @@ class _Reader:
     def _end_sentence(self) -> None:
         pieces, self._pieces = self._pieces, []
         if any(isinstance(piece.content, str) and _LETTER.search(piece.content) for piece in pieces):
-            parts = Sentence(pieces).parts()
+            parts = Sentence(pieces).parts() if len(pieces) > 1 else [pieces]
             self.sentences += [segment for part in parts if (segment := _segment(self.text, part))]
 
     # ---- texts and tags ----
@@ -202,10 +201,15 @@ class _Reader:
                 self.tokens.read(name)
         values = _values(token, self.text)
         element = self._element(name, values, is_foreign)
+        if self._skips and len(self._outer) == MOST_INSIDE:
+            element.untranslated = self.open.current.why_untranslated()
         if self._skips and not element.why_untranslated():
-            # What is translated inside of what is not is a text by itself.
-            self._end_sentence()
-            self._skips, self._skipped = False, None
+            if has_content:
+                # What is translated inside of what is not is a text by itself.
+                self._outer.append(_Outer(self.open.depth, self._pieces, self._skipped))
+                self._pieces, self._skipped, self._skips = [], None, False
+            else:
+                self._read_attributes(token, values)
         if not self._skips:
             self._open_in_text(token, values, element, has_content, is_foreign)
         if has_content:
@@ -227,12 +231,14 @@ class _Reader:
             self._skipped = None if is_block else _Skipped(element, token.start, "alone" if name in BESIDE else "word")
             self.done += element.reason == "language" and self._is_target(values)
             return
-        markup = self._markup(token) if is_untranslated else self._with_language(token, values)
+        if not is_untranslated:
+            self._name_language(token, values)
         if not is_block:
-            self._add(token, _code(token, markup))
+            self._add(token, _code(token, self.text))
 
     def _close(self, token: Token) -> None:
         element = self.open.close(token.name)
+        self._return()
         is_skipped = bool(element and self._skipped and self._skipped.element is element)
         self._go_on(token.end if is_skipped else token.start)
         if is_skipped or self._skips:
@@ -240,7 +246,7 @@ class _Reader:
         if token.name in BLOCKS:
             self._end_sentence()
         elif element is None or element.untranslated is not element:
-            self._add(token, _code(token, self._markup(token)))
+            self._add(token, _code(token, self.text))
 
     def _element(self, name: str, values: dict[str, str], is_foreign: bool) -> Element:
         """An element about to be opened, and whether it is translated."""
@@ -266,17 +272,22 @@ class _Reader:
             element.untranslated, element.reason = element, "language"
         return element
 
-    def _go_on(self, position: int) -> None:
-        """Notice that an element which is not translated has ended before a position, or goes on there."""
-        skips = bool(self.open.current.why_untranslated())
-        if skips == self._skips:
-            return
-        if skips:
+    def _return(self) -> None:
+        """Go on with the sentence around one that has ended with its element."""
+        while self._outer and self.open.depth <= self._outer[-1].depth:
             self._end_sentence()
-        self._skips = skips
+            outer = self._outer.pop()
+            self._pieces, self._skipped, self._skips = outer.pieces, outer.skipped, True
+
+    def _go_on(self, position: int) -> None:
+        """Notice what has ended before a position."""
+        self._return()
+        if not self._skips or self.open.current.why_untranslated():
+            return
+        self._skips = False
         if self._skipped:
             start, kind = self._skipped.start, self._skipped.kind
-            self._pieces.append(Piece(start, position, Code(self.text[start:position], kind)))
+            self._pieces.append(Piece(start, position, Code(self.text[start:position], kind, start=start)))
             self._skipped = None
 
     # ---- languages ----
@@ -294,29 +305,27 @@ class _Reader:
     def _is_target(self, values: dict[str, str]) -> bool:
         return bool(self.target) and _means(self._language(values), self.target, self.source)
 
-    def _with_language(self, token: Token, values: dict[str, str]) -> str:
-        """An opening tag that names the target language where it named the source language."""
-        markup = self._markup(token)
-        if not self.source or not self.target:
-            return markup
+    def _name_language(self, token: Token, values: dict[str, str]) -> None:
+        """Name the target language where an opening tag names the source language."""
+        if not values or not self.source or not self.target:
+            return
         names = {"lang", "xml:lang"}
         if token.name == "meta":
             said = {values.get(key, "").lower() for key in ("name", "property", "itemprop", "http-equiv")}
             names = {"content"} if said & META_LANGUAGE else set()
-        for attribute in reversed(token.attributes):
+        for attribute in token.attributes:
             language = values[attribute.name]
             if attribute.name in names and self._is_source({"lang": language}):
                 tag = _tag(self.target)
                 tag = tag.replace("-", "_") if "_" in language else tag
-                self.edits.append(Edit(attribute.start, attribute.end, tag))
-                start, end = attribute.start - token.start, attribute.end - token.start
-                markup = markup[:start] + tag + markup[end:]
-        return markup
+                self.edits.append(Edit(attribute.start, attribute.end, tag, if_changed=True))
 
     # ---- attributes ----
 
     def _read_attributes(self, token: Token, values: dict[str, str]) -> None:
         """Make segments of the attributes of a tag that people read."""
+        if not values:
+            return
         name = token.name
         if name in RAW - {"iframe"}:
             return
@@ -333,19 +342,17 @@ class _Reader:
     def _attribute(self, attribute: Attribute) -> Segment | None:
         start, end, quote = attribute.start, attribute.end, attribute.quote
         content = trimmed(
-            _code(token, self._markup(token))
-            if token.kind == "code"
-            else as_text(self._markup(token), in_attribute=True)
+            _code(token, self.text) if token.kind == "code" else as_text(self._markup(token), in_attribute=True)
             for token in self.tokens.texts(start, end)
         )
         if not has_words(content):
             return None
         value = self.text[start:end]
         if not quote:
-            return Segment(start, end, content, partial(spelled, source=value, quotes="\"'"), wrap=_quoted)
+            return Segment(start, end, content, Spelling(value, "\"'"), wrap=_quoted)
         before = value[: len(value) - len(value.lstrip(BLANKS))]
         after = value[len(value.rstrip(BLANKS)) :]
-        return Segment(start, end, content, partial(spelled, source=value, quotes=quote), (before, after))
+        return Segment(start, end, content, Spelling(value, quote), (before, after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +363,16 @@ class _Skipped:
     start: int
     kind: Literal["word", "alone"]
     """What it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outer:
+    """A sentence with an element that is not translated, in which something is translated all the same."""
+
+    depth: int
+    """How many elements are open around that."""
+    pieces: list[Piece]
+    skipped: _Skipped | None
 
 
 def _means(language: str, meant: str, other: str | None) -> bool:
@@ -385,7 +402,7 @@ def _segment(text: str, pieces: Sequence[Piece]) -> Segment | None:
         markup = text[last.start : last.end]
         end -= len(markup) - len(markup.rstrip(BLANKS))
     texts = (text[piece.start : piece.end] for piece in pieces if isinstance(piece.content, str))
-    return Segment(start, end, content, partial(spelled, source="".join(texts)))
+    return Segment(start, end, content, Spelling("".join(texts)))
 
 
 def _quoted(value: str) -> str:

@@ -5,6 +5,7 @@ https://html.spec.whatwg.org/multipage/syntax.html#optional-tags and the rules o
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Optional
 
 VOID = {
@@ -75,8 +76,8 @@ _CLOSE: dict[str, tuple[Collection[str], Collection[str]]] = {
 }
 """By the name of an opening tag: which elements it ends, and beyond which ones it ends nothing."""
 _IN_TABLES = {"caption", "colgroup", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
-_BARRIERS = {"p": {"button"}, "li": {"ol", "ul"}}
-"""Elements besides `_SCOPE` in which an end tag does not close one outside of them."""
+_MORE_BARRIERS = {"p": {"button"}, "li": {"ol", "ul"}}
+"""Besides those of `_SCOPE`, elements in which an end tag ends none that is around them."""
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 
 
@@ -116,6 +117,11 @@ class OpenElements:
         """The innermost one."""
         return self._stack[-1]
 
+    @property
+    def depth(self) -> int:
+        """How many are open."""
+        return len(self._stack)
+
     def push(self, element: Element) -> None:
         """Open an element inside of the current one."""
         element.specials = self.current.specials + (element.name in SPECIAL)
@@ -128,71 +134,84 @@ class OpenElements:
 
     def is_foreign(self) -> bool:
         """Whether tags that come now are those of an SVG or a formula."""
-        return self._last(FOREIGN) > self._last(_HTML_IN_FOREIGN)
+        place = self._last(FOREIGN)
+        return place > 0 and place > self._last(_HTML_IN_FOREIGN)
 
     def open(self, name: str) -> None:
         """End the elements that end where a tag opens one of this name."""
         if self.is_foreign():
             if name not in LEAVING_SVG:
                 return
-            self._end_from(max(0, self._last(FOREIGN)))
-        if name not in IN_HEAD and self.current.name == "head":
-            self._end_from(len(self._stack) - 1)
+            self._end_from(self._last(FOREIGN))
+        if self.current.name == "head" and name not in IN_HEAD:
+            self._end_current()
         if name in _CLOSE:
             self._end(*_CLOSE[name])
-        if name in _CLOSE_P:
-            self._end({"p"}, _SCOPE | _BARRIERS["p"])
+        if name in _CLOSE_P and "p" in self._places:
+            self._end({"p"}, _barriers("p"))
         if name in HEADINGS and self.current.name in HEADINGS:
-            self._end_from(len(self._stack) - 1)
+            self._end_current()
 
     def read_text(self) -> None:
         """End the head, in which no text can be."""
         if self.current.name == "head":
-            self._end_from(len(self._stack) - 1)
+            self._end_current()
 
     def close(self, name: str) -> Element | None:
         """The element that an end tag ends, and with it all inside; None if it ends nothing."""
-        names = HEADINGS if name in HEADINGS else {name}
-        place = self._last(names)
-        if place < 1 or self._stack[place].has_ended:
+        place = self._last(HEADINGS if name in HEADINGS else (name,))
+        if place < 0:
             return None
         element = self._stack[place]
-        inside = self.current.specials - element.specials
-        if name in FORMATTING and inside and not self.is_foreign():
-            element.has_ended = True
-            self._places[name].pop()
-            if not self._places[name]:
-                del self._places[name]
+        if place == len(self._stack) - 1:
+            self._end_current()
             return element
-        if name in _IN_TABLES:
-            barrier = self._last({"table", "template"} - names)
-        elif name in FOREIGN:
-            barrier = -1
-        elif name in BLOCKS:
-            barrier = self._last((_SCOPE | _BARRIERS.get(name, set())) - names)
+        has_special_inside = self.current.specials > element.specials
+        if name in FORMATTING and has_special_inside and not self.is_foreign():
+            element.has_ended = True
+            self._forget(name)
+            return element
+        if name in BLOCKS:
+            is_outside = self._last(_barriers(name)) > place
         else:
-            barrier = place if inside else -1
-        if barrier >= place and name not in ("html", "body"):
+            is_outside = has_special_inside and name not in FOREIGN
+        if is_outside:
             return None
         self._end_from(place)
         return element
 
     def _last(self, names: Collection[str]) -> int:
         """The place of the innermost element of these names; -1 if none is open."""
-        return max((self._places[name][-1] for name in self._places.keys() & names), default=-1)
+        if self._places.keys().isdisjoint(names):
+            return -1
+        return max(self._places[name][-1] for name in names if name in self._places)
 
     def _end(self, names: Collection[str], barriers: Collection[str]) -> None:
-        """End the outermost of the elements of these names inside of the innermost barrier."""
-        barrier = self._last(barriers)
-        while (place := self._last(names)) > barrier:
+        """End all elements of these names inside of the innermost barrier."""
+        while (place := self._last(names)) > self._last(barriers):
             self._end_from(place)
 
+    def _end_current(self) -> None:
+        element = self._stack.pop()
+        if not element.has_ended:
+            self._forget(element.name)
+
     def _end_from(self, place: int) -> None:
-        for element in self._stack[place:]:
-            if element.has_ended:
-                continue
-            places = self._places[element.name]
-            places.pop()
-            if not places:
-                del self._places[element.name]
-        del self._stack[place:]
+        while len(self._stack) > place:
+            self._end_current()
+
+    def _forget(self, name: str) -> None:
+        """Remove the innermost element of this name from `_places`."""
+        places = self._places[name]
+        places.pop()
+        if not places:
+            del self._places[name]
+
+
+@cache
+def _barriers(name: str) -> frozenset[str]:
+    """Elements in which an end tag of a block ends none that is around them."""
+    if name in ("body", "html"):
+        return frozenset()
+    barriers = {"table", "template"} if name in _IN_TABLES else _SCOPE | _MORE_BARRIERS.get(name, set())
+    return frozenset(barriers - (HEADINGS if name in HEADINGS else {name}))

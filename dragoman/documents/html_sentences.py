@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from dragoman.documents.document import Code
 from dragoman.documents.html_tokens import BLANKS
-from dragoman.documents.inline import partners
+from dragoman.documents.inline import pairs
 
 ITEMS = {"a", "label"}
 """Inline elements that are texts by themselves if they stand in a row. So are elements that HTML does not know."""
@@ -34,8 +35,7 @@ ENDS = ".:;!?…"
 _WORD = re.compile(r"\w")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A text or a code of a sentence, and where it stands in the page."""
 
     start: int
@@ -62,16 +62,9 @@ class Sentence:
 
     def __init__(self, pieces: Sequence[Piece]):
         self.pieces = list(pieces)
-        paired = partners([piece.content for piece in pieces])
-        self._partner: dict[int, int] = {}
+        closed = pairs([piece.content for piece in pieces])
+        self._partner = closed | {end: start for start, end in closed.items()}
         """Of each tag with a partner: which one that is."""
-        opened: list[int] = []
-        for index in sorted(paired):
-            if pieces[index].kind == "open":
-                opened.append(index)
-            else:
-                other = opened.pop()
-                self._partner |= {index: other, other: index}
         self._words = _counts(piece.kind == "text" and _WORD.search(piece.content) for piece in pieces)
         self._ink = _counts(piece.kind == "word" or (piece.kind == "text" and piece.content.strip(BLANKS))
                             for piece in pieces)  # fmt: skip
@@ -104,7 +97,8 @@ class Sentence:
                 inside = self.pieces[index : partner + 1]
                 markup = "".join(piece.markup for piece in inside)
                 kind = "break" if any(piece.kind in ("text", "break") for piece in inside) else "alone"
-                pieces.append(Piece(inside[0].start, inside[-1].end, Code(markup, kind)))
+                place = inside[0].start
+                pieces.append(Piece(place, inside[-1].end, Code(markup, kind, start=place)))
                 index = partner
             else:
                 pieces.append(self.pieces[index])
@@ -207,7 +201,7 @@ class Sentence:
             single = next((i for i in codes if self.pieces[i].kind == "alone" and self._name(i) in SEPARATE), None)
             if single is not None:
                 piece = self.pieces[single]
-                self.pieces[single] = replace(piece, content=replace(piece.content, kind="break"))
+                self.pieces[single] = piece._replace(content=replace(piece.content, kind="break"))
         return []
 
     def _name(self, index: int) -> str:

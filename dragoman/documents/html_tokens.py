@@ -6,6 +6,7 @@ https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Code of templa
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from html import unescape
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -18,6 +19,7 @@ LONGEST_CODE = 2_000
 _MARKUP = re.compile(r"<(?:[A-Za-z/!?%]|\{\{)|\{[{%#]|[$#]\{|\[\[")
 _CODE = re.compile(r"<[?%]|\{[{%#]|[$#]\{|\[\[")
 _NAME = re.compile(r"</?((?:[A-Za-z]|\{\{)[^\t\n\f\r />]*)")
+_PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)>")
 _GAP = re.compile(r"[\t\n\f\r /]*")
 _ATTRIBUTE = re.compile(r"(=?[^\t\n\f\r />=]*)([\t\n\f\r ]*=[\t\n\f\r ]*)?")
 _END_OF_VALUE = {
@@ -36,7 +38,9 @@ _VALUE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{1,31};?)")
-_NO_REFERENCE, _NO_TAG = re.compile("[A-Za-z0-9#]{0,40}[^A-Za-z0-9#;]"), re.compile(r"[^A-Za-z/!?%{$\[]")
+_NO_REFERENCE = re.compile("[A-Za-z0-9#]{0,40}[^A-Za-z0-9#;]")
+_NO_CODE, _NO_TAG = re.compile(r"[^?%{$\[]"), re.compile(r"[^A-Za-z/!?%{$\[]")
+"""What may follow a `<` that is a text, in an attribute and elsewhere."""
 _SPECIAL = re.compile("([&<])")
 _REFERENCE_IN_ATTRIBUTE = re.compile(_REFERENCE.pattern.removesuffix(";?)") + r"(?:;|(?![=A-Za-z0-9])))")
 
@@ -160,6 +164,8 @@ class Tokenizer:
     def _token(self, start: int) -> Token | None:
         """The token that begins here, if one does: a tag, a comment or code of a template."""
         text = self.text
+        if plain := _PLAIN_TAG.match(text, start):
+            return Token("close" if plain[1] else "open", start, plain.end(), plain[2].lower())
         if end := self.end_of_code(start):
             return Token("code", start, end)
         if text[start] != "<" or text[start + 1] == "%":
@@ -224,29 +230,42 @@ def as_text(markup: str, *, in_attribute: bool = False) -> str:
     return pattern.sub(_character, markup) if "&" in markup else markup
 
 
-def spelled(text: str, source: str, quotes: str = "") -> str:
-    """A text as HTML spells it, with references as in the `source` where that has them; `quotes` would end it."""
-    spellings = {"&": "&amp;", "<": "&lt;", ">": ">" if ">" in source else "&gt;"}
-    spellings |= {quote: "&quot;" if quote == '"' else "&#39;" for quote in quotes}
-    for reference in _REFERENCE.finditer(source):
-        character = _character(reference)
-        if len(character) == 1 and character not in BLANKS and not (character.isascii() and character.isalnum()):
-            spellings[character] = reference[0].removesuffix(";") + ";"
-    table = str.maketrans(spellings)
-    bare = [mark for mark in "&<" if mark in _REFERENCE.sub("", source)]
-    if not any(mark in text for mark in bare):
-        return text.translate(table)
-    parts = _SPECIAL.split(text)
-    return "".join(
-        part if part in bare and _is_bare(part, after) else part.translate(table)
-        for part, after in pairwise([*parts, ""])
-    )
+class Spelling:
+    """How a text is spelled: with references where the `source` has them; `quotes` would end it, as an attribute."""
+
+    def __init__(self, source: str, quotes: str = ""):
+        self._source, self._quotes = source, quotes
+
+    def __call__(self, text: str) -> str:
+        if not any(mark in text for mark in self._bare):
+            return text.translate(self._table)
+        parts = _SPECIAL.split(text)
+        return "".join(
+            part if part in self._bare and _is_bare(part, after, bool(self._quotes)) else part.translate(self._table)
+            for part, after in pairwise([*parts, ""])
+        )
+
+    @cached_property
+    def _table(self) -> dict[int, str]:
+        spellings = {"&": "&amp;", "<": "&lt;", ">": ">" if ">" in self._source else "&gt;"}
+        spellings |= {quote: "&quot;" if quote == '"' else "&#39;" for quote in self._quotes}
+        for reference in _REFERENCE.finditer(self._source):
+            character = _character(reference)
+            if len(character) == 1 and character not in BLANKS and not (character.isascii() and character.isalnum()):
+                spellings[character] = reference[0].removesuffix(";") + ";"
+        return str.maketrans(spellings)
+
+    @cached_property
+    def _bare(self) -> list[str]:
+        """Special characters that the source has as they are."""
+        plain = _REFERENCE.sub("", self._source)
+        return [mark for mark in "&<" if mark in plain]
 
 
-def _is_bare(mark: str, after: str) -> bool:
+def _is_bare(mark: str, after: str, in_attribute: bool) -> bool:
     """Whether `&` or `<` is no markup before such a text."""
     if mark == "<":
-        return bool(_NO_TAG.match(after))
+        return bool((_NO_CODE if in_attribute else _NO_TAG).match(after))
     return bool(_NO_REFERENCE.match(after)) and unescape(mark + after[:40]) == mark + after[:40]
 
 

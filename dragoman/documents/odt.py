@@ -1,26 +1,197 @@
 """OpenDocument texts, ODT: paragraphs and headings; spans and links are placed by the words inside them."""
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dragoman.documents import xml
-from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words
-from dragoman.documents.office import paragraphs
+from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment
+from dragoman.documents.office import (
+    MOST_NESTED,
+    Parts,
+    Piece,
+    leaves,
+    outermost,
+    stretches,
+    with_ranges,
+    with_spaces_outside,
+    write,
+)  # fmt: skip
+from dragoman.documents.xml import Element, Token
 
-PARTS = re.compile(r"(content|styles)\.xml")
-WHOLE = {"note", "annotation", "ruby", "frame", "custom-shape"}
-"""Whose texts, if they have paragraphs, are translated apart."""
+TEXTS = re.compile(r"(content|styles)\.xml")
+CHARTS = re.compile(r"[^/]+/content\.xml")
+PARAGRAPHS = {"p", "h"}
+TEXT_ONLY = {"title", "desc", "index-title-template"}
+"""Other elements with a text that people read: descriptions of pictures, titles of tables of contents."""
+REMOVED = {"tracked-changes"}
+"""Text that a change has removed."""
+BOXES = {"span", "a", "meta", "placeholder", "text-input"}
+"""What texts stand in, besides a paragraph. Other elements with a text, such as a date, are words to copy."""
+KINDS = {"s": "break", "line-break": "break", "tab": "split", "ruby": "word"}
+ALONE = {"note", "annotation"}
+UNSEEN = re.compile("rsid|language|country|script|rfc-language-tag")
+"""Properties of a style that nobody sees: revisions of the writing program, and languages."""
+_SPACES = re.compile(r"[ \t\r\n]+")
+_RANGE = re.compile(r"(\w+(?:-mark)?)-(start|end)")
 
 
-def read_odt(text: str, inner: bool, languages: Languages = UNKNOWN) -> Document:
-    """The segments of a part of an ODT: paragraphs and headings, those in notes and frames or all others."""
-    segments = []
-    for paragraph in paragraphs(xml.parse(text), {"p", "h"}, WHOLE, inner=inner):
-        content = _spaced(xml.with_codes(paragraph, text, WHOLE))
-        if has_words(content):
-            segments.append(Segment(paragraph.inside, paragraph.close, content, xml.write))
-    return Document(text, segments)
+def find_parts(files: Mapping[str, bytes]) -> Parts:
+    """The parts with texts: those of the document, and of the charts in it."""
+    texts = [name for name in files if TEXTS.fullmatch(name)]
+    if "content.xml" not in files:
+        raise FormatError("has no text of OpenDocument in it; save it again as .odt.")
+    texts += [name for name in files if CHARTS.fullmatch(name) and b"<office:chart" in files[name]]
+    return Parts(texts, [name for name in files if name == "meta.xml"])
 
 
-def _spaced(content: Content) -> list[str | Code]:
-    """With line breaks as spaces: in XML they mean the same."""
-    return [re.sub(r"\s*\n\s*", " ", each) if isinstance(each, str) else each for each in content]
+def read_odt(text: str, languages: Languages = UNKNOWN) -> Document:
+    """The segments of a part of an ODT: paragraphs, headings, and descriptions of pictures."""
+    return Document(text, list(_Part(text).segments()))
+
+
+@dataclass
+class _Box(Piece):
+    """A piece with others inside."""
+
+    opening: str = ""
+    """The tag that it begins with."""
+    closing: str = ""
+    style: str | None = None
+    """What people see of a span; None for other boxes."""
+
+
+class _Part:
+    """A part of an ODT while it is read."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.root = xml.parse(text)
+
+    @cached_property
+    def styles(self) -> dict[str, str]:
+        """What people see of each style that the part defines, by name; nothing if it only tells unseen properties."""
+        found = {}
+        for style in self.root.walk("style"):
+            name, properties = style.attributes.get("name", ""), []
+            for part in style.content:
+                if isinstance(part, Element):
+                    seen = [f"{key}={value}" for key, value in part.attributes.items() if not UNSEEN.search(key)]
+                    properties += [part.name, *seen] if seen or part.content else []
+            if properties or "parent-style-name" in style.attributes:
+                found[name] = " ".join([style.attributes.get("parent-style-name", ""), *properties])
+            else:
+                found[name] = "" if style.content else name
+        return found
+
+    def segments(self) -> Iterator[Segment]:
+        yield from self._blocks([self.root], 0)
+
+    def _blocks(self, elements: Iterable[Element], depth: int) -> Iterator[Segment]:
+        """The segments of all paragraphs in some elements, and of those inside of them."""
+        if depth > MOST_NESTED:
+            raise FormatError(f"has more than {MOST_NESTED} paragraphs inside of each other; take some out.")
+        for block in outermost(elements, _is_block, REMOVED):
+            pieces = self._pieces(block)
+            for stretch in stretches(pieces):
+                yield self._segment(stretch)
+            for piece in leaves(pieces):
+                yield from self._blocks(piece.elements, depth + 1)
+
+    def _pieces(self, box: Element) -> list[Piece]:
+        """What stands in a paragraph or box."""
+        pieces: list[Piece] = []
+        for child in box.content:
+            if isinstance(child, Token):
+                if child.kind == "text":
+                    pieces.append(Piece(child.start, child.end, "text", _SPACES.sub(" ", child.value)))
+                else:
+                    pieces.append(Piece(child.start, child.end, "alone"))
+            elif not child.content:
+                pieces.append(self._leaf(child))
+            elif self._is_plain(child):
+                pieces.append(Piece(child.start, child.end, "text", _SPACES.sub(" ", child.text)))
+            elif child.name in BOXES:
+                pieces.append(
+                    _Box(
+                        child.start, child.end, "box", parts=self._pieces(child),
+                        opening=self.text[child.start : child.inside], closing=self.text[child.close : child.end],
+                        style=self._style(child) if child.name == "span" else None,
+                    )
+                )  # fmt: skip
+            else:
+                pieces.append(self._leaf(child))
+        return _joined(pieces)
+
+    def _is_plain(self, element: Element) -> bool:
+        """Whether an element is a text that people see no format of."""
+        is_text = all(isinstance(part, Token) and part.kind == "text" for part in element.content)
+        return is_text and element.name == "span" and self._style(element) == ""
+
+    def _style(self, span: Element) -> str:
+        name = span.attributes.get("style-name", "")
+        return self.styles.get(name, name)
+
+    def _leaf(self, element: Element) -> Piece:
+        kind = KINDS.get(element.name)
+        if not kind:
+            has_paragraphs = any(True for _ in outermost([element], _is_block, set()))
+            kind = "alone" if element.name in ALONE or has_paragraphs or not element.text.strip() else "word"
+        range_end = None
+        name = next((element.attributes[key] for key in ("name", "change-id", "id") if key in element.attributes), None)
+        if name is not None and (end := _RANGE.fullmatch(element.name)):
+            range_end = end[2], f"{end[1]} {name}"
+        elif name is not None and element.name == "annotation":
+            range_end = "start", f"annotation {name}"
+        return Piece(element.start, element.end, kind, range_end=range_end, elements=[element])
+
+    def _segment(self, pieces: list[Piece]) -> Segment:
+        first, last = pieces[0], pieces[-1]
+        left = " " * (first.text[:1] == " ")
+        right = " " * (last.text[-1:] == " ")
+        pieces = [replace(piece) for piece in pieces]
+        pieces[0].text = pieces[0].text.removeprefix(" ")
+        pieces[-1].text = pieces[-1].text.removesuffix(" ")
+        return Segment(first.start, last.end, self._content(pieces), write, (left, right))
+
+    def _content(self, pieces: Iterable[Piece]) -> list[str | Code]:
+        content: list[str | Code] = []
+        ends: list[tuple[int, str, str]] = []
+        for piece in pieces:
+            if piece.kind == "text":
+                content.append(piece.text)
+            elif isinstance(piece, _Box):
+                content += [Code(piece.opening, "open", "box"), *self._content(piece.parts)]
+                content.append(Code(piece.closing, "close", "box"))
+            else:
+                if piece.range_end:
+                    ends.append((len(content), *piece.range_end))
+                kind = "break" if piece.kind == "split" else piece.kind
+                content.append(Code(self.text[piece.start : piece.end], kind, start=piece.start))
+        return with_spaces_outside(with_ranges(content, ends))
+
+
+def _is_block(element: Element) -> bool:
+    return element.name in PARAGRAPHS or (
+        element.name in TEXT_ONLY and all(isinstance(part, Token) for part in element.content)
+    )
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Pieces in which spans of the same style are one if no text stands between them."""
+    joined: list[Piece] = []
+    between: list[Piece] = []
+    for piece in pieces:
+        if piece.kind == "alone" and not piece.range_end:
+            between.append(piece)
+            continue
+        last = joined[-1] if joined else None
+        if isinstance(piece, _Box) and isinstance(last, _Box) and piece.style == last.style is not None:
+            joined[-1] = replace(
+                last, end=piece.end, parts=[*last.parts, *between, *piece.parts], closing=piece.closing
+            )
+        else:
+            joined += [*between, piece]
+        between = []
+    return joined + between

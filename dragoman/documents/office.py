@@ -1,31 +1,100 @@
-"""Documents of offices: a zip file with XML, in which the texts of paragraphs are translated."""
+"""Documents of offices: a zip file with XML, in which the texts of paragraphs are translated.
 
+A paragraph is read as pieces: texts, boxes such as links, and all else that stands in it. Its texts are what stands
+between tabs and page breaks, without pictures, spaces and marks around their words.
+"""
+
+import codecs
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from html import unescape
+from typing import Literal, TypeVar
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from dragoman.documents.document import Document, FormatError, Languages
+from dragoman.data.language_codes import two_letters
+from dragoman.documents import xml
+from dragoman.documents.document import Code, Document, FormatError, Languages, Segment, has_words
 from dragoman.documents.xml import Element
 
 MOST_BYTES, MOST_FILES = 2**28, 10_000
 """Of all files in a document, unpacked."""
 MOST_RATIO, LEAST_BYTES = 100, 2**22
 """How many times as large as the document they may be, if they are larger than so many bytes."""
-PART = 2**20
-Read = Callable[[str, bool, Languages], Document]
-"""Finds the segments of a file in a document: the paragraphs inside of notes, frames and the like, or all others."""
+MOST_NESTED = 30
+"""Paragraphs inside of each other, such as those in text boxes."""
+CHUNK = 2**20
+NO_OFFICE = {
+    rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e": (
+        "is protected by a password; save it without one."
+    ),
+    rb"\xd0\xcf\x11\xe0": "is a document of an old Word (.doc); save it as .docx.",
+    rb"\{\\rtf": "is RTF; save it as .docx or .odt.",
+    rb"%PDF-": "is a PDF; save it as .docx or .odt.",
+}
+"""Patterns of first bytes: what such a file is, and what to do."""
+FEW_SPACES = 2
+"""So many spaces have no format of their own."""
+MANIFEST = "META-INF/manifest.xml"
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_FIRST_BYTES = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
+_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
+_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Names of the files in a document that are changed."""
+
+    texts: list[str]
+    """Files with paragraphs that people read."""
+    others: list[str]
+    """Files that name the language of the document and have no texts, such as styles."""
+
+
+FindParts = Callable[[Mapping[str, bytes]], Parts]
+"""Finds the parts among the files of a document; raises `FormatError` if there are no texts."""
+Read = Callable[[str, Languages], Document]
+"""Finds the segments of a file in a document."""
 
 
 def translate_office(
     content: bytes,
-    parts: re.Pattern[str],
+    find_parts: FindParts,
     read: Read,
     languages: Languages,
     translate: Callable[[list[Document]], list[str]],
 ) -> bytes:
-    """The document with the texts of its files `parts` translated; all other files in it, and their order, stay."""
+    """The document with its texts translated; all other files in it, and their order, stay.
+
+    If any text has changed, the document also names its new language where it named the old one.
+    """
+    for pattern, fault in NO_OFFICE.items():
+        if re.match(pattern, content):
+            raise FormatError(fault)
+    members, files = _opened(content)
+    if b"encryption-data" in files.get(MANIFEST, b""):
+        raise FormatError("is protected by a password; save it without one.")
+    parts = find_parts(files)
+    encodings = {name: _encoding(files[name]) for name in (*parts.texts, *parts.others)}
+    texts = {name: decoded(files[name], name, encoding) for name, encoding in encodings.items()}
+    translations = translate([read(texts[name], languages) for name in parts.texts])
+    changed = dict(zip(parts.texts, translations, strict=True))
+    if any(texts[name] != text for name, text in changed.items()):
+        texts = {name: with_language(text, languages) for name, text in (texts | changed).items()}
+        files |= {name: text.encode(encodings[name]) for name, text in texts.items()}
+    output = io.BytesIO()
+    with ZipFile(output, "w") as archive:
+        for member in members:
+            archive.writestr(_described(member), files[member.filename])
+    return output.getvalue()
+
+
+def _opened(content: bytes) -> tuple[list[ZipInfo], dict[str, bytes]]:
+    """The list of files of an archive, and their contents by name."""
     try:
         if content.count(b"PK\1\2") > MOST_FILES:  # before each entry of the list that is read first
             raise FormatError(f"has more than {MOST_FILES:,} files in it; save it again.")
@@ -34,20 +103,9 @@ def translate_office(
             most = min(MOST_BYTES, max(LEAST_BYTES, MOST_RATIO * len(content)))
             if sum(member.file_size for member in members) > most:  # before anything is unpacked
                 raise _too_large(most)
-            files = _unpacked(archive, members, most)
+            return members, _unpacked(archive, members, most)
     except (BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"is no document of an office ({error}); save it again, without a password.") from None
-    names = [name for name in files if parts.fullmatch(name)]
-    if not names:
-        raise FormatError("has no text of a document in it; save it again.")
-    for inner in (True, False):  # paragraphs in notes and frames first: they stand inside of others
-        texts = translate([read(files[name].decode("utf-8"), inner, languages) for name in names])
-        files |= {name: text.encode() for name, text in zip(names, texts, strict=True)}
-    output = io.BytesIO()
-    with ZipFile(output, "w") as archive:
-        for member in members:
-            archive.writestr(_described(member), files[member.filename])
-    return output.getvalue()
 
 
 def _too_large(most: int) -> FormatError:
@@ -64,14 +122,14 @@ def _unpacked(archive: ZipFile, members: list[ZipInfo], most: int) -> dict[str, 
     for member in members:
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise FormatError("is packed as no office packs documents; save it again.")
-        parts = []
+        chunks = []
         with archive.open(member) as stream:
-            while part := stream.read(PART):
-                left -= len(part)
+            while chunk := stream.read(CHUNK):
+                left -= len(chunk)
                 if left < 0:
                     raise _too_large(most)
-                parts.append(part)
-        files[member.filename] = b"".join(parts)
+                chunks.append(chunk)
+        files[member.filename] = b"".join(chunks)
     return files
 
 
@@ -82,12 +140,226 @@ def _described(member: ZipInfo) -> ZipInfo:
     return info
 
 
-def paragraphs(
-    root: Element, names: set[str], holders: set[str], *, inner: bool, inside: bool = False
-) -> Iterator[Element]:
-    """The paragraphs inside of elements of `holders`, or all others; `inside` tells that `root` is in one."""
-    for each in root.content:
-        if isinstance(each, Element):
-            if each.name in names and inside == inner:
-                yield each
-            yield from paragraphs(each, names, holders, inner=inner, inside=inside or each.name in holders)
+def _encoding(content: bytes) -> str:
+    """The encoding of an XML file, by its first bytes or by what it says of itself."""
+    for first_bytes, encoding in (_MARKS | _FIRST_BYTES).items():
+        if content.startswith(first_bytes):
+            return encoding
+    declared = _ENCODING.match(content)
+    return declared[1].decode() if declared else "utf-8"
+
+
+def decoded(content: bytes, name: str, encoding: str | None = None) -> str:
+    """An XML file in a document as text."""
+    encoding = encoding or _encoding(content)
+    try:
+        return content.decode(encoding)
+    except (LookupError, UnicodeDecodeError):
+        raise FormatError(f"has a file {name} that is no text in {encoding}; save it again.") from None
+
+
+@dataclass
+class Piece:
+    """A part of a paragraph."""
+
+    start: int
+    end: int
+    kind: Literal["text", "box", "word", "alone", "break", "split"]
+    """A text, a box of other pieces, what stands for a word or a space, what divides texts, or anything else."""
+    text: str = ""
+    parts: Sequence["Piece"] = ()
+    """The pieces in a box."""
+    range_end: tuple[str, str] | None = None
+    """For one end of a range, such as a bookmark: which of them, `start` or `end`, and the name of the range."""
+    elements: Sequence[Element] = ()
+    """What may have paragraphs of its own inside, such as a text box."""
+    has_words: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.has_words = has_words([self.text]) or any(part.has_words for part in self.parts)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing at the end of a text is lost without this piece."""
+        if self.kind == "text":
+            return not self.text.strip()
+        return self.kind != "word" and not self.has_words
+
+
+AnyPiece = TypeVar("AnyPiece", bound=Piece)
+
+
+def stretches(pieces: Sequence[AnyPiece]) -> Iterator[Sequence[AnyPiece]]:
+    """The texts of a paragraph, each as the pieces from its first to its last word."""
+    start = 0
+    for index in range(len(pieces) + 1):
+        if index < len(pieces) and pieces[index].kind != "split":
+            continue
+        first, last = start, index
+        start = index + 1
+        while first < last and pieces[first].is_blank:
+            first += 1
+        while first < last and pieces[last - 1].is_blank:
+            last -= 1
+        stretch = pieces[first:last]
+        if len(stretch) == 1 and stretch[0].kind == "box":
+            yield from stretches(stretch[0].parts)
+        elif any(piece.has_words for piece in stretch):
+            yield stretch
+
+
+def leaves(pieces: Iterable[AnyPiece]) -> Iterator[AnyPiece]:
+    """All pieces that are no boxes, in the order of the document."""
+    for piece in pieces:
+        if piece.kind == "box":
+            yield from leaves(piece.parts)
+        else:
+            yield piece
+
+
+def with_ranges(content: list[str | Code], ends: Iterable[tuple[int, str, str]]) -> list[str | Code]:
+    """A content in which the codes of a range, such as a bookmark, open and close it if both are there.
+
+    `ends` are (index in the content, start or end, name of the range); an end belongs to the last beginning.
+    """
+    begun: dict[str, int] = {}
+    for index, which, name in ends:
+        if which == "start":
+            begun[name] = index
+        elif name in begun:
+            first = begun.pop(name)
+            for position, kind in ((first, "open"), (index, "close")):
+                content[position] = replace(content[position], kind=kind, name=f"range {first}")
+    return content
+
+
+def with_spaces_outside(content: Sequence[str | Code]) -> list[str | Code]:
+    """A content in which the spaces at both ends of formats and links stand outside of them.
+
+    More than a few spaces stay: they may be underlined, as a line to write on.
+    """
+    found = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
+    return _spaces_moved(found[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
+
+
+def _spaces_moved(content: Sequence[str | Code], kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
+    """A content in which spaces that stand right before codes of a kind stand behind them."""
+    found: list[str | Code] = []
+    for part in content:
+        before = found[-1] if found else None
+        match = None
+        if isinstance(part, Code) and part.kind == kind and isinstance(before, str):
+            match = spaces.search(before)
+        if match and isinstance(before, str):
+            found[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
+        else:
+            found.append(part)
+    return [part for part in found if part != ""]
+
+
+def outermost(elements: Iterable[Element], is_block: Callable[[Element], bool], skipped: set[str]) -> Iterator[Element]:
+    """The blocks, such as paragraphs, that are in some elements but not in other blocks or in `skipped` elements."""
+    stack = [element for element in elements][::-1]
+    while stack:
+        element = stack.pop()
+        if element.name in skipped:
+            continue
+        if is_block(element):
+            yield element
+        else:
+            stack += [child for child in reversed(element.content) if isinstance(child, Element)]
+
+
+def write(text: str) -> str:
+    """A text as XML spells it, without characters that XML cannot hold."""
+    return xml.write(_NO_XML.sub("", text))
+
+
+def without_line_breaks(text: str) -> str:
+    """A text with each line break, and spaces around it, as one space: in XML they mean the same."""
+    return re.sub(r"[ \t\r\n]+", lambda spaces: " " if "\n" in spaces[0] else spaces[0], text)
+
+
+def attribute_segments(text: str, element: Element, names: tuple[str, ...]) -> Iterator[Segment]:
+    """Segments for attributes that people read, such as the description of a picture; names of files are none."""
+    tag = text[element.start : element.inside]
+    for match in re.finditer(rf"""\s(?:{"|".join(names)})\s*=\s*("[^"]*"|'[^']*')""", tag):
+        value = unescape(match[1][1:-1])
+        if has_words([value]) and not _FILE_NAME.search(value):
+            start, end = element.start + match.start(1) + 1, element.start + match.end(1) - 1
+            yield Segment(start, end, [value], _write_attribute)
+
+
+_FILE_NAME = re.compile(r"\A\S*[/\\]\S*\Z|\A[A-Za-z]:\\|\.[A-Za-z]{3,4}\Z|://")
+
+
+def _write_attribute(text: str) -> str:
+    return write(text).replace('"', "&quot;").replace("'", "&#39;").replace("\n", "&#10;")
+
+
+EAST_ASIAN = frozenset(("zh", "yue", "wuu", "ja", "ko"))
+COMPLEX = frozenset((
+    "ar", "fa", "ur", "ps", "sd", "ug", "ckb", "he", "yi", "dv", "th", "lo", "km", "my", "hi", "bn", "ta", "te", "kn",
+    "ml", "mr", "ne", "pa", "gu", "or", "as", "si", "bo", "dz", "sa",
+))  # fmt: skip
+"""Languages for which documents have settings of their own, beside those of all others."""
+_SETTINGS = re.compile(
+    r"""(?P<docx><(?:\w+:)?(?:lang|themeFontLang)\s[^<>]*>)
+      |(?P<drawing><(?:\w+:)?(?:rPr|endParaRPr|defRPr)\s[^<>]*>)
+      |(?P<odt><(?:\w+:)?text-properties\s[^<>]*>)
+      |(?<=<dc:language>)(?P<value>[\w-]+)(?=</dc:language>)""",
+    re.VERBOSE,
+)
+
+
+def with_language(text: str, languages: Languages) -> str:
+    """XML in which the target language is named where the source language was: what the spelling is checked by."""
+    source, target = languages
+    if not source or not target:
+        return text
+    return _SETTINGS.sub(partial(_renamed, two_letters(source), target), text)
+
+
+def _renamed(source: str, target: str, match: re.Match[str]) -> str:
+    """A tag or value that names the target language instead of the source language."""
+    language, region = two_letters(target), _region(target)
+    code = f"{language}-{region}" if region else language
+    tag = match[0]
+    if match["value"]:
+        return code if two_letters(tag) == source else tag
+    kinds = [0 if name in EAST_ASIAN else 1 if name in COMPLEX else 2 for name in (source, language)]
+    if match["odt"]:
+        old, new = (("-asian", "-complex", "")[kind] for kind in kinds)
+        if two_letters(_value(tag, f"language{old}")) != source:
+            return tag
+        return _with_value(_with_value(tag, f"language{new}", language), f"country{new}", region or "none")
+    old, new = (("eastAsia", "bidi", "val")[kind] for kind in kinds) if match["docx"] else ("lang", "lang")
+    return _with_value(tag, new, code) if two_letters(_value(tag, old)) == source else tag
+
+
+def _region(code: str) -> str:
+    parts = code.replace("_", "-").split("-")[1:]
+    return next((part.upper() for part in parts if len(part) == 2), "")
+
+
+def _attribute(name: str) -> str:
+    return rf"""(\s(?:\w+:)?{name}\s*=\s*)("[^"]*"|'[^']*')"""
+
+
+def _value(tag: str, name: str) -> str:
+    match = re.search(_attribute(name), tag)
+    return match[2][1:-1] if match else ""
+
+
+def _with_value(tag: str, name: str, value: str) -> str:
+    """A tag with another value of an attribute, which it gets if it has none."""
+    if re.search(_attribute(name), tag):
+        return re.sub(_attribute(name), rf'\g<1>"{value}"', tag)
+    beside = re.search(r"""\s(\w+:)?(?:language|val|eastAsia|bidi|lang)[\w-]*\s*=""", tag)
+    prefix = (beside[1] if beside else "") or ""
+    if name.endswith(("-asian", "-complex")):
+        prefix = "style:"
+    elif name in ("language", "country"):
+        prefix = "fo:"
+    end = len(tag) - (2 if tag.endswith("/>") else 1)
+    return f'{tag[:end]} {prefix}{name}="{value}"{tag[end:]}'

@@ -12,6 +12,7 @@ from dragoman.data.text import without_label
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
+from dragoman.evaluation.references import reference_warnings
 from dragoman.evaluation.scores import score, scores_by_languages
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
@@ -38,6 +39,8 @@ class Evaluation:
     by_languages: dict[str, dict[str, float]] = field(default_factory=dict)
     """If there are pairs of several languages: `sentences` of each, such as en-de, and the scores by the names of the
     metrics."""
+    warnings: list[str] = field(default_factory=list)
+    """Why the scores may say something else than they seem to."""
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers side by side, for JSON; without the translations."""
@@ -51,6 +54,7 @@ class Evaluation:
             **({"by_source": self.by_source} if self.by_source else {}),
             **({"finetuning": self.finetuning} if self.finetuning else {}),
             **({"by_languages": self.by_languages} if self.by_languages else {}),
+            **({"warnings": self.warnings} if self.warnings else {}),
         }
 
 
@@ -77,7 +81,8 @@ def evaluate_pairs(
     batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
     statistics = token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids))
     apart = scores_by_languages(translations, references, sources)
-    return Evaluation(scores, statistics, translations, seconds, by_languages=apart)
+    warnings = reference_warnings(references, translations)
+    return Evaluation(scores, statistics, translations, seconds, by_languages=apart, warnings=warnings)
 
 
 def score_pairs(

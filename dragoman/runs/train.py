@@ -1,5 +1,6 @@
 """A training run: sentence pairs in, a model directory out. Prepares and trains; `finish` comes after it."""
 
+import json
 import math
 import signal
 import time
@@ -17,7 +18,7 @@ from dragoman.data.check import training_warnings
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import PreparedData, prepare
-from dragoman.data.prepared_folder import PreparedFolder
+from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line
 from dragoman.evaluation.agreement import keep_best
 from dragoman.evaluation.evaluate import Evaluation
@@ -85,6 +86,7 @@ def start_run(
             else:
                 prepare(pairs, config, directory.data, kept=kept)
                 pairs.close()
+                write_file(directory.data / STATES, json.dumps(file_states(config)).encode())
                 seal(directory.data)
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
@@ -101,6 +103,11 @@ def resume_run(
     with directory.locked():
         with display.status("Checking what was prepared"):
             check_seal(directory.data)
+        for name in changed_files(directory.data):
+            display.warn(
+                f"{name} has changed since this run began. The run goes on with the pairs that it read then; to train "
+                "on what is there now, start another one."
+            )
         return _mirrored(directory, config, Surroundings(display, started or time.monotonic(), ranks or ALONE))
 
 
@@ -264,7 +271,8 @@ def _announce(around: Surroundings, config: RunConfig, data: PreparedData, model
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
     )
     held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
-    for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked)):
+    forgetful = bool(config.finetune.model) and not config.finetune.mix
+    for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked), forgetful=forgetful):
         display.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())

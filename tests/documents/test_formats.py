@@ -42,7 +42,8 @@ def test_all_but_the_texts_stays(name):
     for engine in (BACKWARDS, SHOUTING) if name != "a.txt" else (SHOUTING,):  # where a line ends tells what goes on
         found = translated(KEPT[name], name, engine)
         assert found != KEPT[name]
-        assert skeleton(read(found)) == skeleton(read(KEPT[name]))
+        named = KEPT[name].replace('lang="en"', 'lang="fr"')
+        assert skeleton(read(found)) == skeleton(read(named))
 
 
 def skeleton(document):

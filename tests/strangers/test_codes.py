@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding.alignment import word_spans
+from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.decoding.alignment import word_spans, words
 from dragoman.decoding.translation import Translation
 from dragoman.documents.document import Code, Document, FormatError, Segment
 from dragoman.documents.inline import Projection, take_out
@@ -184,6 +185,32 @@ def test_words_are_what_any_space_separates():
     assert [text for text in ("a\u00a0b", "a\u200bb", "a \u200b b", "\u00ad", "a\u3000b", "a\u00adb")
             if len(word_spans(text)) != {"a\u00a0b": 2, "a\u200bb": 1, "a \u200b b": 2, "\u00ad": 0, "a\u3000b": 2,
                                          "a\u00adb": 1}[text]] == []  # fmt: skip
+
+
+class InPieces(Tokenizer):
+    """A tokenizer whose tokens are these bytes."""
+
+    def __init__(self, *tokens: bytes):
+        self.tokens = tokens
+
+    def token_bytes(self, ids: list[int]) -> list[bytes]:
+        return [self.tokens[number] for number in ids]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ((b"10", b"\xc2\xa0", b"EUR"), [[0], [1, 2]]),
+        ((b"10", b"\xc2", b"\xa0", b"EUR"), [[0], [1, 2, 3]]),
+        ((b"caf", b"\xc3", b"\xa9", b" x"), [[0, 1, 2], [3]]),
+        ((b"\xc3", b"\xa9t", b"\xe2\x80\x8b", b" x"), [[0, 1, 2], [3]]),
+        ((b"a", b" ", b"\xe2\x80\x8b", b" b"), [[0], [1, 2, 3]]),
+    ],
+)
+def test_tokens_belong_to_words_also_where_they_end_inside_of_a_character(tokens, expected):
+    assert words(InPieces(*tokens), list(range(len(tokens)))) == expected
+    text = b"".join(tokens).decode()
+    assert len(word_spans(text)) == len(expected)
 
 
 def many(count: int) -> Iterator[str | Code]:

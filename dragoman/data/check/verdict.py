@@ -76,10 +76,21 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
     return True, sentences
 
 
-def training_warnings(num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0) -> list[str]:
-    """Warnings before a training. `valid` and `test` are source sentences, `leaked` of the latter are trained on."""
+def training_warnings(
+    num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0, forgetful: bool = False
+) -> list[str]:
+    """Warnings before a training. `valid` and `test` are source sentences, `leaked` of the latter are trained on.
+
+    A training is `forgetful` that adapts a model to these pairs alone, without any of those that it knows.
+    """
     warnings = []
-    if num_pairs < FEW:
+    if num_pairs < FEW and forgetful:
+        warnings.append(
+            f"{num_pairs:,} pairs to adapt to are few: the model memorises them and forgets how to translate others. "
+            "Give general pairs as well, such as --mix general.tsv:0.5, or at least some to score it on before and "
+            "after, as finetune.test."
+        )
+    elif num_pairs < FEW:
         warnings.append(f"{num_pairs:,} pairs to train on are {_expected(num_pairs).text}")
     if leaked:
         warnings.append(

@@ -9,11 +9,12 @@ from pathlib import Path
 from dragoman.data.readers.text_io import read_head
 from dragoman.errors import DataError
 
+OFFICE = rb"PK\x03\x04.*(\[Content_Types\]|docProps/|mimetypeapplication)|\xd0\xcf\x11\xe0|\{\\rtf"
 WEB_PAGE = rb"(?i)\s*<(!doctype )?html"
 OTHER_FILES = {
-    rb"PK\x03\x04.*(\[Content_Types\]|docProps/|mimetypeapplication)|\xd0\xcf\x11\xe0|\{\\rtf":
-        "a document of an office program; save its table there as .csv, or as tab-separated text in UTF-8",
-    rb"PK\x03\x04|7z\xbc\xaf|Rar!\x1a|.{257}ustar": "an archive; unpack it and give the file inside",
+    OFFICE: "a document of an office program; save its table there as .csv, or as tab-separated text in UTF-8",
+    rb"PK\x03\x04|7z\xbc\xaf|Rar!\x1a|.{257}ustar":
+        "an archive that is not opened here; unpack it and give the file inside",
     rb"BZh\d1AY": "packed by bzip2; unpack it with `bunzip2`",
     rb"%PDF-": "a PDF; copy its text into a text file, a sentence or pair on each line",
     rb"PAR1": "a Parquet file; give its folder as hf:./FOLDER",

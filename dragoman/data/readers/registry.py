@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from dragoman.data.readers.archives import archive_of, read_archive
+from dragoman.data.readers.encodings import in_utf8
 from dragoman.data.readers.fetched import fetch
 from dragoman.data.readers.huggingface import HUB, open_dataset
 from dragoman.data.readers.jsonl import open_json
@@ -48,29 +50,58 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
 
     Raises `DataError` if there is no such thing.
     """
-    paths = [fetch(name) if is_url(name) else Path(name) for name in (source, target) if name is not None]
-    unpacked = Path(unpacked_name(paths[0]))
-    open_format = open_memory if is_memory(paths[0]) else FORMATS.get(unpacked.suffix.lower())
     from_hub = source.startswith(HUB) and not is_url(source)
-    if target is not None and (source.startswith(BUILTIN) or from_hub or open_format):
-        raise DataError(f"{source} has both languages already; leave out {target}.")
-    rows = open_format in (None, open_csv, open_json) and not source.startswith(BUILTIN)
-    if options.columns and (target is not None or not rows):
-        raise DataError(f"{source} has no columns to choose from; leave out --columns.")
-    if options.language_column and not (target is None and (rows or source.startswith(HUB))):
-        raise DataError(f"{source} has no columns, of which one could tell the language; leave out language_column.")
-    if options.columns and options.columns[0] == options.columns[1]:
-        raise DataError(f"--columns names {options.columns[0]} twice; give the columns of source and target.")
-    if source.startswith(BUILTIN):
-        return *open_builtin(source), (source,)
-    if from_hub:
+    if source.startswith(BUILTIN) or from_hub:
+        if target is not None:
+            raise DataError(f"{source} has both languages already; leave out {target}.")
+        _check_columns(source, options, has_columns=from_hub)
+        if source.startswith(BUILTIN):
+            return *open_builtin(source), (source,)
         name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
         return name, open_dataset(source, options), (source,)
+    files = [_file(name) for name in (source, target) if name is not None]
+    paths = [path for file in files for path in _unpacked(file, options)]
+    if len(paths) > 2:
+        listed = ", ".join(map(str, paths))
+        raise DataError(f"{source} and {target} are more than two texts ({listed}); give one archive, or two texts.")
+    unpacked = Path(unpacked_name(paths[0]))
+    open_format = open_memory if is_memory(paths[0]) else FORMATS.get(unpacked.suffix.lower())
+    if len(paths) == 2 and open_format:
+        raise DataError(f"{source} has both languages already; leave out {paths[1]}.")
     for path in paths:
         check_is_file(path)
         refuse_other_files(path)
-    if target is None:
-        name, reader = unpacked.stem, (open_format or open_table)(*paths, options)
+    _check_columns(source, options, has_columns=len(paths) == 1 and open_format in (None, open_csv, open_json))
+    if open_format not in (open_memory, open_tmx, open_xliff, open_xml):
+        paths = [in_utf8(path) for path in paths]
+    if len(paths) == 1:
+        name, reader = unpacked.stem, (open_format or open_table)(paths[0], options)
     else:
-        name, reader = open_two_files(*paths, options)
-    return name, reader, tuple(paths)
+        name, reader = open_two_files(paths[0], paths[1], options)
+    return name, reader, tuple(archive or path for path, archive in files)
+
+
+def _file(name: str) -> tuple[Path, Path | None]:
+    """The path of a file, which is downloaded if it is at a URL, and the archive that it is or that it is in."""
+    path = fetch(name) if is_url(name) else Path(name)
+    archive = archive_of(path)
+    return path, archive
+
+
+def _unpacked(file: tuple[Path, Path | None], options: ReaderOptions) -> list[Path]:
+    """The file itself, or copies of the one or two files with pairs in an archive."""
+    path, archive = file
+    if archive is None:
+        return [path]
+    inner = "" if path == archive else path.relative_to(archive).as_posix()
+    return list(read_archive(archive, inner, options.languages))
+
+
+def _check_columns(source: str, options: ReaderOptions, *, has_columns: bool) -> None:
+    """Raise `DataError` for options that choose columns where there are none, or one twice."""
+    if options.columns and not has_columns:
+        raise DataError(f"{source} has no columns to choose from; leave out --columns.")
+    if options.language_column and not has_columns:
+        raise DataError(f"{source} has no columns, of which one could tell the language; leave out language_column.")
+    if options.columns and options.columns[0] == options.columns[1]:
+        raise DataError(f"--columns names {options.columns[0]} twice; give the columns of source and target.")

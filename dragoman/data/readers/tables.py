@@ -39,6 +39,7 @@ MAX_SHOWN = 200
 
 _PAIR = re.compile("(?<![A-Za-z0-9])([A-Za-z]{2,3})-([A-Za-z]{2,3})(?![A-Za-z0-9])")
 _QUOTED = re.compile('"(?:[^"]|"")*"')
+_WORD = re.compile(r"[^\W\d_]{1,12}([-_][^\W_]{1,8})?")
 _AROUND_NAME = re.compile(rf"{TEXT_IN.pattern}|[-_]\w{{2,8}}$", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\[\s*)?\{\s*"')
 csv.field_size_limit(MAX_LINE)
@@ -81,7 +82,7 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
             return pairs_of_rows(_csv_rows(path, delimiter, options.replace_bad_bytes), columns, f"{path}, line")
         return read_tsv(path, columns, options.replace_bad_bytes)
 
-    return PairReader(read, languages)
+    return PairReader(read, languages, remark=sample.remark(columns))
 
 
 def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
@@ -150,6 +151,8 @@ class Sample:
             kinds[self.index(self.options.language_column, "one of {}")] = SAME
         texts = [name for name, kind in zip(names, kinds, strict=False) if kind in (TEXT, NOTHING)]
         known = sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
+        codes = self._codes(texts)
+        known = known or codes is not None
         # A word above numbers is a name, too.
         above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
         named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))
@@ -163,8 +166,37 @@ class Sample:
         elif width > 2 and min(kinds[source], kinds[target]) < LABELS:
             raise DataError(f"{self.path} has {width} columns, but no two of text; choose two, such as --columns 1,2.")
         languages = (language_of(names[source]), language_of(names[target])) if named else (None, None)
+        if codes and [names[source], names[target]] == texts:
+            languages = codes
         more = width == 1 or (self.longer > OFTEN and (source, target) == (0, 1))
         return Columns(source, target, width, more, named), languages
+
+    def remark(self, columns: Columns) -> str:
+        """What to know where there are more columns of text than two, and nobody has chosen any."""
+        texts = [index for index in range(self.width) if self._kind(index) == TEXT]
+        if len(texts) < 3 or self.options.columns:
+            return ""
+        return (
+            f"has {len(texts)} columns of text; columns {columns.source + 1} and {columns.target + 1} are read as "
+            "source and target. Choose others with --columns."
+        )
+
+    def _codes(self, names: list[str]) -> Languages | None:
+        """The languages that the first row names above sentences, of which few may know one; None if it names none.
+
+        "eng" and "luo" are such, and "English" and "Luo". Above single words, they may be words themselves.
+        """
+        if len(names) != 2 or not all(map(_WORD.fullmatch, names)):
+            return None
+        values = [field for row in self.rows[1:] if len(row) >= self.width for field in row if field.strip()]
+        sentences = sum(not _WORD.fullmatch(value.strip()) for value in values)
+        if not values or sentences < MOSTLY * len(values):
+            return None
+        codes = languages_named(*names)
+        if all(codes):
+            return codes
+        spelled = any(language_of(name) and len(name) > 3 for name in names)
+        return (language_of(names[0]), language_of(names[1])) if spelled else None
 
     def _kind(self, index: int) -> int:
         """What a column holds."""

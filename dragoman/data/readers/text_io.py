@@ -15,6 +15,13 @@ from dragoman.system.optional import load
 
 PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
 """Ends of names of packed files, and the bytes with which such files begin."""
+MARKS = {
+    codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32-le", codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
+}  # fmt: skip
+"""First bytes that tell the encoding of a text. Those of UTF-32 begin like those of UTF-16, so they come first."""
+HEAD = 1 << 14
+"""Bytes by which a format is known."""
 MAX_LINE = 1 << 24
 """Bytes; a longer line is no line of text, and would fill the memory."""
 
@@ -44,12 +51,15 @@ def packing_of(path: Path) -> str:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked; none if it is damaged, which a pass over it reports."""
+    """The first bytes of a file, unpacked; fewer if it is damaged, which a pass over it reports."""
+    head = b""
     try:
         with open_input(path) as stream:
-            return stream.read(1 << 14)
+            while len(head) < HEAD and (part := stream.read1(HEAD - len(head))):
+                head += part
     except unpacking_errors():
-        return b""
+        pass
+    return head
 
 
 def unpacked_name(path: Path) -> str:
@@ -109,6 +119,25 @@ def read_file(path: Path, *, replace: bool = False, encoding: str = "UTF-8") -> 
         raise DataError(f"{path} is empty; give a file with one sentence or pair on each line.")
 
 
+def encoding_of(head: bytes) -> str | None:
+    """The encoding that the first bytes of a text tell: by their mark, or by where they are NUL; None if they do not.
+
+    UTF-16 and UTF-32 of Latin text have a NUL in every other byte, or in three of four.
+    """
+    for mark, encoding in MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    head = head[: len(head) // 4 * 4]
+    if not head or head.count(0) * 4 <= len(head):
+        return None
+    nul = [head[start::4].count(0) * 8 > len(head) for start in range(4)]  # in most of each fourth byte
+    patterns = {
+        (False, True, True, True): "utf-32-le", (True, True, True, False): "utf-32-be",
+        (False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be",
+    }  # fmt: skip
+    return patterns.get(tuple(nul))
+
+
 def unpacking_errors() -> tuple[type[Exception], ...]:
     """What reading a file may raise that is damaged or cut short."""
     of_zstd = [zstd().ZstdError] if any(map(sys.modules.get, ("backports.zstd", "compression.zstd"))) else []
@@ -124,10 +153,12 @@ def zstd() -> ModuleType:
 
 def _refuse_other_text(head: bytes, name: str) -> None:
     # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or head.count(0) * 4 > len(head):
+    encoding = encoding_of(head)
+    if encoding not in (None, "utf-8") or head.count(0) * 4 > len(head):
+        found = "UTF-32" if encoding and "32" in encoding else "UTF-16"
         raise DataError(
-            f"{name}, line 1 is encoded as UTF-16, not UTF-8; save or convert the file as UTF-8, "
-            "for example with `iconv -f UTF-16 -t UTF-8`."
+            f"{name}, line 1 is encoded as {found}, not UTF-8; save or convert the file as UTF-8, "
+            f"for example with `iconv -f {found} -t UTF-8`."
         )
     if head.count(b"\r") > 1 and b"\n" not in head:
         raise DataError(f"{name} ends its lines with CR alone; convert them, such as with `tr '\\r' '\\n'`.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
-from dragoman.data.readers.xml import Layout, Unit, parse
+from dragoman.data.readers.xml import DAMAGED, FORBIDDEN, Layout, Unit, parse
 
 LAYOUT = Layout(units={"tu"}, segments={"seg": {"tuv"}}, context={"header"})
 LANGUAGE_UNITS = 1_000
@@ -19,21 +19,28 @@ def open_tmx(path: Path, options: ReaderOptions) -> PairReader:
     The source is then the language that the header calls so, or else the first one.
     """
     wanted = options.languages
-    units = parse(path, LAYOUT) if wanted else list(islice(parse(path, LAYOUT), LANGUAGE_UNITS))
+    units = _units(path, options) if wanted else list(islice(_units(path, options), LANGUAGE_UNITS))
     codes = (code for unit in units for code, _ in _variants(unit))
     if wanted is None:
         header = units[0].context.get("header", {}) if units else {}
         codes = sorted(codes, key=lambda code: not same_language(code, header.get("srclang", "*all*")))
     languages = choose_languages(codes, wanted, str(path))
-    return PairReader(lambda: _read(path, wanted or languages), wanted or languages)
+    return PairReader(lambda: _read(_units(path, options), wanted or languages), wanted or languages)
 
 
-def _read(path: Path, languages: tuple[str, str]) -> Iterator[Numbered]:
+def _units(path: Path, options: ReaderOptions) -> Iterator[Unit]:
+    return parse(path, LAYOUT, replace_bad_bytes=options.replace_bad_bytes)
+
+
+def _read(units: Iterator[Unit], languages: tuple[str, str]) -> Iterator[Numbered]:
     missing = [Skipped(f"unit has no text in {language}") for language in languages]
-    for unit in parse(path, LAYOUT):
+    for unit in units:
         variants = _variants(unit)
         texts = [next((text for code, text in variants if same_language(code, each)), None) for each in languages]
-        yield unit.line, missing[texts.index(None)] if None in texts else tuple(texts)
+        if None in texts:
+            yield unit.line, missing[texts.index(None)]
+        else:
+            yield unit.line, DAMAGED if FORBIDDEN in "".join(texts) else tuple(texts)
 
 
 def _variants(unit: Unit) -> list[tuple[str, str]]:

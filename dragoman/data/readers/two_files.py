@@ -20,7 +20,7 @@ def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[
     parts = _parts(source, target, ".")
     common = list(takewhile(lambda pair: pair[0] == pair[1], parts))
     name = ".".join(part for part, _ in common) or parts[0][0]
-    named = _languages(source, target)
+    named = languages_of_names(source, target)
     if are_exchanged(named, options.languages):
         raise DataError(
             f"The source language is {named[1]}, but by its name {source} is {named[0]}; give {target} first."
@@ -28,8 +28,8 @@ def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[
     return name, PairReader(lambda: _read(source, target, options.replace_bad_bytes), options.languages or named)
 
 
-def _languages(source: Path, target: Path) -> Languages:
-    """Those that the names tell by the only part in which they differ."""
+def languages_of_names(source: Path, target: Path) -> Languages:
+    """The languages that the names of two files tell by the only part in which they differ, such as .en and .fr."""
     for marks in (".", "._-"):
         different = [pair for pair in _parts(source, target, marks) if pair[0] != pair[1]]
         if len(different) == 1 and any(languages := languages_named(*different[0])):

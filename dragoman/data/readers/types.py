@@ -40,3 +40,5 @@ class PairReader(NamedTuple):
     languages: Languages = (None, None)
     unit: str = "line"
     """What the numbers count: lines, rows or pairs."""
+    remark: str = ""
+    """What a person should know about how the file is read, as a sentence that follows its name."""

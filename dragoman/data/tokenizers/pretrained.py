@@ -166,6 +166,9 @@ class PretrainedTokenizer(Tokenizer):
         begin = self.content.begin
         return [self._ids[begin]] if begin and not self.content.legacy else [], text
 
+    def spells(self, character: str) -> bool:
+        return self.special_ids.unk not in self.encode(character)
+
     def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
         raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
 

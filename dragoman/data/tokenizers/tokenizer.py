@@ -166,6 +166,10 @@ class Tokenizer:
         begins = [[self.targets[languages_in(label)[1]]] if label else [] for label, _ in cut]
         return begins, [well_formed(text) for _, text in cut]
 
+    def spells(self, character: str) -> bool:
+        """Whether a character has a token or several; of a vocabulary that spells all, it says nothing."""
+        return True
+
     def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
         """The tokens of each word of each text, none of which belongs to two; that of a label is a word of its own."""
         begins, rests = self._begins(texts)

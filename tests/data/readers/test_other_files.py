@@ -37,9 +37,8 @@ def tarred() -> bytes:
     [
         (zipped("[Content_Types].xml", "xl/workbook.xml"), "a document of an office program; save its table there as"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an office program"),
-        (zipped("fra.txt", "_about.txt"), "an archive; unpack it and give the file inside"),
-        (gzip.compress(tarred()), "an archive; unpack it"),
-        (lzma.compress(zipped("a.tsv")), "an archive; unpack it"),
+        (b"7z\xbc\xaf\x27\x1c", "an archive that is not opened here; unpack it and give the file inside"),
+        (b"Rar!\x1a\x07\x00", "an archive that is not opened here; unpack it"),
         (b"BZh91AY&SY", "packed by bzip2; unpack it with `bunzip2`"),
         (b"%PDF-1.7\n", "a PDF; copy its text into a text file"),
         (b"\n<!DOCTYPE HTML>\n<title>fra.txt</title>", "a web page; download the file itself"),
@@ -50,6 +49,14 @@ def tarred() -> bytes:
 def test_what_is_no_text_is_refused_with_the_remedy(tmp_path: Path, content: bytes, words: str, name: str):
     (tmp_path / name).write_bytes(content)
     assert f"{name} is {words}" in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "content", [zipped("fra.txt", "_about.txt"), gzip.compress(tarred()), lzma.compress(zipped("a.tsv"))]
+)
+def test_archives_are_known_by_their_bytes(tmp_path: Path, content: bytes):
+    (tmp_path / "a.tsv").write_bytes(content)
+    assert len(list(Bitext.open(tmp_path / "a.tsv"))) == 2
 
 
 @pytest.mark.parametrize("pack", PACK.values())

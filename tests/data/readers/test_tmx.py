@@ -139,7 +139,8 @@ def test_entities_are_refused_at_once(tmp_path: Path, doctype: str):
     [
         (memory(unit(en="a", fr="b"), "<tu>\n</body>"), "a.tmx, line 7 is no well-formed XML (mismatched tag)"),
         (memory(unit(en="a", fr="b")).removesuffix("</tmx>\n"), "line 7 is no well-formed XML (no element found)"),
-        (memory(unit(en="a", fr="b\x0bc")), "line 5 is no well-formed XML (not well-formed (invalid token))"),
+        (memory(unit(en="a", fr="b&c")), "line 5 is no well-formed XML (not well-formed (invalid token))"),
+        (memory(unit(en="a", fr="b\x0bc")), "a.tmx holds no sentence pairs"),
         (
             memory(unit(en="a", fr="b")).replace("UTF-8", "klingon", 1),
             "line 1 cannot be read: unknown encoding: klingon",

@@ -1,0 +1,220 @@
+"""Archives as corpora are published in them, .zip and .tar: the one table or the two texts among their files.
+
+Archives come from strangers: their files are listed before anything is unpacked. Only what is read is unpacked, and
+its bytes are counted meanwhile.
+"""
+
+import re
+import struct
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path, PurePosixPath
+from typing import IO
+from zipfile import BadZipFile, ZipFile
+
+from dragoman.data.language_codes import same_language
+from dragoman.data.readers.copies import LocalCopy, local_copy, version_of
+from dragoman.data.readers.other_files import OFFICE
+from dragoman.data.readers.text_io import open_input, read_head, unpacking_errors
+from dragoman.data.readers.two_files import languages_of_names
+from dragoman.errors import DataError
+
+MOST_FILES = 10_000
+MOST_RATIO, LEAST_BYTES = 100, 2**24
+"""How many times as large as the archive its files may be, if they are larger than so many bytes; text is at most some
+30 times as large."""
+MOST_COMPARED = 200
+"""Files of which any two may be the two texts."""
+PART = 2**20
+_END_OF_ZIP = struct.Struct("<4s4H2LH")
+_NO_PAIRS = re.compile(
+    r"(.*/)?([._].*|(readme|licen[cs]e|copying|citation|about|changelog|changes|credits|notice|authors|sha\d*sums?|md5sums?)"
+    r"([._-].*)?)|__MACOSX/.*|.*\.(ids|scores?|md|pdf|html?|py|sh|bib)",
+    re.IGNORECASE,
+)
+"""Names of files that come with pairs and are none."""
+_TABLE = re.compile(r".*\.(tsv|txt|csv|jsonl?|ndjson|tmx|xliff|xlf|sdlxliff|xml|po|tab)", re.IGNORECASE)
+"""Names of files that have both sides."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive."""
+
+    name: str
+    size: int
+
+
+def archive_of(path: Path) -> Path | None:
+    """The archive that a path is or leads into, as `corpus.zip/train.tsv` does; None for all other paths."""
+    for outer in (path, *path.parents):
+        if outer.is_file():
+            return outer if is_archive(outer) else None
+    return None
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a .zip or .tar, however it is called, and no document of an office."""
+    head = read_head(path)
+    return (head.startswith(b"PK\3\4") or head[257:262] == b"ustar") and not re.match(OFFICE, head, re.DOTALL)
+
+
+def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> list[LocalCopy]:
+    """Copies of the one table, or of the two texts, in an archive; of the file `inner`, if that is given.
+
+    Raises `DataError` if it is not clear which are meant, or for an archive that is damaged or unpacks to too much.
+    """
+    try:
+        with _opened(path) as archive:
+            members = _members(path, archive)
+            if inner:
+                chosen = [_named(path, members, inner)]
+            else:
+                chosen = _pairs_among(path, [member.name for member in members], languages)
+        return [_copy(path, name) for name in chosen]
+    except (BadZipFile, tarfile.TarError, RuntimeError, NotImplementedError, zlib.error, *unpacking_errors()) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        remedy = "unpack it yourself, and give the file inside"
+        raise DataError(f"{path} cannot be unpacked ({error}); {remedy}.") from None
+
+
+def _copy(path: Path, name: str) -> LocalCopy:
+    def unpack(copy: Path) -> None:
+        most = _most_bytes(path)
+        with _opened(path) as archive, _member_stream(archive, name) as packed, open(copy, "wb") as file:
+            while part := packed.read(PART):
+                most -= len(part)
+                if most < 0:
+                    raise _too_large(path)
+                file.write(part)
+
+    version = path.url if hasattr(path, "url") else version_of(path)
+    return local_copy(f"{path}/{name}", PurePosixPath(name).name, version, unpack)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[ZipFile | tarfile.TarFile]:
+    with open_input(path) as stream:
+        if read_head(path).startswith(b"PK"):
+            _check_directory(path)
+            with ZipFile(stream) as archive:
+                yield archive
+        else:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                yield archive
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse a .zip whose list of files would fill the memory, by the record at its end."""
+    with open_input(path) as stream:
+        stream.seek(max(0, stream.seek(0, 2) - (1 << 16) - _END_OF_ZIP.size))
+        tail = stream.read()
+    start = tail.rfind(b"PK\5\6")
+    if start >= 0 and len(tail) - start >= _END_OF_ZIP.size:
+        *_, count, size, _, _ = _END_OF_ZIP.unpack_from(tail, start)
+        if count > MOST_FILES or size > 1_000 * MOST_FILES:
+            raise _too_many(path)
+
+
+def _members(path: Path, archive: ZipFile | tarfile.TarFile) -> list[Member]:
+    """The files of an archive. Refused are archives that unpack to too much, before they do."""
+    members: list[Member] = []
+    left = _most_bytes(path)
+    entries = archive.infolist() if isinstance(archive, ZipFile) else archive
+    for entry in entries:
+        if isinstance(entry, tarfile.TarInfo):
+            member, is_file = Member(entry.name, entry.size), entry.isfile()
+        else:
+            member, is_file = Member(entry.filename, entry.file_size), not entry.is_dir()
+        left -= member.size
+        if left < 0:
+            raise _too_large(path)
+        if is_file:
+            members.append(member)
+        if len(members) > MOST_FILES:
+            raise _too_many(path)
+    return members
+
+
+@contextmanager
+def _member_stream(archive: ZipFile | tarfile.TarFile, name: str) -> Iterator[IO[bytes]]:
+    if isinstance(archive, ZipFile):
+        with archive.open(name) as stream:
+            yield stream
+        return
+    for entry in archive:  # which is read from its beginning to its end
+        if entry.isfile() and entry.name == name:
+            stream = archive.extractfile(entry)
+            assert stream is not None
+            yield stream
+            return
+    raise EOFError(f"{name} is not in it any more")
+
+
+def _named(path: Path, members: Sequence[Member], inner: str) -> str:
+    names = [member.name for member in members]
+    for fits in (lambda name: name == inner, lambda name: name.endswith(f"/{inner}")):
+        if len(fitting := list(filter(fits, names))) == 1:
+            return fitting[0]
+    raise DataError(f"{path} has no file {inner}, but {_listed(names)}; name one of them.")
+
+
+def _pairs_among(path: Path, names: Sequence[str], languages: tuple[str, str] | None) -> list[str]:
+    """The names of the one table, or of the two texts in order. Raises `DataError` if it is not clear which."""
+    candidates = [name for name in names if not _NO_PAIRS.fullmatch(name)]
+    if not candidates:
+        raise DataError(f"{path} has no files with sentence pairs in it, only {_listed(names)}; give another one.")
+    if len(candidates) == 1:
+        return candidates
+    texts = [pair for pair in combinations(candidates[:MOST_COMPARED], 2) if all(languages_of_names(*map(Path, pair)))]
+    if languages and len(texts) > 1:
+        texts = [pair for pair in texts if _in_order(pair, languages)]
+    tables = [name for name in candidates if _TABLE.fullmatch(name) and not any(name in pair for pair in texts)]
+    if len(texts) == 1 and not tables:
+        return list(_in_order(texts[0], languages) or texts[0])
+    if len(tables) == 1 and not texts:
+        return tables
+    example = f"{path}/{candidates[0]}"
+    if texts:
+        example += f", or two texts, such as {path}/{texts[0][0]} {path}/{texts[0][1]}"
+    raise DataError(
+        f"{path} has {len(candidates):,} files that may hold sentence pairs ({_listed(candidates)}); name one, such as "
+        f"{example}."
+    )
+
+
+def _in_order(pair: tuple[str, str], languages: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Two texts as source and target of these languages; None if they are in others, or no languages are given."""
+    named = languages_of_names(*map(Path, pair))
+    for (first, second), ordered in ((named, pair), (named[::-1], pair[::-1])):
+        if (
+            languages
+            and first
+            and second
+            and same_language(first, languages[0])
+            and same_language(second, languages[1])
+        ):
+            return ordered
+    return None
+
+
+def _most_bytes(path: Path) -> int:
+    return max(LEAST_BYTES, MOST_RATIO * path.stat().st_size)
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(name[:100] for name in names[:most]) + more
+
+
+def _too_large(path: Path) -> DataError:
+    return DataError(f"{path} unpacks to more than {MOST_RATIO} times its size, as no text does; get it anew.")
+
+
+def _too_many(path: Path) -> DataError:
+    return DataError(f"{path} has more than {MOST_FILES:,} files in it; unpack it, and give the file with the pairs.")

@@ -1,0 +1,32 @@
+"""Texts in UTF-16 and UTF-32, which some programs call Unicode text, as copies in UTF-8."""
+
+import codecs
+from pathlib import Path
+
+from dragoman.data.readers.copies import local_copy, version_of
+from dragoman.data.readers.text_io import encoding_of, open_input, read_head, unpacked_name
+from dragoman.errors import DataError
+
+PART = 2**20
+
+
+def in_utf8(path: Path) -> Path:
+    """The file itself, or a copy in UTF-8 if it is in UTF-16 or UTF-32. Raises `DataError` if it is not all through."""
+    encoding = encoding_of(read_head(path))
+    if encoding in (None, "utf-8"):
+        return path
+
+    def convert(copy: Path) -> None:
+        decoder = codecs.getincrementaldecoder(encoding)()
+        with open_input(path) as stream, open(copy, "w", encoding="utf-8", newline="") as file:
+            try:
+                while part := stream.read(PART):
+                    file.write(decoder.decode(part))
+                file.write(decoder.decode(b"", final=True))
+            except UnicodeDecodeError as error:
+                around = stream.tell() - len(error.object) + error.start
+                raise DataError(
+                    f"{path} is no valid {encoding.upper()} at byte {around:,}; save it as UTF-8."
+                ) from None
+
+    return local_copy(str(path), unpacked_name(path), version_of(path), convert)

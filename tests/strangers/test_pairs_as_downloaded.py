@@ -1,0 +1,138 @@
+"""Pairs as people download them: archives, UTF-16, and names of columns that few know."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.bitext import Bitext
+from dragoman.data.readers import archives
+from dragoman.errors import DataError
+
+ENGLISH, FRENCH = "Go.\nThe house is old.\nWho is it?\n", "Va !\nLa maison est vieille.\nQui est-ce ?\n"
+TABLE = "".join(
+    f"{a}\t{b}\tCC-BY 2.0 (France) tatoeba.org #1\n"
+    for a, b in zip(ENGLISH.split("\n")[:3], FRENCH.split("\n")[:3], strict=True)
+)
+PAIRS = list(zip(ENGLISH.split("\n")[:3], FRENCH.split("\n")[:3], strict=True))
+MANYTHINGS = {"fra.txt": TABLE, "_about.txt": "** Info **\nCheck for newest version\n"}
+MOSES = {
+    "README": "A corpus.", "LICENSE": "Free.", "Tatoeba.en-fr.en": ENGLISH, "Tatoeba.en-fr.fr": FRENCH,
+    "Tatoeba.en-fr.ids": "1\t2\n3\t4\n5\t6\n", "__MACOSX/._Tatoeba.en-fr.en": "x",
+}  # fmt: skip
+
+
+def zipped(path: Path, members: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+def tarred(path: Path, members: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
+        for name, text in members.items():
+            content = text.encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize("members", [MANYTHINGS, MOSES, {f"corpus/v1/{name}": text for name, text in MOSES.items()}])
+@pytest.mark.parametrize(
+    ("pack", "name"), [(zipped, "a.zip"), (tarred, "a.tar.gz"), (tarred, "a.tgz"), (tarred, "a.tar")]
+)
+def test_the_pairs_in_an_archive_are_found(tmp_path: Path, pack, name: str, members: dict[str, str]):
+    bitext = Bitext.open(pack(tmp_path / name, members))
+    assert list(bitext) == PAIRS
+    assert bitext.files == (str(tmp_path / name),)
+    if "README" in members:
+        assert bitext.languages == ("en", "fr")
+
+
+def test_the_languages_that_are_asked_for_choose_the_texts_and_their_order(tmp_path: Path):
+    members = MOSES | {"Tatoeba.en-fr.de": "Geh.\nDas Haus ist alt.\nWer ist es?\n"}
+    path = zipped(tmp_path / "a.zip", members)
+    assert list(Bitext.open(path, languages=("fr", "en"))) == [(b, a) for a, b in PAIRS]
+    with pytest.raises(
+        DataError, match=r"a.zip has 3 files .*name one, such as .*a.zip/Tatoeba.en-fr.en, or two texts"
+    ):
+        Bitext.open(path)
+    inside = path / "Tatoeba.en-fr.en", path / "Tatoeba.en-fr.fr"
+    assert list(Bitext.open(*inside)) == PAIRS
+
+
+def test_a_file_in_an_archive_has_a_name(tmp_path: Path):
+    path = zipped(tmp_path / "a.zip", {"train.tsv": TABLE, "test.tsv": TABLE[::-1]})
+    with pytest.raises(DataError, match=r"has 2 files that may hold sentence pairs \(train.tsv, test.tsv\); name one"):
+        Bitext.open(path)
+    assert list(Bitext.open(path / "train.tsv")) == PAIRS
+    with pytest.raises(DataError, match=r"a.zip has no file valid.tsv, but train.tsv, test.tsv"):
+        Bitext.open(path / "valid.tsv")
+    with pytest.raises(DataError, match="has no files with sentence pairs in it, only README"):
+        Bitext.open(zipped(tmp_path / "b.zip", {"README": "x"}))
+
+
+def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "LEAST_BYTES", 10_000)
+    bomb = {"a.tsv": "a\tb\n" * 100_000}
+    for path in (zipped(tmp_path / "a.zip", bomb), tarred(tmp_path / "a.tar.gz", bomb)):
+        with pytest.raises(DataError, match="unpacks to more than 100 times its size"):
+            Bitext.open(path)
+    content = zipped(tmp_path / "b.zip", bomb).read_bytes()
+    (tmp_path / "b.zip").write_bytes(content.replace((400_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
+    with pytest.raises(DataError, match=r"b\.zip"):
+        list(Bitext.open(tmp_path / "b.zip"))
+    monkeypatch.setattr(archives, "MOST_FILES", 3)
+    with pytest.raises(DataError, match="more than 3 files"):
+        Bitext.open(zipped(tmp_path / "c.zip", {f"{number}.tsv": "a\tb" for number in range(5)}))
+
+
+def test_a_damaged_archive_is_a_sentence(tmp_path: Path):
+    for path in (
+        zipped(tmp_path / "a.zip", MOSES),
+        tarred(tmp_path / "a.tar.gz", MOSES),
+        tarred(tmp_path / "a.tar", MOSES),
+    ):
+        content = path.read_bytes()
+        for cut in (40, len(content) // 8, len(content) - (8_000 if path.suffix == ".tar" else 30)):
+            path.write_bytes(content[:cut])
+            with pytest.raises(DataError, match=r"a\.(zip|tar)"):
+                list(Bitext.open(path))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
+def test_unicode_text_of_excel_is_read(tmp_path: Path, encoding: str, name: str):
+    rows = [*PAIRS, ("It is a café.", "C'est un café.")]
+    if name == "a.jsonl":
+        text = "".join(f'{{"en": "{a}", "fr": "{b}"}}\n' for a, b in rows)
+    else:
+        text = "".join(f"{a}\t{b}\r\n" for a, b in rows)
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    assert list(Bitext.open(tmp_path / name)) == rows
+    packed = zipped(tmp_path / "a.zip", {})
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, text.encode(encoding))
+    assert list(Bitext.open(packed)) == rows
+
+
+def test_two_texts_in_utf_16_are_read(tmp_path: Path):
+    (tmp_path / "a.en").write_text(ENGLISH, encoding="utf-16")
+    (tmp_path / "a.fr").write_text(FRENCH, encoding="utf-8")
+    assert list(Bitext.open(tmp_path / "a.en", tmp_path / "a.fr")) == PAIRS
+    (tmp_path / "a.en").write_bytes(ENGLISH.encode("utf-16") + b"\0\xd8\0\0")
+    with pytest.raises(DataError, match="is no valid UTF-16-LE at byte"):
+        Bitext.open(tmp_path / "a.en", tmp_path / "a.fr")
+
+
+@pytest.mark.parametrize("names", [("eng", "luo"), ("es", "shp"), ("spa", "hch"), ("English", "Luo")])
+def test_names_of_columns_in_rarer_codes_are_no_pair(tmp_path: Path, names: tuple[str, str]):
+    rows = [f"This is sentence {n}.\tOwacho ni mano {n}." for n in range(9)]
+    (tmp_path / "a.tsv").write_text("\n".join(["\t".join(names), *rows]) + "\n")
+    assert len(list(Bitext.open(tmp_path / "a.tsv"))) == 9
+    (tmp_path / "b.tsv").write_text("\n".join(["no\tnon", "yes\toui", "go\tva", "run\tcours"]) + "\n")
+    assert len(list(Bitext.open(tmp_path / "b.tsv"))) == 4

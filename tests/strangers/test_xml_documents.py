@@ -1,0 +1,342 @@
+"""XLIFF, TMX and pieces of XML as other tools write them: nothing human is overwritten, no code is lost."""
+
+import re
+import time
+from collections import Counter
+
+import pytest
+
+from dragoman.documents.document import FormatError
+from dragoman.documents.formats import translate_document
+from dragoman.documents.translate import translate_documents
+from dragoman.documents.xml import read_fragment
+from dragoman.errors import DataError
+from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word
+
+GERMAN = by_word(lambda word: "süß→")
+
+
+def old(units: str, attributes: str = 'source-language="en" target-language="fr"') -> str:
+    """A file of XLIFF 1.2."""
+    return f'<xliff version="1.2"><file {attributes}><body>{units}</body></file></xliff>'
+
+
+def unit(inner: str, attributes: str = "") -> str:
+    return f'<trans-unit id="1"{attributes}>{inner}</trans-unit>'
+
+
+def new(segments: str, attributes: str = 'srcLang="en" trgLang="fr"') -> str:
+    """A file of XLIFF 2."""
+    return f'<xliff version="2.0" {attributes}><file id="f"><unit id="u">{segments}</unit></file></xliff>'
+
+
+def memory(units: str, doctype: str = "") -> str:
+    return f'<?xml version="1.0"?>\n{doctype}<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>'
+
+
+def read(content: str | bytes, name: str = "a.xlf", engine=BACKWARDS, languages=("en", "fr")) -> str:
+    content = content.encode() if isinstance(content, str) else content
+    return translate_document(content, name, languages, engine).content.decode()
+
+
+DONE = [
+    unit("<source>Good morning</source><target>Buenos días</target>"),
+    unit('<source>Good morning</source><target state="translated">Buenos días</target>'),
+    unit('<source>Good morning</source><target state="translated">Good morning</target>'),
+    unit('<source>Good morning</source><target state="needs-review-translation">Buenos días</target>'),
+    unit('<source>Good morning</source><target state="needs-adaptation">Buenos días</target>'),
+    unit("<source>Good morning</source><target>Good morning</target>", ' approved="yes"'),
+    unit('<source>Good morning</source><target state="new">Buenos días</target>'),
+    unit('<source>Good morning</source><target state="final"/>'),
+    unit("<target>Buenos días</target><source>Good morning</source>"),
+    unit("<source>Good day</source><target><mrk mtype='protected'>Hola</mrk></target>"),
+    unit(
+        "<source>A b. C d.</source><seg-source><mrk mtype='seg' mid='0'>A b.</mrk> <mrk mtype='seg' mid='1'>C d.</mrk>"
+        "</seg-source><target><mrk mtype='seg' mid='0'>E.</mrk> <mrk mtype='seg' mid='1'>F.</mrk></target>"
+    ),
+]
+DONE_IN_2 = [
+    "<segment><source>Good morning</source><target>Buenos días</target></segment>",
+    '<segment state="initial"><source>Good morning</source><target>Buenos días</target></segment>',
+    '<segment state="translated"><source>Good morning</source><target>Good morning</target></segment>',
+    '<segment state="final"><source>Good morning</source><target/></segment>',
+]
+
+
+@pytest.mark.parametrize("content", [*map(old, DONE), *map(new, DONE_IN_2)])
+def test_a_translation_stays_whatever_the_file_says_of_it(content):
+    translated = translate_document(content.encode(), "a.xlf", ("en", "fr"), BACKWARDS)
+    assert translated.content.decode() == content
+    assert translated.report.done in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "",
+        "<target/>",
+        "<target></target>",
+        "<target> </target>",
+        '<target state="new">Good morning</target>',
+        '<target state="needs-translation">Good morning</target>',
+        "<target>Good  morning</target>",
+        "<target>__Good morning</target>",
+        '<target><x id="1"/></target>',
+    ],
+)
+def test_a_missing_translation_or_a_copy_of_the_source_is_filled(target):
+    found = read(old(unit(f"<source>Good morning</source>{target}")))
+    assert '<target state="needs-review-translation">morning Good</target>' in found
+
+
+def test_in_xliff_2_a_copy_is_filled_and_ignorables_stay():
+    content = new(
+        '<segment state="initial" subState="a:b"><source>Good morning</source><target>Good morning</target></segment>'
+        "<ignorable><source> - </source></ignorable><segment><source>A dog</source></segment>"
+    )
+    found = read(content)
+    assert found.count('<segment state="translated">') == 2
+    assert "<target>morning Good</target>" in found
+    assert "<ignorable><source> - </source></ignorable>" in found
+
+
+def test_what_is_not_to_be_translated_stays():
+    group = f'<group translate="no"><group>{unit("<source>A dog</source>")}</group></group>'
+    content = old(group + unit("<source>A b</source>", ' translate="no"'))
+    assert read(content) == content
+    source = 'The <mrk mtype="protected">Big Dog</mrk> and <mrk translate="no">so on</mrk> barks'
+    target = read(old(unit(f"<source>{source}</source>"))).partition("<target")[2]
+    assert '<mrk mtype="protected">Big Dog</mrk>' in target
+    assert '<mrk translate="no">so on</mrk>' in target
+    proposal = "<alt-trans><source>A cat</source><target>Un chat</target></alt-trans>"
+    assert proposal in read(old(unit(f"<source>A dog</source>{proposal}<note>A note</note>")))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (old(unit("<source>Der Hund</source>"), 'source-language="de" target-language="fr"'), "from de to fr"),
+        (old(unit("<source>A dog</source>"), 'source-language="en" target-language="it"'), "from en to it"),
+        (new("<segment><source>Der Hund</source></segment>", 'srcLang="de"'), "from de to some language"),
+    ],
+)
+def test_files_in_other_languages_are_refused(content, words):
+    with pytest.raises(DataError, match=f"says that it is {words}, and the model translates from en to fr; choose"):
+        read(content)
+    assert "<target" in read(content, languages=(None, None))
+
+
+def test_regions_agree_and_a_missing_target_language_is_named():
+    assert "dog A" in read(old(unit("<source>A dog</source>"), 'source-language="en-US" target-language="fr-CA"'))
+    assert '<file source-language="en" target-language="fr">' in read(
+        old(unit("<source>A dog</source>"), 'source-language="en"')
+    )
+    assert 'target-language="fr"' in read(
+        old(unit("<source>A dog</source>"), 'source-language="en" target-language=""')
+    )
+    assert ' trgLang="fr">' in read(new("<segment><source>A dog</source></segment>", 'srcLang="en"'))
+    nothing = old(unit("<source>123</source>"), 'source-language="en"')
+    assert read(nothing) == nothing
+
+
+def test_of_several_files_those_in_the_languages_are_filled():
+    other = (
+        '<file source-language="en" target-language="de"><body><trans-unit><source>A cat</source></trans-unit></body>'
+    )
+    content = old(unit("<source>A dog</source>")).replace("</xliff>", f"{other}</file></xliff>")
+    translated = translate_document(content.encode(), "a.xlf", ("en", "fr"), BACKWARDS)
+    assert translated.content.decode().endswith(f"{other}</file></xliff>")
+    assert "has 1 texts in other languages, which stay as they are." in translated.report.notes()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'There are <x id="10"/> files',
+        'Hello <x id="INTERPOLATION" equiv-text="{{ name }}"/>, <x id="START_LINK_1"/>come<x id="CLOSE_LINK"/>!',
+        'One <g id="1">two <g id="2">three</g></g> four <bx id="3"/>five<ex id="3"/> six',
+        'A <bpt id="1">&lt;b title="<sub>the tip</sub>"&gt;</bpt>bold<ept id="1">&lt;/b&gt;</ept> word',
+        'A <it id="1" pos="open">&lt;i&gt;</it>word <ph id="2">&lt;br/&gt;</ph>and another',
+        'It is <mrk mtype="x-term">a term</mrk> <!-- note --> here <?pi x?> now',
+        '<pc id="1">All of it</pc> and <sc id="2"/>some<ec startRef="2"/> <cp hex="001F"/>more',
+        "Tags &lt;b&gt; and &quot;quotes&quot; &#233; &#x1F600; &gt; a",
+        "  Spaces  around\n   and inside ",
+        "<![CDATA[Some <b>bold</b> text]]>",
+        "<![CDATA[Some]]> mixed <![CDATA[text]]>",
+    ],
+)
+def test_codes_occur_as_often_and_unchanged_text_is_spelled_as_it_was(source):
+    content = old(unit(f"<source>{source}</source>"))
+    assert f"<source>{source}</source>" in read(content, engine=SAME)
+    assert re.search(r"<target[^>]*>(.*)</target>", read(content, engine=SAME), re.DOTALL)[1] == source
+    for engine in (BACKWARDS, SHOUTING):
+        target = re.search(r"<target[^>]*>(.*)</target>", read(content, engine=engine), re.DOTALL)[1]
+        marks = r"<(?!!\[CDATA)[^>]*>"
+        if "CDATA" not in source:
+            assert Counter(re.findall(marks, target)) == Counter(re.findall(marks, source))
+
+
+def test_sections_of_plain_text_stay_sections():
+    found = read(old(unit("<source> <![CDATA[Big & bold]]> </source>")))
+    assert '<target state="needs-review-translation"> <![CDATA[bold & Big]]> </target>' in found
+
+
+def test_outer_spaces_and_lines_of_preserved_text_stay():
+    found = read(old(unit("<source>Name: Tom\n  City: Boston \n</source>", ' xml:space="preserve"')))
+    assert ">Tom Name:\n  Boston City: \n</target>" in found
+
+
+def test_segmented_sources_have_targets_of_the_same_segments():
+    source = '<mrk mtype="seg" mid="0">Red dog.</mrk> <g id="1"><mrk mtype="seg" mid="1">Old cat.</mrk></g>'
+    inner = f'<source>Red dog. <g id="1">Old cat.</g></source><seg-source>{source}</seg-source>'
+    expected = '<mrk mtype="seg" mid="0">dog. Red</mrk> <g id="1"><mrk mtype="seg" mid="1">cat. Old</mrk></g></target>'
+    assert expected in read(old(unit(inner)))
+    half = '<target><mrk mtype="seg" mid="0">Chien rouge.</mrk> <g id="1"><mrk mtype="seg" mid="1"/></g></target>'
+    translated = translate_document(old(unit(inner + half)).encode(), "a.xlf", ("en", "fr"), BACKWARDS)
+    assert expected.replace("dog. Red", "Chien rouge.") in translated.content.decode()
+    assert (translated.report.done, translated.report.translated) == (1, 1)
+
+
+def test_messages_with_forms_of_the_plural_stay():
+    content = old(unit("<source>{VAR_PLURAL, plural, =1 {one file} other {many files}}</source>"))
+    translated = translate_document(content.encode(), "a.xlf", ("en", "fr"), BACKWARDS)
+    assert translated.content.decode() == content
+    assert "has 1 texts with forms of the plural or the like" in translated.report.notes()[0]
+
+
+@pytest.mark.parametrize("bad", ["&#x1F;", "\x0b", "&#xD83D;", "&#0;", "\ufffe"])
+def test_a_character_that_xml_forbids_costs_its_unit_only(bad):
+    damaged, sound = unit(f"<source>Bad{bad} text</source>"), unit("<source>A dog</source>")
+    translated = translate_document(old(damaged + sound).encode(), "a.xlf", ("en", "fr"), BACKWARDS)
+    assert damaged in translated.content.decode()
+    assert ">dog A</target>" in translated.content.decode()
+    assert "characters that XML forbids" in translated.report.notes()[0]
+    tmx = memory(
+        f'<tu><tuv xml:lang="en"><seg>Bad{bad} text</seg></tuv></tu><tu><tuv xml:lang="en"><seg>A dog</seg></tuv></tu>'
+    )
+    found = read(tmx, "a.tmx")
+    assert f"Bad{bad} text" in found
+    assert found.count("<tuv") == 3
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',
+        '<!DOCTYPE tmx PUBLIC "-//LISA OSCAR:1998//DTD for TMX//EN" "http://a.example/tmx14.dtd">',
+        '<!DOCTYPE tmx [<!ELEMENT seg ANY> <!-- don\'t > --> <!ATTLIST seg a CDATA "x>y">]>',
+    ],
+)
+def test_document_types_are_no_entities(doctype):
+    content = memory('<tu><tuv xml:lang="en"><seg>A &eacute; dog</seg></tuv></tu>', doctype + "\n")
+    content = content if "SYSTEM" in doctype or "PUBLIC" in doctype else content.replace("&eacute; ", "")
+    assert re.search(r'<tuv xml:lang="fr"><seg>dog .*A</seg></tuv>', read(content, "a.tmx"))
+
+
+def test_entities_are_refused():
+    for name in ("a.tmx", "a.xlf"):
+        with pytest.raises(DataError, match="defines entities"):
+            read('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', name)
+        with pytest.raises(DataError, match="defines entities"):
+            read('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', name)
+
+
+def test_memories_in_other_languages_are_refused_and_empty_variants_filled():
+    with pytest.raises(DataError, match=r"a\.tmx has texts in de, it, and none in en"):
+        read(
+            memory('<tu><tuv xml:lang="de"><seg>Hund</seg></tuv><tuv xml:lang="it"><seg>cane</seg></tuv></tu>'), "a.tmx"
+        )
+    half = '<tu><tuv lang="en"><seg>A dog</seg></tuv><tuv lang="fr"><seg/></tuv></tu>'
+    assert '<tuv lang="fr"><seg>dog A</seg></tuv>' in read(memory(half), "a.tmx")
+    assert '<tuv lang="fr"><seg>cat A</seg></tuv>' in read(
+        memory('<tu><tuv lang="en"><seg>A cat</seg></tuv></tu>'), "a.tmx"
+    )
+
+
+@pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-16", "utf-8-sig", "windows-1252"])
+def test_encodings_are_kept_and_what_they_lack_is_spelled(encoding):
+    declared = encoding.removesuffix("-sig")
+    content = f'<?xml version="1.0" encoding="{declared}"?>' + old(unit("<source>Le caf\u00e9</source>"))
+    found = translate_document(content.encode(encoding), "a.xlf", ("en", "fr"), GERMAN).content.decode(encoding)
+    assert "caf\u00e9" in found
+    assert ("süß→ süß→" if "utf" in encoding else "süß&#8594; süß&#8594;") in found
+
+
+def test_names_with_prefixes_and_marks_in_attributes():
+    content = (
+        '<x:xliff xmlns:x="urn:x" version="1.2"><x:file source-language="en" target-language="fr" original="a > b">'
+        "<x:trans-unit id='1 > 0'><x:source>A dog</x:source></x:trans-unit></x:file></x:xliff>"
+    )
+    assert '<x:target state="needs-review-translation">dog A</x:target>' in read(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.xlf", old(unit("<source>" + "<g>" * 100_000 + "x" + "</g>" * 100_000 + "</source>"))),
+        ("a.tmx", "<tmx>" * 100_000 + "</tmx>" * 100_000),
+    ],
+)
+def test_deep_nesting_gives_a_sentence(name, content):
+    with pytest.raises(DataError, match="has too many elements inside of each other"):
+        read(content, name)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'a word <x id="1"/>' * 4_000,
+        "a <bpt id='1'/>" * 4_000,
+        "a word" + " \n" * 20_000,
+        "a word " + ">" * 100_000,
+        "a<!-- b -->" * 5_000,
+        "<![CDATA[a b]]>" * 5_000,
+        "&amp;" * 20_000 + " word",
+    ],
+)
+def test_repeated_marks_take_no_time_to_speak_of(source):
+    content = old(unit(f"<source>{source}</source>", ' xml:space="preserve"'))
+    started = time.process_time()
+    read(content, engine=SAME)
+    assert time.process_time() - started < 5
+
+
+def fragment(text: str, **options) -> str:
+    (same,) = translate_documents([read_fragment(text, **options)], SAME)
+    assert same == text
+    return translate_documents([read_fragment(text, **options)], BACKWARDS)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ('There are <x id="10"></x> files', {}, 'files <x id="10"></x> are There'),
+        ("Click <g1>here</g1> &amp; go", {}, "go &amp; <g1>here</g1> Click"),
+        ("One <keep>Foo Bar</keep> two", {"ignored": ["keep"]}, "two <keep>Foo Bar</keep> One"),
+        ("One two<br/>three four", {"splitting": ["br"]}, "two One<br/>four three"),
+        ("One <a>two</a> three", {"splitting": ["a"]}, "One <a>two</a> three"),
+        ("<doc><title>A b</title><par>C d. E f.</par></doc>", {}, "<doc><title>b A</title><par>f. E d. C</par></doc>"),
+        ("<doc>\n <par>A <b>b</b></par>\n</doc>", {}, "<doc>\n <par><b>b</b> A</par>\n</doc>"),
+        ("<par>A b</par> <par>C d</par>", {}, "<par>d C</par> <par>b A</par>"),
+        ("A <![CDATA[b c]]> d<!-- e f -->", {}, "d <![CDATA[b c]]> A<!-- e f -->"),
+        ("A &nbsp; b &brand; c", {}, "c &brand; b &nbsp; A"),
+        ('<?xml version="1.0"?><d><p>A b</p></d>', {}, '<?xml version="1.0"?><d><p>b A</p></d>'),
+        (" plain text ", {}, " text plain "),
+        ("", {}, ""),
+    ],
+)
+def test_pieces_of_xml(text, options, expected):
+    assert fragment(text, **options) == expected
+
+
+def test_tags_that_never_split_do_not():
+    text = "<par>A b</par><par>C d</par>"
+    assert len(read_fragment(text, non_splitting=["par"]).segments) == 1
+    assert len(read_fragment(text, outline=False).segments) == 1
+    assert len(read_fragment(text).segments) == 2
+
+
+@pytest.mark.parametrize("text", ["<a>", "</_><_>", "a < b", "a & b", "<a></b>", "<a>" * 1_000 + "</a>" * 1_000])
+def test_what_is_no_xml_gets_a_sentence(text):
+    with pytest.raises(FormatError, match=r"is no well-formed XML|too many elements"):
+        read_fragment(text)
