@@ -1,143 +1,559 @@
 """Markdown: headings, paragraphs, list items, tables and HTML blocks; code, addresses and front matter stay."""
 
+import json
 import re
-from collections.abc import Container
-from dataclasses import replace
-from functools import partial
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
-from markdown_it import MarkdownIt
-from markdown_it.common.utils import normalizeReference
-from markdown_it.token import Token
+from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
+from dragoman.documents.html import closed_up, read_html
+from dragoman.documents.inline import pairs
+from dragoman.documents.lines import in_lines, joined, units
+from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
+from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
 
-from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words, trimmed
-from dragoman.documents.html import read_html
-from dragoman.documents.inline import partners
-from dragoman.documents.subtitles import in_lines
-
-_FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n.*?^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_TASK = re.compile(r"\A(?:\[[ xX]\]\s+|\[\^[^\]\s]+\]:\s+)")
-_INLINE = re.compile(
-    r"""(?P<escaped>\\[!-/:-@\[-`{-~])
-      |(?P<whole>(?P<ticks>`+)(?!`).{1,2000}?(?<!`)(?P=ticks)(?!`)|<[a-zA-Z][\w+.-]*:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>|\[\^[^\]\s]+\]
-                |\$[^\s$](?:[^$\n]*[^\s$])?\$(?!\d)|\{%.{0,2000}?%\}|<!--.{0,2000}?-->)
-      |(?P<break>(?:\ {2,}|\\)\n)
-      |(?P<tag></?(?P<name>[a-zA-Z][\w-]*)(?:\s[^<>]*)?/?>)
-      |(?P<link>!?\[)|(?P<end>\](?:\((?:[^()\\\s]|\\.|\([^()\s]*\))*(?:\s+(?:"[^"]*"|'[^']*'|\([^()]*\)))?\s*\)|\[[^\]]*\])?)
-      |(?P<mark>\*{1,3}|_{1,3}|~~)""",
-    re.DOTALL | re.VERBOSE,
+MOST_MARKS = 10_000
+"""Characters of markup in one paragraph; with more it is hardly a text, and stays as it is."""
+_FRONT = re.compile(
+    r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<text>(?:.*?\n)??)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
+_KEY = re.compile(r"^\s*[\w\"'.-][^:=\n]{0,200}[:=]", re.MULTILINE)
+_TASK = re.compile(r"\[[ xX]\][ \t]+")
+_ALERT = re.compile(r"\[![\w-]+(?:\|[^\]\n]*)?\][-+]?(?=\s|\Z)")
+_DOCSIFY = re.compile(r"[!?]>[ \t]+")
+_KEPT = re.compile(r"@?\[{1,2}_?(?:TOC|TOSP|toc)_?\]{1,2}|\$\{toc\}|\{:?toc\}")
+_FIRST_TAG = re.compile(r"(<[^<>]{1,300}>)[ \t]*\r?\n[ \t]*")
+_LAST_TAG = re.compile(r"\r?\n[ \t]*(</[^<>]{1,300}>)\Z")
+_LETTER = re.compile(r"[^\W\d_]")
+_SPECIAL = "*_`[]<\\"
+"""Characters that may begin or end markup wherever they stand."""
+_ALL_SPECIAL = "\\`*_{}[]<>$~=^&!|"
+"""Characters that begin or end markup in some places."""
+_MARK = re.compile(r"[\\`*_{}\[\]<$~=^&:+]")
+_MARKUP = re.compile(rf"[{re.escape(_ALL_SPECIAL)}]")
+_BEGINS_BLOCK = re.compile(
+    r"""(?P<mark>\#{1,6}(?=\s|\Z)|>|[-+*](?=\s|\Z)|`{3,}(?=[^`]*\Z)|~{3}|:{3}|:(?=\s)|(?:=+|-+|[*_]{3,})(?=\s*\Z)
+         |\[(?P<label>[^\[\]]*)\]:|\|
+         |!!!|\?\?\?|===\s|\+(?=[-=]))
+      |(?P<number>\d{1,9})[.)](?=\s|\Z)""",
+    re.VERBOSE,
+)
+"""What a line of a text does not begin with unless it is escaped."""
+_ENDS_HEADING = re.compile(r"(?:(?<=\s)|\A)#+\Z")
+_BEGINS_HTML = re.compile(
+    r"<(?:[?!]|/?(?!(?:abbr|a|bdi|bdo|br|b|cite|code|data|del|dfn|em|img|input|ins|i|kbd|label|mark|q|samp|small|span"
+    r"|strong|sub|sup|s|time|u|var|wbr)\b)[a-z])",
+    re.IGNORECASE,
+)
+"""What would begin a block of HTML at the beginning of a line."""
 
 
 def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a document."""
-    front = _FRONT.match(text)
-    shown = re.sub(r"[^\r\n]", " ", front[0]) + text[front.end() :] if front else text
-    lines = [match.span() for match in re.finditer(r"[^\r\n]*(?:\r?\n|\r|\Z)", shown)]
+    start = len(text) - len(text.removeprefix("\ufeff"))
+    start = _after_front_matter(text, start)
+    blocks = read_blocks(text, start)
     segments: list[Segment] = []
-    position = 0
-    known: dict[str, Any] = {}
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    for token in parser.parse(shown.removeprefix("\ufeff"), known):
-        if token.type == "html_block":
-            start, end = lines[token.map[0]][0], lines[token.map[1] - 1][1]
-            page = read_html(text[start:end])
-            segments += [replace(each, start=each.start + start, end=each.end + start) for each in page.segments]
-        elif token.type == "inline" and token.map and token.content.strip():
-            position = max(position, lines[token.map[0]][0])
-            if segment := _segment(text, token, position, known.get("references", ())):
-                segments.append(segment)
-                position = segment.end
-    return Document(text, segments)
+    edits: list[Edit] = []
+    notes: list[str] = []
+    for block in blocks.texts:
+        if block.kind == "html":
+            own_segments, own_edits = _html(text, block, languages)
+            segments += own_segments
+            edits += own_edits
+        elif block.kind == "label":
+            segments += _titles(text, block.lines)
+        else:
+            for passage in _passages(text, block):
+                if len(passage.text) > MOST_MARKS and len(_MARK.findall(passage.text)) > MOST_MARKS:
+                    notes.append(f"has a paragraph with more than {MOST_MARKS:,} marks, which stays as it is.")
+                else:
+                    segments += _segments(passage, pieces(passage.text, blocks.labels), blocks.labels)
+    return Document(text, segments, edits, notes=list(dict.fromkeys(notes)))
 
 
-def _segment(text: str, token: Token, position: int, labels: Container[str]) -> Segment | None:
-    """The segment of a text that stands after `position`, perhaps in lines with marks of quotations before them."""
-    parts = []
-    source = _TASK.sub("", token.content)
-    for line in source.split("\n"):
-        core = line.strip()
-        found = text.find(core, position)
-        if found < 0:
-            return None  # written in another way than it is read, such as a NUL
-        parts.append((found, found + len(core)))
-        position = parts[-1][1]
-    content = trimmed(codes(source, labels))
+def _after_front_matter(text: str, start: int) -> int:
+    """Where the document begins behind its front matter in YAML, TOML or JSON."""
+    front = _FRONT.match(text, start)
+    if front and (not front["text"].strip() or _KEY.search(front["text"])):
+        return front.end()
+    if text.startswith(("{\n", "{\r\n"), start):
+        try:
+            return json.JSONDecoder().raw_decode(text, start)[1]
+        except (ValueError, RecursionError):
+            pass
+    return start
+
+
+def _html(text: str, block: Block, languages: Languages) -> tuple[list[Segment], list[Edit]]:
+    """What is translated and replaced in a block of HTML. Marks of quotations before its lines are read as spaces."""
+    start = block.lines[0][0]
+    page, last = [], start
+    for left, right in block.lines:
+        page += [re.sub(r"[^\r\n]", " ", text[last:left]), text[left:right]]
+        last = right
+    read = read_html("".join(page), languages)
+    segments = [_with_lone_tags(text, _moved(segment, start)) for segment in read.segments]
+    return segments, [replace(edit, start=edit.start + start, end=edit.end + start) for edit in read.edits]
+
+
+def _with_lone_tags(text: str, segment: Segment) -> Segment:
+    """A segment in which a tag that is alone in the first or last line stays so: this makes it a block of HTML."""
+    source = text[segment.start : segment.end]
+    first, last = _FIRST_TAG.match(source), _LAST_TAG.search(source, max(0, len(source) - 300))
+    if not first and not last:
+        return segment
+
+    def wrapped(translation: str) -> str:
+        translation = segment.wrap(translation)
+        if first and translation.startswith(first[1]):
+            translation = first[0] + translation[len(first[1]) :].lstrip()
+        if last and translation.endswith(last[1]):
+            translation = translation[: -len(last[1])].rstrip() + last[0]
+        return translation
+
+    return replace(segment, wrap=wrapped)
+
+
+def _moved(segment: Segment, offset: int) -> Segment:
+    content = [
+        replace(part, start=part.start + offset) if isinstance(part, Code) and part.start is not None else part
+        for part in segment.content
+    ]
+    return replace(segment, start=segment.start + offset, end=segment.end + offset, content=content)
+
+
+def _titles(text: str, spans: Sequence[Span]) -> Iterator[Segment]:
+    """The titles of links, which stand between quotation marks."""
+    for start, end in spans:
+        quote = text[end]
+        title = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text[start:end])
+        if has_words([title]) and "\n" not in title:
+            marks = r"[\\()]" if quote == ")" else rf"[\\{quote}]"
+            yield Segment(start, end, [title], lambda said, marks=marks: re.sub(marks, r"\\\g<0>", said))
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """A text in some lines of a document, without what stands before each of them."""
+
+    document: str
+    kind: str
+    lines: Sequence[Span]
+    text: str = ""
+    starts: Sequence[int] = ()
+    """Where each line begins in the text."""
+
+    @classmethod
+    def of(cls, document: str, kind: str, lines: Sequence[Span]) -> "_Passage":
+        """The passage in some lines."""
+        starts, length = [], 0
+        for start, end in lines:
+            starts.append(length)
+            length += end - start + 1
+        return cls(document, kind, lines, "\n".join(document[start:end] for start, end in lines), starts)
+
+    def line(self, offset: int) -> int:
+        """The line that a character of the text is in."""
+        return bisect_right(self.starts, offset) - 1
+
+    def position(self, offset: int) -> int:
+        """Where the document has a character of the text."""
+        line = self.line(offset)
+        return self.lines[line][0] + offset - self.starts[line]
+
+    def end(self, offset: int) -> int:
+        """Where the document has the end of a part of the text."""
+        return self.position(offset - 1) + 1
+
+
+def _passages(document: str, block: Block) -> Iterator[_Passage]:
+    """The text of a block without the mark of a task or an alert; the title of an alert is a text by itself."""
+    lines = list(block.lines)
+    start, end = lines[-1]
+    lines[-1] = (start, start + len(document[start:end].rstrip(" \t")))
+    whole = document[slice(*lines[0])]
+    if len(lines) == 1 and _KEPT.fullmatch(whole):
+        return
+    if alert := _ALERT.match(whole):
+        title = whole[alert.end() :].lstrip()
+        if title.strip():
+            yield _Passage.of(document, "title", [(lines[0][1] - len(title), lines[0][1])])
+        lines = lines[1:]
+    elif mark := _TASK.match(whole) or _DOCSIFY.match(whole):
+        lines[0] = (lines[0][0] + mark.end(), lines[0][1])
+    if lines:
+        yield _Passage.of(document, block.kind, lines)
+
+
+# ---- from pieces to segments ----
+
+
+def _segments(passage: _Passage, parts: Sequence[Piece], labels: Collection[str]) -> Iterator[Segment]:
+    if all(isinstance(part.content, str) for part in parts):
+        if segment := _segment(passage, list(parts), labels):
+            yield segment
+        return
+    closed = _closed(passage, parts)
+    waiting = [closed]
+    while waiting:
+        own = _without_edges(passage, waiting.pop())
+        divided = list(_divided(passage, own))
+        if len(divided) == 1:
+            divided = list(_links_of_row(own))
+        if len(divided) > 1:
+            waiting += divided
+        elif own and (segment := _segment(passage, own, labels)):
+            yield segment
+    for piece in closed:
+        yield from _inside(passage, piece)
+
+
+def _inside(passage: _Passage, piece: Piece) -> Iterator[Segment]:
+    """The texts inside of a code: the title of a link, and the attributes of a tag."""
+    code = piece.content
+    if not isinstance(code, Code) or code.start is None:
+        return
+    if piece.title:
+        yield from _titles(passage.document, [(passage.position(piece.title[0]), passage.end(piece.title[1]))])
+    elif code.markup.startswith("<") and "=" in code.markup:
+        yield from (_moved(segment, code.start) for segment in read_html(code.markup).segments)
+
+
+def _closed(passage: _Passage, parts: Sequence[Piece]) -> list[Piece]:
+    """The pieces with each element that is not translated, such as `<kbd>`, as one code."""
+    if not any(isinstance(part.content, Code) and part.content.markup.startswith("<") for part in parts):
+        return [_placed(passage, part) for part in parts]
+    by_start = {part.start: part for part in parts}
+    spelled = [
+        replace(part.content, markup=passage.text[part.start : part.end])
+        if isinstance(part.content, Code)
+        else passage.text[part.start : part.end]
+        for part in parts
+    ]
+    closed, position = [], 0
+    for content in closed_up(spelled):
+        end = position + len(content.markup if isinstance(content, Code) else content)
+        own = by_start[position]
+        closed.append(_placed(passage, own if own.end == end else Piece(position, end, content)))
+        position = end
+    return closed
+
+
+def _placed(passage: _Passage, part: Piece) -> Piece:
+    """A code that knows where the document has it, if the document has it in one piece."""
+    if isinstance(part.content, Code):
+        start = passage.position(part.start)
+        if passage.document.startswith(part.content.markup, start):
+            return replace(part, content=replace(part.content, start=start))
+    return part
+
+
+def _is_tag(part: Piece) -> bool:
+    """Whether a piece is a tag, a comment or a shortcode."""
+    return isinstance(part.content, Code) and part.content.kind != "word" and part.content.markup[0] in "<{"
+
+
+def _divided(passage: _Passage, parts: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """The pieces divided at hard line breaks, and at lines of tags only."""
+    opened = pairs([part.content for part in parts])
+    closed = set(opened.values())
+    ends = _ends_of_lines(passage, parts)
+    depth = 0
+    own: list[Piece] = []
+    for index, part in enumerate(parts):
+        depth += (index in opened) - (index in closed)
+        if isinstance(part.content, Code):
+            if _is_hard_break(part.content) and not depth:
+                yield own
+                own = []
+            else:
+                own.append(part)
+            continue
+        start = part.start
+        for end in ends[bisect_left(ends, part.start) : bisect_left(ends, part.end)]:
+            own.append(Piece(start, end, passage.text[start:end]))
+            yield own
+            own, start = [], end + 1
+        if start == part.start:
+            own.append(part)
+        elif start < part.end:
+            own.append(Piece(start, part.end, passage.text[start : part.end]))
+    yield own
+
+
+def _is_hard_break(code: Code) -> bool:
+    return code.kind == "break" and code.markup.endswith("\n")
+
+
+def _ends_of_lines(passage: _Passage, parts: Sequence[Piece]) -> list[int]:
+    """The ends of lines at which no sentence goes on, since the line before or after them consists of tags.
+
+    A line that begins and ends with tags counts if the first one is that of a component.
+    """
+    if len(passage.lines) == 1 or not any(map(_is_tag, parts)):
+        return []
+    inked: list[list[Piece]] = [[] for _ in passage.lines]
+    for part in parts:
+        for line in range(passage.line(part.start), passage.line(part.end - 1) + 1):
+            first, last = passage.lines[line]
+            start = passage.starts[line]
+            if _is_tag(part) or passage.text[max(part.start, start) : min(part.end, start + last - first)].strip():
+                inked[line].append(part)
+    alone = [_is_line_of_tags(line) for line in inked]
+    return [start - 1 for number, start in enumerate(passage.starts) if number and (alone[number - 1] or alone[number])]
+
+
+def _is_line_of_tags(line: Sequence[Piece]) -> bool:
+    if not line or not _is_tag(line[0]) or not _is_tag(line[-1]):
+        return False
+    return all(map(_is_tag, line)) or bool(re.match("<[A-Z]", line[0].content.markup))
+
+
+def _without_edges(passage: _Passage, parts: list[Piece]) -> list[Piece]:
+    """The pieces without spaces and codes around them that need not move: pairs around all, and single codes."""
+    opened = pairs([part.content for part in parts])
+    closed = set(opened.values())
+    first, last = 0, len(parts) - 1
+    while first <= last:
+        if _is_loose(parts[first]) and first not in opened and first not in closed:
+            first += 1
+        elif _is_loose(parts[last]) and last not in opened and last not in closed:
+            last -= 1
+        elif opened.get(first) == last and _is_as_spelled(passage, parts[last]):
+            first, last = first + 1, last - 1
+        else:
+            break
+    return parts[first : last + 1]
+
+
+def _is_loose(part: Piece) -> bool:
+    """Whether a piece at the beginning or end of a text does not belong to it."""
+    if isinstance(part.content, Code):
+        return part.content.kind != "word"
+    return not part.content.strip()
+
+
+def _is_as_spelled(passage: _Passage, part: Piece) -> bool:
+    return isinstance(part.content, Code) and part.content.markup == passage.text[part.start : part.end]
+
+
+def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
+    """The links one by one if there are no words between them, as in a row of badges; else all pieces together."""
+    opened = pairs([part.content for part in parts])
+    links: list[list[Piece]] = []
+    index = 0
+    while index < len(parts):
+        content = parts[index].content
+        if index in opened and content.name in ("link", "a"):
+            links.append(parts[index : opened[index] + 1])
+            index = opened[index]
+        elif content.kind == "word" if isinstance(content, Code) else _LETTER.search(content):
+            yield parts
+            return
+        index += 1
+    yield from links if len(links) > 1 else [parts]
+
+
+def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> Segment | None:
+    content = trimmed([joined(part.content) if isinstance(part.content, str) else part.content for part in parts])
     if not has_words(content):
         return None
-    between = [text[left:right] for (_, left), (right, _) in pairwise(parts)]
-    literal = {each for each in "*_[]`<\\" for piece in content if isinstance(piece, str) and each in piece}
-    lengths = [end - start for start, end in parts]
-    return Segment(
-        parts[0][0],
-        parts[-1][1],
+    start, end = parts[0].start, parts[-1].end
+    start += len(passage.text[start : parts[0].end]) - len(passage.text[start : parts[0].end].lstrip())
+    end -= len(passage.text[parts[-1].start : end]) - len(passage.text[parts[-1].start : end].rstrip())
+    numbers = range(passage.line(start), passage.line(end - 1))
+    ends = [passage.starts[number + 1] - 1 for number in numbers]
+    return _Text(
+        passage.position(start),
+        passage.end(end),
         content,
-        partial(_escaped, literal),
-        wrap=lambda translation: in_lines(lengths, between, _shortened(source, translation)),
+        lengths=[right - left for left, right in zip([start, *ends], [*ends, end], strict=True)],
+        newlines=[passage.document[passage.lines[n][1] : passage.lines[n + 1][0]] for n in numbers],
+        kind=passage.kind,
+        begins_line=start in passage.starts,
+        spelling=_Spelling.of(passage, parts),
+        labels=labels,
+        short={
+            part.content.markup: passage.text[part.start : part.end]
+            for part in parts
+            if isinstance(part.content, Code) and part.content.markup.startswith("][")
+        },
     )
 
 
-def _shortened(source: str, text: str) -> str:
-    """A translation, with links whose text is still their label as the source spells them."""
-    source = " ".join(source.split())
-    same = re.compile(r"(\[([^\[\]]+)\])\[\2\]")
-    return same.sub(lambda m: m[0] if m[0] in source else m[1] + "[]" * (f"{m[1]}[]" in source), text)
+# ---- from translations to Markdown ----
 
 
-def _escaped(literal: set[str], text: str) -> str:
-    """A text in which nothing is a mark by chance; `literal` are characters that the source has as such."""
-    return re.sub(r"[*`\[\]<\\]|(?<!\w)_|_(?!\w)", lambda m: m[0] if m[0] in literal else f"\\{m[0]}", text)
+@dataclass(frozen=True)
+class _Spelling:
+    """How a text spells characters that could be markup."""
+
+    literal: Collection[str] = ()
+    """Characters that it has as they are."""
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    """Other characters that it has as an escape or an entity."""
+
+    @classmethod
+    def of(cls, passage: _Passage, parts: Sequence[Piece]) -> "_Spelling":
+        """The spelling of a passage."""
+        literal: set[str] = set()
+        spelled: dict[str, str] = {}
+        for part in parts:
+            if isinstance(part.content, str):
+                own = passage.text[part.start : part.end]
+                if own == part.content:
+                    literal.update(own)
+                elif len(part.content) == 1 and (own[0] == "&" or part.content in _ALL_SPECIAL):
+                    spelled[part.content] = own
+        return cls(literal - spelled.keys(), {c: own for c, own in spelled.items() if c not in literal})
+
+    def write(self, text: str, *, escape_all: bool) -> str:
+        """A text without marks by chance, as far as can be told without the text around it."""
+
+        def spelled(match: re.Match[str]) -> str:
+            character = match[0]
+            if own := self.spelled.get(character):
+                return own
+            if escape_all:
+                return f"\\{character}"
+            if character in self.literal or character not in _SPECIAL:
+                return character
+            within_word = re.match(r"\w_\w", text[max(0, match.start() - 1) : match.start() + 2])
+            return character if within_word else f"\\{character}"
+
+        return re.sub(f"[{re.escape(_ALL_SPECIAL + ''.join(self.spelled))}]", spelled, text)
 
 
-def codes(text: str, labels: Container[str] = ()) -> Content:
-    """A text with its marks as codes; `labels` are those of the addresses that links refer to."""
-    content: list[str | Code] = []
-    last = 0
-    links: list[int] = []
-    for match in _INLINE.finditer(text):
-        content.append(text[last : match.start()])
-        last = match.end()
-        if match["escaped"]:
-            content.append(match[0][1:])
-        elif match["whole"]:
-            content.append(Code(match[0], "alone" if match[0].startswith(("[^", "<!", "{%")) else "word"))
-        elif match["break"]:
-            content.append(Code(match[0], "break"))
-        elif match["tag"]:
-            kind = "close" if match[0].startswith("</") else "alone" if match[0].endswith("/>") else "open"
-            content.append(Code(match[0], kind, match["name"]))
-        elif match["link"]:
-            links.append(match.end())
-            content.append(Code(match[0], "open", "link"))
-        elif match["end"]:
-            content.append(_end_of_link(text[links.pop() : match.start()], match[0], labels) if links else match[0])
+@dataclass(frozen=True)
+class _Text(Segment):
+    """A segment whose translation is written as Markdown: with escapes, and in as many lines."""
+
+    lengths: Sequence[int] = ()
+    """Characters in each line of the source."""
+    newlines: Sequence[str] = ()
+    """What stands between these lines, with marks of quotations and indentation."""
+    kind: str = "text"
+    begins_line: bool = False
+    spelling: _Spelling = field(default_factory=_Spelling)
+    labels: Collection[str] = ()
+    """Labels of addresses that links of the document refer to."""
+    short: Mapping[str, str] = field(default_factory=dict)
+    """How the ends of links are spelled whose text is the label itself."""
+
+    def written(self, content: Content) -> str:
+        """A translation as it is written into the document."""
+        return self._in_lines(self._escaped(content))
+
+    def _escaped(self, content: Content) -> Content:
+        """The content with its texts written so that the same codes are read from it."""
+        content = _without_empty_emphasis(content)
+        attempt = self._spelled(content, escape_all=False)
+        if self._is_read_as(attempt, content):
+            return attempt
+        for own in (content, _loosened(content)):
+            attempt = self._spelled(own, escape_all=True)
+            if self._is_read_as(attempt, own):
+                break
+        return attempt
+
+    def _spelled(self, content: Content, *, escape_all: bool) -> list[str | Code]:
+        written: list[str | Code] = []
+        for part in content:
+            if isinstance(part, str):
+                text = self.spelling.write(part, escape_all=escape_all)
+                if self.kind == "cell":
+                    text = re.sub(r"(?<!\\)\|", r"\|", text)
+                elif self.kind == "title":
+                    text = text.replace('"', "'")
+                written.append(text)
+            elif _is_hard_break(part):
+                written.append(part)
+            else:
+                markup = part.markup.replace("\n", " ")
+                if written and markup == f"][{written[-1]}]":
+                    markup = self.short.get(markup, markup)
+                written.append(replace(part, markup=markup))
+        return written
+
+    def _is_read_as(self, written: Content, content: Content) -> bool:
+        """Whether reading what is written gives the texts and codes of the content."""
+        whole = "".join(part.markup if isinstance(part, Code) else part for part in written)
+        if not _MARKUP.search(whole):
+            return True
+        return _merged([piece.content for piece in pieces(whole, self.labels)]) == _merged(content)
+
+    def _in_lines(self, content: Content) -> str:
+        if not self.newlines or any(isinstance(part, Code) and _is_hard_break(part) for part in content):
+            whole = "".join(part.markup if isinstance(part, Code) else part for part in content)
+            lines, newlines = whole.split("\n"), self.newlines[:1] * whole.count("\n")
         else:
-            content.append(_mark(text, match))
-    return _without_lone_marks([*content, text[last:]])
+            parts = units(content)
+            for before, unit in pairwise(parts):
+                unit.begins_line = not _BEGINS_HTML.match(unit.text) and not before.text.endswith("\\")
+            lines, newlines = in_lines(self.lengths, parts), self.newlines
+        lines = [self._without_blocks(line, number) for number, line in enumerate(lines)]
+        return "".join(line + newline for line, newline in zip(lines, [*newlines[: len(lines) - 1], ""], strict=True))
+
+    def _without_blocks(self, line: str, number: int) -> str:
+        """A line that does not begin or end anything by chance."""
+        if self.kind == "heading" and (marks := _ENDS_HEADING.search(line)):
+            return f"{line[: marks.start()]}\\{line[marks.start() :]}"
+        if self.kind == "text" and (number or self.begins_line) and (block := _BEGINS_BLOCK.match(line)):
+            if block["label"] is not None and normalized(block["label"]) in self.labels:
+                return f"{block[0][:-1]}[]:{line[block.end() :]}"  # a link, not its address
+            position = block.end("number") if block["number"] else 0
+            return f"{line[:position]}\\{line[position:]}"
+        return line
 
 
-def _without_lone_marks(content: Content) -> Content:
-    """Marks that nothing opens, or that nothing closes, become text, such as in 2*3 and in addresses."""
-    paired = partners(content)
-    alone = {i: each for i, each in enumerate(content) if isinstance(each, Code) and i not in paired}
-    kinds = {mark: {each.kind for each in alone.values() if each.name.startswith(mark)} for mark in "*_~"}
-    text = [i for i, each in alone.items() if len(kinds.get(each.name[:1], ())) == 1]
-    return [alone[i].markup if i in text else each for i, each in enumerate(content)]
+def _merged(content: Content) -> list[tuple[bool, str]]:
+    """Texts and codes, each in one piece. Addresses and emoji are read as codes, and are texts all the same."""
+    parts: list[tuple[bool, list[str]]] = []
+    for part in content:
+        text = part.markup.replace("\n", " ") if isinstance(part, Code) else part
+        is_code = isinstance(part, Code) and not ADDRESS.match(text) and not EMOJI.match(text)
+        if text and parts and parts[-1][0] == is_code:
+            parts[-1][1].append(text)
+        elif text:
+            parts.append((is_code, [text]))
+    return [(is_code, "".join(texts)) for is_code, texts in parts]
 
 
-def _end_of_link(text: str, end: str, labels: Container[str]) -> str | Code:
-    """The end of a link, or a bracket. A text that is the label itself, `[text][]`, needs it once it is translated."""
-    if end in ("]", "][]") and normalizeReference(text) in labels:
-        end = f"][{' '.join(text.split())}]"
-    return Code(end, "close", "link") if end != "]" else end
+def _without_empty_emphasis(content: Content) -> Content:
+    """The content without emphasis of nothing, whose marks would be text: Markdown cannot write it."""
+    left: list[str | Code] = []
+    for part in content:
+        if left and _is_mark(part, "close") and _is_mark(left[-1], "open") and part.markup == left[-1].markup:
+            left.pop()
+        else:
+            left.append(part)
+    return left
 
 
-def _mark(text: str, match: re.Match[str]) -> str | Code:
-    """An emphasis mark, if it touches a word on one side."""
-    before, after = text[: match.start()][-1:], text[match.end() :][:1]
-    opens = after.strip() and not (before.isalnum() and match[0][0] == "_") and not before.isalnum()
-    closes = before.strip() and not (after.isalnum() and match[0][0] == "_")
-    if not opens and not closes:
-        return match[0]
-    return Code(match[0], "open" if opens and not (closes and not after.isalnum()) else "close", match[0])
+def _is_mark(part: str | Code, kind: str) -> bool:
+    return isinstance(part, Code) and part.kind == kind and part.markup in ("*", "**", "_", "__", "~", "~~", "==")
+
+
+def _loosened(content: Content) -> Content:
+    """The content with emphasis that is recognised beside letters: without marks of punctuation at its ends, by `*`."""
+    loosened: list[str | Code] = []
+    for part in content:
+        if isinstance(part, Code) and part.markup in ("_", "__"):
+            part = replace(part, markup="*" * len(part.markup), start=None)
+        if isinstance(part, Code) and part.kind == "close" and set(part.markup) <= {"*"} and loosened:
+            text = loosened[-1] if isinstance(loosened[-1], str) else ""
+            core = text.rstrip("".join(filter(is_mark, set(text))))
+            if core and core != text:
+                loosened[-1:] = [core, part, text[len(core) :]]
+                continue
+        elif isinstance(part, str) and loosened and isinstance(loosened[-1], Code):
+            code = loosened[-1]
+            core = part.lstrip("".join(filter(is_mark, set(part))))
+            if code.kind == "open" and set(code.markup) <= {"*"} and core and core != part:
+                loosened[-1:] = [part[: len(part) - len(core)], code, core]
+                continue
+        loosened.append(part)
+    return loosened

@@ -1,65 +1,148 @@
-"""Plain text: paragraphs, whose lines are wrapped again if they were wrapped."""
+"""Plain text: paragraphs, whose lines are wrapped again if they were wrapped, and the cells of tables."""
 
 import re
-import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from dragoman.documents.document import UNKNOWN, Document, Languages, Segment, has_words
+from dragoman.documents.lines import columns, filled, joined, units
 
-_LINE = re.compile(r"[^\r\n]+")
-_END = re.compile(r"[.!?:;。！？：；…][\"'”’»」』)\]]*\s*$")
-_ITEM = re.compile(r"\s*([-*•–·]|\d{1,3}[.)]|[a-zA-Z][.)])\s")
+_LINE = re.compile(r"[^\r\n\v\f\x85\u2028\u2029]+")
+_END = re.compile(r"[.!?:;。！？：；…][\"'”’»”」』)\]]*\s*\Z")
+_LETTER = re.compile(r"[^\W\d_]")
+_BEFORE = re.compile(r"[\ufeff\s]*(?:>[> \t]*)?(?:(?:[-*•–·‣▪]|\d{1,3}[.)]|[a-zA-Z][.)])[\s])?\s*")
+"""Indentation, the mark of a quotation in a letter, and the mark of an item."""
+_QUOTED = re.compile(r"\s*(?:>[> \t]*)?")
+_ITEM = re.compile(r"(?:[-*•–·‣▪]|\d{1,3}[.)]|[a-zA-Z][.)])\s")
+_BAR = re.compile("[|│┃║]")
+_GAP = re.compile(r"[ \t]*\t[ \t]*|(?<=\S) {2,}(?=\S)")
 NARROWEST = 40
-"""Characters of a line that may have been wrapped."""
+"""Columns of a line that may have been wrapped."""
+SLACK = 8
+"""Columns by which a wrapped line may be shorter than it could be."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    start: int
+    end: int
+    text: str
+    first: int
+    """Where its own text begins, after indentation and marks."""
+    cells: Sequence[tuple[int, int]]
+    """Where each cell of a row begins and ends; nothing for other lines."""
 
 
 def read_text(text: str, languages: Languages = UNKNOWN) -> Document:
-    """The segments of a text: its lines, but lines that a sentence goes across are one."""
-    lines = [match.span() for match in _LINE.finditer(text)]
-    groups = [[line] for line in lines[:1]]
-    for before, line in pairwise(lines):
-        if _goes_on(text, before, line):
-            groups[-1].append(line)
-        else:
-            groups.append([line])
-    return Document(text, [segment for group in groups if (segment := _segment(text, group))])
+    """The segments of a text: its lines, but lines that a sentence goes across are one, and cells of tables many."""
+    segments: list[Segment] = []
+    for block in _blocks(text):
+        width = max(columns(line.text) for line in block)
+        groups = [block[:1]]
+        for before, line in pairwise(block):
+            if _goes_on(before, line, width):
+                groups[-1].append(line)
+            else:
+                groups.append([line])
+        for group in groups:
+            segments += _row(group[0]) if group[0].cells else _paragraph(text, group)
+    return Document(text, segments)
 
 
-def _goes_on(text: str, before: tuple[int, int], line: tuple[int, int]) -> bool:
-    first, second = text[slice(*before)], text[slice(*line)]
-    return (
-        text[before[1] : line[0]] in ("\n", "\r\n")
-        and len(first) >= NARROWEST
-        and not _END.search(first)
-        and not _ITEM.match(second)
-        and bool(first.strip())
-        and bool(second.strip())
-    )
+def _blocks(text: str) -> Iterator[list[_Line]]:
+    """Lines that follow each other without an empty one in between."""
+    spans = [match.span() for match in _LINE.finditer(text)]
+    gaps = [_ends_of_gaps(text[start:end]) for start, end in spans]
+    block: list[_Line] = []
+    for number, (start, end) in enumerate(spans):
+        last = spans[number - 1][1] if number else start
+        if block and (text[last:start] not in ("\n", "\r\n", "\r") or not text[start:end].strip()):
+            yield block
+            block = []
+        if text[start:end].strip():
+            neighbours = set().union(*gaps[max(0, number - 1) : number], *gaps[number + 1 : number + 2])
+            first = _BEFORE.match(text, start, end).end()
+            block.append(_Line(start, end, text[start:end], first, _cells(text, first, start, end, neighbours)))
+    if block:
+        yield block
 
 
-def _segment(text: str, lines: list[tuple[int, int]]) -> Segment | None:
-    start, end = lines[0][0], lines[-1][1]
-    whole = text[start:end]
-    start += len(whole) - len(whole.lstrip("\ufeff \t\u3000"))
-    if item := _ITEM.match(text, start, end):
-        start = item.end()
-    end -= len(whole) - len(whole.rstrip())
-    content = " ".join(text[max(start, left) : right].strip() for left, right in lines)
-    if not has_words([content]) or start >= end:
-        return None
+def _ends_of_gaps(line: str) -> set[int]:
+    """Where a cell may begin: after at least two spaces."""
+    return {gap.end() for gap in _GAP.finditer(line.rstrip())}
+
+
+def _cells(text: str, first: int, start: int, end: int, neighbours: set[int]) -> list[tuple[int, int]]:
+    """The cells of a row of a table, which has bars around it, or tabs or several spaces between its cells.
+
+    Two spaces are enough if the line before or after has such a gap up to the same column.
+    """
+    line = text[start:end].rstrip()
+    if _BAR.match(line.lstrip()[:1]) and _BAR.match(line[-1]) and len(line.strip()) > 1:
+        bars = [match.start() + start for match in _BAR.finditer(line)]
+        return [(left + 1, right) for left, right in pairwise(bars)]
+    cells, position = [], first
+    for gap in _GAP.finditer(text, first, start + len(line)):
+        after_sentence = _END.search(text[max(first, gap.start() - 4) : gap.start()])
+        is_wide = "\t" in gap[0] or len(gap[0]) > 2
+        if is_wide or (gap.end() - start in neighbours and not after_sentence):
+            cells.append((position, gap.end()))
+            position = gap.end()
+    return [*cells, (position, start + len(line))] if cells else []
+
+
+def _row(line: _Line) -> Iterator[Segment]:
+    """The cells of a row. Spaces behind a text make up for its length, so that columns stay."""
+    for start, end in line.cells:
+        cell = line.text[start - line.start : end - line.start]
+        core = cell.strip()
+        start += len(cell) - len(cell.lstrip())
+        if not has_words([core]):
+            continue
+        space = cell[len(cell.rstrip()) :]
+        if not space or "\t" in space:
+            yield Segment(start, start + len(core), [core])
+            continue
+        width = columns(core) + len(space)
+        least = 1 if _BAR.match(line.text[end - line.start : end - line.start + 1]) else 2
+
+        def padded(text: str, width: int = width, least: int = least) -> str:
+            return text + " " * max(least, width - columns(text))
+
+        yield Segment(start, end, [core], wrap=padded)
+
+
+def _goes_on(before: _Line, line: _Line, width: int) -> bool:
+    """Whether a sentence goes on from one line to the next, since the next word had no place in the first."""
+    if before.cells or line.cells or _END.search(before.text[-20:]):
+        return False
+    quoted, own = _QUOTED.match(before.text)[0], _QUOTED.match(line.text)[0]
+    first = line.text[len(own) :]
+    if quoted.strip() != own.strip() or _ITEM.match(first) or not _LETTER.search(before.text):
+        return False
+    if columns(before.text) < NARROWEST or not _LETTER.search(first):
+        return False
+    word = units([first[:200]])[0].text
+    return first[0].islower() or columns(before.text) + 1 + columns(word) > width - SLACK
+
+
+def _paragraph(text: str, lines: Sequence[_Line]) -> Iterator[Segment]:
+    start = lines[0].first
+    end = lines[-1].start + len(lines[-1].text.rstrip())
+    parts = [text[start : lines[0].end], *(line.text[len(_QUOTED.match(line.text)[0]) :] for line in lines[1:])]
+    content = joined("\n".join(parts)).strip()
+    if start >= end or not has_words([content]):
+        return
     if len(lines) == 1:
-        return Segment(start, end, [content])
-    width = max(right - left for left, right in lines)
-    newline = "\r\n" if text[lines[0][1]] == "\r" else "\n"
-    second = text[slice(*lines[1])]
-    indent = second[: len(second) - len(second.lstrip())]
+        yield Segment(start, end, [content])
+        return
+    width = max(columns(line.text) for line in lines)
+    newline = text[lines[0].end : lines[1].start]
+    indent = _QUOTED.match(lines[1].text)[0]
+    column = columns(text[lines[0].start : start])
 
     def wrapped(translation: str) -> str:
-        first = " " * (start - lines[0][0])
-        found = textwrap.wrap(
-            translation, width, initial_indent=first, subsequent_indent=indent, break_long_words=False,
-            break_on_hyphens=False,
-        )  # fmt: skip
-        return newline.join(found)[len(first) :]
+        return (newline + indent).join(filled(width, column, columns(indent), units([translation])))
 
-    return Segment(start, end, [content], wrap=wrapped)
+    yield Segment(start, end, [content], wrap=wrapped)

@@ -1,37 +1,110 @@
 """Subtitles, SRT and WebVTT: the text of each cue in as many lines as it had; times and settings stay."""
 
 import re
-from collections.abc import Sequence
-from functools import partial
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words, trimmed
+from dragoman.documents.lines import LinedSegment, joined
 
-_TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
-_CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*\n(?P<text>(?:[ \t]*\S[^\n]*(?:\n|\Z))*)", re.MULTILINE)
-_CODE = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
-_SPEAKER = re.compile(r"\s*[-–—]\s")
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
+_TIME = r"[ \t]*-?\d{1,4}(?::\d{1,2}){1,2}(?:[ \t]*[.,:][ \t]*-?\d{1,4})?[ \t]*"
+_TIMES = re.compile(rf"\ufeff?{_TIME}-{{1,2}}>{_TIME}(?:[ \t]|\Z|[^\d:.,])")
+_NUMBER = re.compile(r"\ufeff?\s*\d+\s*\Z")
+_OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
+_CODE = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][a-zA-Z0-9]*)(?:[^\w<>\n][^<>\n]*)?>|<\d[\d:.,]*>|\{\\[^{}\n]*\}")
+_SPEAKER = re.compile(r"\s*(?:(?:[-–—‒―‐]+|>{2,}|<{2,})\s*(?=[^\W\d_]|[<{\[(\"'“«¿¡♪.…]))")
+"""The mark before what a speaker says."""
+_BEFORE = re.compile(r"(?:\{\\[^{}\n]*\}|\s|[♪♫♬])*")
+_AFTER = re.compile(r"[\s♪♫♬]*\Z")
+_ASIDE = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
+"""What is heard and not said, such as [door slams]."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    start: int
+    text: str
+    newline: str
 
 
 def read_subtitles(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a file: cues, of which one with two speakers has two."""
+    lines = [
+        _Line(match.start(), match[1], match[0][len(match[1]) :])
+        for match in _LINE.finditer(text)
+        if match.start() < len(text)
+    ]
+    times = [number for number, line in enumerate(lines) if _TIMES.match(line.text)]
     segments = []
-    for cue in _CUE.finditer(text):
-        lines = [(m.start() + cue.start("text"), m[0]) for m in re.finditer(r"[^\r\n]+", cue["text"])]
-        speakers = [number for number, (_, line) in enumerate(lines) if _SPEAKER.match(line)]
-        groups = [[line] for line in lines] if len(speakers) == len(lines) > 1 else [lines]
-        segments += [segment for group in groups if group and (segment := _segment(text, group))]
+    for first, following in pairwise([*times, len(lines)]):
+        cue = lines[first + 1 : following]
+        if following < len(lines):
+            cue = _without_name(cue)
+        for block in _blocks(cue):
+            segments += [segment for group in _speakers(block) if (segment := _segment(group))]
     return Document(text, segments)
 
 
-def _segment(text: str, lines: list[tuple[int, str]]) -> Segment | None:
-    start, end = lines[0][0], lines[-1][0] + len(lines[-1][1].rstrip())
-    if dash := _SPEAKER.match(lines[0][1]):
-        start += dash.end()
-    content = trimmed(split_codes(re.sub(r"\s*\r?\n\s*", " ", text[start:end])))
-    newlines = ["\r\n" if "\r\n" in text[start:end] else "\n"] * (len(lines) - 1)
-    lengths = [len(line) for _, line in lines]
-    return Segment(start, end, content, wrap=partial(in_lines, lengths, newlines)) if has_words(content) else None
+def _without_name(lines: list[_Line]) -> list[_Line]:
+    """The lines of a cue without the number or the name of the next one, which stands directly before its times."""
+    if lines and lines[-1].text.strip():
+        if _NUMBER.match(lines[-1].text) or (len(lines) > 1 and not lines[-2].text.strip()):
+            return lines[:-1]
+    elif len(lines) > 1 and _NUMBER.match(lines[-2].text):  # an empty line between a number and its times
+        return lines[:-2]
+    return lines
+
+
+def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
+    """The stretches of lines between empty ones, without comments, styles and regions of WebVTT."""
+    block: list[_Line] = []
+    after_empty_line = False
+    for line in [*lines, _Line(0, "", "")]:
+        if line.text.strip():
+            block.append(line)
+            continue
+        if block and not (after_empty_line and _OTHER_BLOCK.match(block[0].text)):
+            yield block
+        block, after_empty_line = [], True
+
+
+def _speakers(lines: list[_Line]) -> Iterator[list[_Line]]:
+    """The lines of each speaker; all lines if there is one."""
+    begins = [bool(_SPEAKER.match(line.text, _BEFORE.match(line.text).end())) for line in lines]
+    if sum(begins) < 2:
+        yield lines
+        return
+    group: list[_Line] = []
+    for line, begins_speech in zip(lines, begins, strict=True):
+        if begins_speech and group:
+            yield group
+            group = []
+        group.append(line)
+    yield group
+
+
+def _segment(lines: Sequence[_Line]) -> Segment | None:
+    """The segment of some lines. Marks of speakers and music around the text, and brackets around all of it, stay."""
+    whole = "".join(line.text + line.newline for line in lines[:-1]) + lines[-1].text
+    start = _BEFORE.match(whole).end()
+    if speaker := _SPEAKER.match(whole, start):
+        start = _BEFORE.match(whole, speaker.end()).end()
+    tail = _AFTER.search(whole, max(start, len(lines[-1].text.rstrip()) - len(lines[-1].text) + len(whole) - 50))
+    end = max(start, tail.start())
+    if _ASIDE.fullmatch(whole, start, end):
+        start, end = start + 1, end - 1
+    content = trimmed(split_codes(joined(whole[start:end])))
+    if not has_words(content):
+        return None
+    lengths = [len(line.text) for line in lines]
+    newlines = [line.newline + _indentation(after) for line, after in pairwise(lines)]
+    return LinedSegment(lines[0].start + start, lines[0].start + end, content, lengths=lengths, newlines=newlines)
+
+
+def _indentation(line: _Line) -> str:
+    return line.text[: len(line.text) - len(line.text.lstrip())]
 
 
 def split_codes(text: str) -> Content:
@@ -43,17 +116,3 @@ def split_codes(text: str) -> Content:
         content += [text[last : match.start()], Code(match[0], kind, match["name"] or "")]
         last = match.end()
     return [*content, text[last:]]
-
-
-def in_lines(lengths: Sequence[int], newlines: Sequence[str], text: str) -> str:
-    """The text in lines of which each has about the same share as one of `lengths`, and `newlines` between them."""
-    if len(lengths) < 2:
-        return text
-    ends = [len(text) * end / sum(lengths) for end in accumulate(lengths)]
-    lines, used = [""], 0
-    for word in re.findall(r"(?:<[^<>]*>|\S)+", text):
-        if lines[-1] and len(lines) < len(lengths) and used + len(word) / 2 > ends[len(lines) - 1]:
-            lines.append("")
-        lines[-1] += " " * bool(lines[-1]) + word
-        used += len(word) + 1
-    return "".join(line + newline for line, newline in zip(lines, [*newlines[: len(lines) - 1], ""], strict=True))

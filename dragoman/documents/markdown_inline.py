@@ -1,0 +1,438 @@
+"""The text of a paragraph of Markdown as texts and codes: emphasis, links, code spans, mathematics, tags, shortcodes.
+
+Emphasis follows the rules of CommonMark for runs of delimiters. Each mark is looked at once, and what closes it is
+found without searching any stretch twice, so the time is proportional to the length.
+"""
+
+import html
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+from dragoman.documents.document import Code
+from dragoman.documents.html import inline_tag
+from dragoman.documents.markdown_blocks import Span, normalized
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a text: what people read of it, or a code."""
+
+    start: int
+    end: int
+    content: str | Code
+    title: Span | None = None
+    """Where the title of a link is, without its quotation marks."""
+
+
+@dataclass
+class _Run:
+    """A run of delimiters, of which some may be taken by emphasis already."""
+
+    mark: str
+    start: int
+    end: int
+    opens: bool
+    closes: bool
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = self.end - self.start
+
+
+@dataclass
+class _Bracket:
+    """A bracket that may begin a link."""
+
+    start: int
+    end: int
+    runs: int
+    """Runs of delimiters before it."""
+    is_plain: bool = True
+    """Whether no other bracket follows it so far."""
+
+
+ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>]+")
+EMOJI = re.compile(r"(?<![\w:]):[a-zA-Z+-][\w+-]*:(?![\w:])")
+LONGEST_LABEL = 999
+_HOT = re.compile(
+    r"\\|`+|<|!?\[|\]|\*+|_+|~+|==+|\^|\$+|\{|&|:|\n|\+\+|(?<![\w/])(?:https?://|www\.)|(?<=[ \n])@(?=\[)"
+)
+_ESCAPED = re.compile(r"\\[!-/:-@\[-`{-~]")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+_AUTOLINK = re.compile(r"<(?:[a-zA-Z][a-zA-Z0-9.+-]{1,31}:[^\s<>]*|[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+)>")
+_TAG = re.compile(r"</?(?P<name>[a-zA-Z][\w.:-]*)?")
+_TAG_ATTRIBUTE = re.compile(
+    r"""\s++(?:[a-zA-Z_:@][\w:.@-]*+(?:\s*+=\s*+(?:"[^"]*"|'[^']*'|(?P<value>\{)|[^\s"'=<>`{]++))?+|(?P<spread>\{))"""
+)
+_TAG_END = re.compile(r"\s*/?>")
+_ATTRIBUTES = re.compile(
+    r"""\{:?\s*+(?:(?:[#.][\w:.@/-]++|[\w:@.-]++=(?:"[^"{}]*"|'[^'{}]*'|[^\s{}"']++)|-)\s*+)++\}|\{:\s*\}"""
+)
+_FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,200}\]")
+_CITATION = re.compile(r"\[[^\[\]@\n]{0,40}@[\w{][^\[\]\n]{0,300}\]")
+_WIKI = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,300})(?P<bar>\\?\|)?(?P<text>[^\[\]\n]{0,300})\]\](?![(\[])")
+_ROUND = r"\((?:\\.|[^ \t\n()\\]|\((?:\\.|[^ \t\n()\\]|\([^ \t\n()]*\))*+\))*+\)"
+_DESTINATION = rf"<(?:\\.|[^<>\n\\])*+>|(?!<)(?:\\.|\{{\{{[^{{}}]*\}}\}}|\{{%[^{{}}]*%\}}|[^ \t\n()\\]|{_ROUND})*+"
+_TAIL = re.compile(
+    rf"""\([ \t\n]*(?:{_DESTINATION})
+        (?:[ \t\n]+(?:"(?P<double>(?:[^"\\]|\\.)*+)"|'(?P<single>(?:[^'\\]|\\.)*+)'|\((?P<round>(?:[^()\\]|\\.)*+)\)))?
+        (?:[ \t\n]+=\d*%?x?\d*%?)?[ \t\n]*\)""",
+    re.VERBOSE | re.DOTALL,
+)
+"""The address of a link, in which brackets may be three deep, and its title."""
+_LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
+_MATH = re.compile(r"\$(?!\s)(?:[^$\n\\]|\\.)++(?<!\s)\$(?!\d)")
+_SUPERSCRIPT = re.compile(r"\^[^\s^\[\]]{1,60}\^")
+_KEYS = re.compile(r"\+\+[a-z0-9\"-]+(?:\+[a-z0-9\"-]+)*\+\+")
+_LOOKS_LIKE_MATH = re.compile(r"[\\^_=<>+*/|{}]|\A\s*[a-zA-Z]?\s*[-\d.,()\[\]]*\s*[a-zA-Z]?\s*\Z")
+_SHORTCODE = re.compile(r"(?P<mark>\{\{[<%]-?|\{%-?)\s*(?P<end>/?)\s*(?P<name>end)?(?P<word>[\w./-]+)?")
+_TRAILING = ".,;:!?*_~'\""
+
+
+def pieces(text: str, labels: Collection[str] = ()) -> list[Piece]:
+    """The pieces of a text in order; `labels` are those of the addresses that links may refer to."""
+    return _Scanner(text, labels).scan()
+
+
+class _Scanner:
+    def __init__(self, text: str, labels: Collection[str]):
+        self.text, self.labels = text, labels
+        self.marks: list[Piece] = []
+        self.runs: list[_Run] = []
+        self.brackets: list[_Bracket] = []
+        self.inactive = 0
+        """Brackets, from the outermost on, that cannot begin a link since there is a link inside."""
+        self.known: dict[str, Span] = {}
+        self._ticks: dict[int, list[int]] | None = None
+        self._braces: dict[int, int] | None = None
+
+    def scan(self) -> list[Piece]:
+        position = 0
+        while hot := _HOT.search(self.text, position):
+            position = self._read(hot, hot.start(), hot[0]) or hot.end()
+        self._emphasis(0)
+        self.marks.sort(key=lambda piece: (piece.start, piece.end))
+        return _with_attributes(self._filled(), self.text)
+
+    def _filled(self) -> Iterable[Piece]:
+        """The marks, and the texts between them."""
+        last = 0
+        for piece in self.marks:
+            if piece.start > last:
+                yield Piece(last, piece.start, self.text[last : piece.start])
+            yield piece
+            last = piece.end
+        if last < len(self.text):
+            yield Piece(last, len(self.text), self.text[last:])
+
+    def _read(self, hot: re.Match[str], start: int, mark: str) -> int | None:
+        """Read what begins with a mark; where it ends, None if the mark is text."""
+        match mark[0]:
+            case "\\":
+                return self._backslash(start)
+            case "`":
+                return self._code_span(start, hot.end())
+            case "<":
+                return self._tag(start)
+            case "!" | "[":
+                return self._bracket(start, hot.end())
+            case "]":
+                return self._end_of_link(start)
+            case "*" | "_" | "~" | "=":
+                return self._delimiters(mark, start, hot.end())
+            case "^":
+                return self._caret(start)
+            case "$":
+                return self._mathematics(start, mark)
+            case "{":
+                return self._brace(start)
+            case "&":
+                entity = _ENTITY.match(self.text, start)
+                character = html.unescape(entity[0]) if entity else ""
+                return self._add(start, entity.end(), character) if entity and character != entity[0] else None
+            case ":":
+                emoji = EMOJI.match(self.text, start)
+                return self._add(start, emoji.end(), Code(emoji[0], "word")) if emoji else None
+            case "\n":
+                return self._newline(start)
+            case "+":
+                keys = _KEYS.match(self.text, start)
+                return self._add(start, keys.end(), Code(keys[0], "word")) if keys else None
+            case "h" | "w":
+                return self._address(start)
+        return None
+
+    def _add(self, start: int, end: int, content: str | Code, title: Span | None = None) -> int:
+        self.marks.append(Piece(start, end, content, title))
+        return end
+
+    def _word(self, start: int, end: int) -> int:
+        return self._add(start, end, Code(self.text[start:end], "word"))
+
+    def _find(self, mark: str, position: int) -> int:
+        """Where a mark is next, or -1. What lies before it is not searched twice."""
+        asked, place = self.known.get(mark, (0, 0))
+        if not (mark in self.known and asked <= position and (place < 0 or position <= place)):
+            place = self.text.find(mark, position)
+            self.known[mark] = (position, place)
+        return place
+
+    # ---- single codes ----
+
+    def _backslash(self, start: int) -> int | None:
+        following = self.text[start + 1 : start + 2]
+        if following in ("(", "["):
+            place = self._find("\\)" if following == "(" else "\\]", start + 2)
+            if 0 <= place < start + 2000 and _LOOKS_LIKE_MATH.search(self.text[start + 2 : place]):
+                return self._word(start, place + 2)
+        if following == "\n":
+            return self._add(start, start + 2, Code("\\\n", "break"))
+        if _ESCAPED.match(self.text, start):
+            return self._add(start, start + 2, following)
+        return None
+
+    def _newline(self, start: int) -> int | None:
+        spaces = len(self.text[max(0, start - 200) : start]) - len(self.text[max(0, start - 200) : start].rstrip(" "))
+        if spaces < 2:
+            return None
+        return self._add(start - spaces, start + 1, Code(self.text[start - spaces : start + 1], "break"))
+
+    def _code_span(self, start: int, end: int) -> int | None:
+        if self._ticks is None:
+            self._ticks = defaultdict(list)
+            for run in re.finditer("`+", self.text):
+                self._ticks[len(run[0])].append(run.start())
+        places = self._ticks[end - start]
+        index = bisect_right(places, end - 1)
+        return self._word(start, places[index] + end - start) if index < len(places) else None
+
+    def _address(self, start: int) -> int:
+        whole = ADDRESS.match(self.text, start)
+        address = whole[0] if whole else self.text[start : start + 4]
+        while address:
+            if address[-1] in _TRAILING:
+                address = address.rstrip(_TRAILING)
+            elif address[-1] == ")" and address.count(")") > address.count("("):
+                surplus = address.count(")") - address.count("(")
+                address = address[: -min(surplus, len(address) - len(address.rstrip(")")))]
+            elif "](" in address or address[-1] == "]":
+                address = address[: address.index("]")]
+            else:
+                break
+        return self._word(start, start + len(address)) if len(address) > 8 else start + max(1, len(address))
+
+    def _mathematics(self, start: int, mark: str) -> int | None:
+        if len(mark) == 2:
+            place = self._find("$$", start + 2)
+            return self._word(start, place + 2) if place > start + 2 else None
+        formula = _MATH.match(self.text, start) if len(mark) == 1 else None
+        return self._word(start, formula.end()) if formula else None
+
+    def _caret(self, start: int) -> int | None:
+        if self.text[start + 1 : start + 2] == "[":
+            self.brackets.append(_Bracket(start, start + 2, len(self.runs)))
+            return start + 2
+        if superscript := _SUPERSCRIPT.match(self.text, start):
+            self._add(start, start + 1, Code("^", "open", "^"))
+            return self._add(superscript.end() - 1, superscript.end(), Code("^", "close", "^"))
+        return None
+
+    def _brace(self, start: int) -> int | None:
+        text = self.text
+        for opening, closing in (("{{<", ">}}"), ("{{%", "%}}"), ("{{", "}}"), ("{%", "%}")):
+            if text.startswith(opening, start) and (place := self._find(closing, start + len(opening))) >= 0:
+                end = place + len(closing)
+                return self._word(start, end) if opening == "{{" else self._add(start, end, _shortcode(text[start:end]))
+        if attributes := _ATTRIBUTES.match(text, start):
+            return self._add(start, attributes.end(), Code(attributes[0], "alone", "attributes"))
+        end = self._end_of_brace(start)
+        return self._word(start, end) if end else None
+
+    def _end_of_brace(self, start: int) -> int | None:
+        """Where a brace is closed, with all braces inside."""
+        if self._braces is None:
+            self._braces = {}
+            opened: list[int] = []
+            for brace in re.finditer("[{}]", self.text):
+                if brace[0] == "{":
+                    opened.append(brace.start())
+                elif opened:
+                    self._braces[opened.pop()] = brace.end()
+        return self._braces.get(start)
+
+    def _tag(self, start: int) -> int | None:
+        text = self.text
+        if link := _AUTOLINK.match(text, start):
+            return self._word(start, link.end())
+        for opening, closing in (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">")):
+            if text.startswith(opening, start):
+                place = self._find(closing, start + len(opening))
+                if place < 0 or (opening == "<!" and not text[start + 2 : start + 3].isalpha()):
+                    return None
+                return self._add(start, place + len(closing), Code(text[start : place + len(closing)]))
+        tag = _TAG.match(text, start)
+        end = tag.end()
+        if not tag["name"]:  # of a fragment of JSX
+            return self._add(start, end + 1, Code(text[start : end + 1])) if text[end : end + 1] == ">" else None
+        while attribute := _TAG_ATTRIBUTE.match(text, end):
+            end = attribute.end()
+            if attribute["value"] or attribute["spread"]:
+                end = self._end_of_brace(end - 1)
+                if end is None:
+                    return None
+        last = _TAG_END.match(text, end)
+        return self._add(start, last.end(), inline_tag(text[start : last.end()])) if last else None
+
+    # ---- links ----
+
+    def _bracket(self, start: int, end: int) -> int | None:
+        text = self.text
+        if (wiki := _WIKI.match(text, start)) and normalized(wiki["page"]) not in self.labels:
+            if not wiki["bar"]:
+                return self._word(start, wiki.end())
+            middle = wiki.start("text")
+            self._add(start, middle, Code(text[start:middle], "open", "link"))
+            return self._add(wiki.end() - 2, wiki.end(), Code("]]", "close", "link"))
+        if text[start] == "[":
+            if note := _FOOTNOTE.match(text, start):
+                return self._add(start, note.end(), Code(note[0]))
+            citation = _CITATION.match(text, start) if "@" in text[start : start + 42] else None
+            if citation and text[citation.end() : citation.end() + 1] not in ("(", "["):
+                return self._word(start, citation.end())
+        if self.brackets:
+            self.brackets[-1].is_plain = False
+        self.brackets.append(_Bracket(start, end, len(self.runs)))
+        return end
+
+    def _end_of_link(self, start: int) -> int | None:
+        if not self.brackets:
+            return None
+        bracket = self.brackets.pop()
+        text = self.text
+        is_link = text[bracket.start] == "["
+        if is_link and len(self.brackets) < self.inactive:
+            self.inactive = len(self.brackets)
+            return None
+        end, markup, title = self._tail(bracket, start)
+        if not end:
+            if self.brackets:
+                self.brackets[-1].is_plain = False
+            return None
+        self._emphasis(bracket.runs)
+        self._add(bracket.start, bracket.end, Code(text[bracket.start : bracket.end], "open", "link"))
+        self._add(start, end, Code(markup, "close", "link"), title)
+        if is_link:
+            self.inactive = len(self.brackets)
+        return end
+
+    def _tail(self, bracket: _Bracket, start: int) -> tuple[int, str, Span | None]:
+        """What follows the text of a link: where it ends, how it is written, and its title. 0 if there is no link."""
+        text = self.text
+        if text[bracket.start] == "^":
+            return start + 1, "]", None
+        if tail := _TAIL.match(text, start + 1):
+            title = next((tail.span(name) for name in ("double", "single", "round") if tail[name]), None)
+            return tail.end(), text[start : tail.end()], title
+        label = _LABEL.match(text, start + 1)
+        if label and label[1].strip():
+            if normalized(label[1]) in self.labels:
+                return label.end(), text[start : label.end()], None
+        elif bracket.is_plain and start - bracket.end <= LONGEST_LABEL:
+            own = text[bracket.end : start]
+            if normalized(own) in self.labels:
+                # A text that is the label itself, `[text][]` or `[text]`, needs the label once it is translated.
+                return label.end() if label else start + 1, f"][{' '.join(own.split())}]", None
+        if attributes := _ATTRIBUTES.match(text, start + 1):
+            return attributes.end(), text[start : attributes.end()], None
+        return 0, "", None
+
+    # ---- emphasis ----
+
+    def _delimiters(self, mark: str, start: int, end: int) -> int:
+        if (mark[0] == "=" and len(mark) != 2) or (mark[0] == "~" and len(mark) > 2):
+            return end
+        before, after = self.text[start - 1 : start] or " ", self.text[end : end + 1] or " "
+        left = not after.isspace() and (not is_mark(after) or before.isspace() or is_mark(before))
+        right = not before.isspace() and (not is_mark(before) or after.isspace() or is_mark(after))
+        if mark[0] == "_":
+            opens, closes = left and (not right or is_mark(before)), right and (not left or is_mark(after))
+        else:
+            opens, closes = left, right
+        if opens or closes:
+            self.runs.append(_Run(mark[0], start, end, opens, closes))
+        return end
+
+    def _emphasis(self, first: int) -> None:
+        """Pair the runs of delimiters from one on, and forget them."""
+        opened: list[_Run] = []
+        bottoms: dict[tuple[str, bool, int], int] = defaultdict(int)
+        for run in self.runs[first:]:
+            key = (run.mark, run.opens, run.length % 3)
+            while run.closes and run.start < run.end:
+                index = len(opened) - 1
+                while index >= bottoms[key] and not _pairs(opened[index], run):
+                    index -= 1
+                if index < bottoms[key]:
+                    bottoms[key] = len(opened)
+                    break
+                opening = opened[index]
+                del opened[index + 1 :]
+                self._pair(opening, run)
+                if opening.start == opening.end:
+                    opened.pop()
+                for other, bottom in bottoms.items():
+                    bottoms[other] = min(bottom, len(opened))
+            if run.opens and run.start < run.end:
+                opened.append(run)
+        del self.runs[first:]
+
+    def _pair(self, opening: _Run, closing: _Run) -> None:
+        width = 2 if min(opening.end - opening.start, closing.end - closing.start) > 1 else 1
+        opening.end -= width
+        mark = opening.mark * width
+        self._add(opening.end, opening.end + width, Code(mark, "open", mark))
+        self._add(closing.start, closing.start + width, Code(mark, "close", mark))
+        closing.start += width
+
+
+def _pairs(opening: _Run, closing: _Run) -> bool:
+    if opening.mark != closing.mark:
+        return False
+    if opening.mark in "~=":
+        return opening.length == closing.length
+    either = (opening.closes or closing.opens) and (opening.length + closing.length) % 3 == 0
+    return not (either and (opening.length % 3 or closing.length % 3))
+
+
+def is_mark(character: str) -> bool:
+    """Whether a character is punctuation or a symbol."""
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _shortcode(markup: str) -> Code:
+    """The code of `{{< name >}}`, `{{% name %}}` or `{% name %}`, each of which may have an end."""
+    shortcode = _SHORTCODE.match(markup)
+    name = f"{shortcode['mark'][:3].rstrip('-')} {shortcode['word'] or ''}"
+    if shortcode["end"] or (shortcode["name"] and shortcode["mark"].startswith("{%")):
+        return Code(markup, "close", name)
+    if shortcode["name"]:
+        name = f"{shortcode['mark'][:3]} end{shortcode['word'] or ''}"
+    return Code(markup, "alone" if re.search(r"/\s*[>%]\}\}\Z", markup) else "open", name)
+
+
+def _with_attributes(parts: Iterable[Piece], text: str) -> list[Piece]:
+    """The pieces with lists of attributes, `{.name}`, as parts of the codes that they directly follow."""
+    found: list[Piece] = []
+    for piece in parts:
+        if isinstance(piece.content, Code) and piece.content.name == "attributes" and found:
+            last = found[-1]
+            if isinstance(last.content, Code) and last.content.kind in ("close", "word"):
+                code = replace(last.content, markup=last.content.markup + piece.content.markup)
+                found[-1] = replace(last, end=piece.end, content=code)
+                continue
+        found.append(piece)
+    return found
