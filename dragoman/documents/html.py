@@ -109,8 +109,6 @@ def _values(token: Token, text: str) -> dict[str, str]:
 
 def _declared(values: dict[str, str]) -> Literal["yes", "no", ""]:
     """What the attributes of an element say of its translation."""
-    if not values:
-        return ""
     translate = values.get("translate", "inherit").lower()
     if translate == "no" or "notranslate" in values.get("class", "").lower().split():
         return "no"
@@ -224,14 +222,14 @@ class _Reader:
         if is_block or (name == "input" and values.get("type", "").lower() in BUTTONS | CHOICES):
             self._end_sentence()
         is_untranslated = bool(element.why_untranslated())
-        if not is_untranslated or element.reason == "name":
+        if values and (not is_untranslated or element.reason == "name"):
             self._read_attributes(token, values)
         if is_untranslated and has_content:
             self._skips = True
             self._skipped = None if is_block else _Skipped(element, token.start, "alone" if name in BESIDE else "word")
             self.done += element.reason == "language" and self._is_target(values)
             return
-        if not is_untranslated:
+        if values and not is_untranslated:
             self._name_language(token, values)
         if not is_block:
             self._add(token, _code(token, self.text))
@@ -252,6 +250,8 @@ class _Reader:
         """An element about to be opened, and whether it is translated."""
         outer = self.open.current.why_untranslated()
         element = Element(name, outer, outer=outer)
+        if not values and not outer and name not in UNTRANSLATED:
+            return element
         declared = _declared(values)
         if declared == "yes":
             element.untranslated = None
@@ -307,7 +307,7 @@ class _Reader:
 
     def _name_language(self, token: Token, values: dict[str, str]) -> None:
         """Name the target language where an opening tag names the source language."""
-        if not values or not self.source or not self.target:
+        if not self.source or not self.target:
             return
         names = {"lang", "xml:lang"}
         if token.name == "meta":
@@ -324,8 +324,6 @@ class _Reader:
 
     def _read_attributes(self, token: Token, values: dict[str, str]) -> None:
         """Make segments of the attributes of a tag that people read."""
-        if not values:
-            return
         name = token.name
         if name in RAW - {"iframe"}:
             return

@@ -135,7 +135,7 @@ class OpenElements:
     def is_foreign(self) -> bool:
         """Whether tags that come now are those of an SVG or a formula."""
         place = self._last(FOREIGN)
-        return place > 0 and place > self._last(_HTML_IN_FOREIGN)
+        return place >= 0 and place > self._last(_HTML_IN_FOREIGN)
 
     def open(self, name: str) -> None:
         """End the elements that end where a tag opens one of this name."""

@@ -31,7 +31,7 @@ _END_OF_VALUE = {
 _COMMENT = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))", re.DOTALL)
 _PHP = re.compile(r"<\?(?:php|=|[\t\n\r ])", re.IGNORECASE)
 _SHORT_CODE = re.compile(r"[$#]\{[^{}<>\n]{1,200}\}|\[\[[^\[\]<>\n]{1,200}\]\]")
-_CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>"}
+_CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _VALUE = re.compile(
     r"""\{\{(?![{~-]?[#/^!>] | [~-]?\s*(?:if|else|end|range|with|block|define|template|partial)\b)
       | <[?%][=-] | <\?php\s+(?:echo|print)\b | [$#]\{ | \[\[""",
@@ -136,10 +136,8 @@ class Tokenizer:
         if opener == "<%":
             return self._after("%>", start)
         if opener in _CLOSERS:
-            end = self.text.find(_CLOSERS[opener], start + 2, start + LONGEST_CODE) + 2
-            if end == 1:
-                return 0
-            return end + (opener == "{{" and self.text.startswith("}", end))
+            end = self._after(_CLOSERS[opener], start, start + LONGEST_CODE)
+            return end + (opener == "{{" and end > 0 and self.text.startswith("}", end))
         match = _SHORT_CODE.match(self.text, start)
         return match.end() if match else 0
 
@@ -155,11 +153,14 @@ class Tokenizer:
         elif end > start:
             yield Token("other", start, end)
 
-    def _after(self, mark: str, start: int) -> int:
+    def _after(self, mark: str, start: int, end: int | None = None) -> int:
         """The place after the next such mark; 0 if there is none."""
         if mark not in self._last:
             self._last[mark] = self.text.rfind(mark)
-        return self.text.find(mark, start + 2) + len(mark) if self._last[mark] >= start + 2 else 0
+        if self._last[mark] < start + 2:
+            return 0
+        place = self.text.find(mark, start + 2, end)
+        return place + len(mark) if place >= 0 else 0
 
     def _token(self, start: int) -> Token | None:
         """The token that begins here, if one does: a tag, a comment or code of a template."""

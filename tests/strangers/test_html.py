@@ -65,6 +65,7 @@ PAGES = {
     '<meta name=Description content="One"><meta property="og:title" content="Two"><meta name=x content="Three">': (
         '<meta name=Description content="ONE"><meta property="og:title" content="TWO"><meta name=x content="Three">'
     ),
+    "<p title='One </ two > three'>": "<p title='ONE </ TWO > THREE'>",
     '<iframe title="One">two</iframe><p title="a" title="b">': (
         '<iframe title="ONE">two</iframe><p title="A" title="b">'
     ),
