@@ -12,8 +12,7 @@ from dragoman.data.readers.xml import MAYBE_FORBIDDEN, XmlError, is_forbidden, p
 from dragoman.documents.document import Code, Document, FormatError, Segment, has_words
 
 KINDS = {
-    "ph": "word", "x": "word",
-    "line-break": "break", "tab": "break", "s": "break", "br": "break", "cr": "break",
+    "ph": "word", "x": "word", "br": "break",
     "bpt": "open", "bx": "open", "sc": "open", "ept": "close", "ex": "close", "ec": "close",
     "sm": "open", "em": "close",
 }  # fmt: skip
@@ -271,11 +270,6 @@ def _kind(element: Element) -> tuple[str, str]:
     if not tag or tag[3]:
         return "word", ""
     return ("close" if tag[1] else "open"), tag[2]
-
-
-def with_codes(element: Element, text: str, whole: Collection[str]) -> list[str | Code]:
-    """What is in an element as texts and codes: tags stand around text, and elements of `whole` are one code."""
-    return [piece.part for piece in pieces(element, text, whole)]
 
 
 def write(text: str) -> str:
