@@ -35,7 +35,8 @@ LITERAL = rf"""
       | %
       | <\w{{1,60}}>[-+0\#]{{0,4}}\d{{0,4}}(?:\.\d{{1,4}})?[a-zA-Z]               # %<name>s of Ruby
       # %s %1$d %(name)s %.2f, but no percentage: "100%off"; bounded, or a long row of zeros would take forever
-      | (?<!\d.)(?:(?:\d{{1,2}}\$|\(\w+\))?[-+0\#]{{0,4}}(?:\d{{1,4}}|\*)?(?:\.(?:\d{{1,4}}|\*))?
+      | (?:(?<!\d.)|(?=(?:\d{{1,2}}\$)?[sd@](?!\w)))
+        (?:(?:\d{{1,2}}\$|\(\w+\))?[-+0\#]{{0,4}}(?:\d{{1,4}}|\*)?(?:\.(?:\d{{1,4}}|\*))?
         (?:hh?|ll?|[Lzjtq]|I64|I32)?[diouxXeEfFgGaAcCsSpn@]
         | L?\d{{1,2}}(?![\d%\w]|[.,]\d) | [-_0^]?[A-Za-z](?!{_LETTER}|\d)))               # %1 and %L1 of Qt, %Y-%m-%d
     )
@@ -72,7 +73,8 @@ _UNIT = r"""(?:km/h|m/s|[kcdmµμn]?m[²³]?|mph|[mµμn]s|[kmµμ]?g|[mcdh]?l|m
     |[kMGTP]?B|[kMGT]i?B|[kMGT]b(?:it|ps)(?:/s)?|[kMGT]?Hz|[kMG]?W|[kMG]?Wh|mAh|m?V|kV|mA|k?J|kcal|[hkM]?Pa|dB|kN)"""
 # What is written directly after a number: % °C €, pm, km, a unit after a space, and up to four letters without one.
 _AFTER = rf"""
-    (?:[%‰](?!\() | {_SPACE_IN}?(?:[%‰](?![\w(]) | °(?:{_SPACE_IN}?[CFK](?!{_LETTER}))? | {_CURRENCY}(?![\w{{(]))
+    (?:[%‰](?!\(|(?:\d{{1,2}}\$)?[sd@](?!\w))
+      | {_SPACE_IN}?(?:[%‰](?![\w(]) | °(?:{_SPACE_IN}?[CFK](?!{_LETTER}))? | {_CURRENCY}(?![\w{{(]))
       | {_SPACE_IN}?(?:[ap]\.{_SPACE_IN}?m\. | [AP]M\b | pm\b)
       | {_SPACE_IN}{_UNIT}(?!{_LETTER}|[\d'’])
       | ['′]\d{{1,2}}["″]? | [″′](?!\w) | \+(?![\w+])
