@@ -87,6 +87,6 @@ def _languages_of_short(text: str, languages: Collection[str]) -> list[str]:
 
 @cache
 def _short_texts() -> dict[str, set[str]]:
-    lines = Path(__file__).with_name("short_words.txt").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("short_words.txt").read_text(encoding="utf-8").strip().split("\n")
     rows = (line.split(" ", 1) for line in lines if not line.startswith("#"))
     return {language: set(texts.split(", ")) for language, texts in rows}
