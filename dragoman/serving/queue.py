@@ -45,6 +45,8 @@ ALONE = 2.0
 """Seconds for a unit that is translated alone, before it has to wait for those that take less."""
 LONG = 600
 """Tokens, about, of a unit and its prefix that is translated alone from the beginning."""
+BRIEFLY_SPLIT = 2_500
+"""Tokens, about, of texts that are split into units between two batches; longer ones have a thread for that."""
 BEAM = 5
 """Hypotheses of each unit for which a batch has this size; with more, it is smaller."""
 LONGEST_WAIT = 1.5
@@ -142,6 +144,8 @@ class TranslationQueue:
         self._waiting: deque[_Work] = deque()
         self._first: deque[Callable[[], None]] = deque()
         self._alone: dict[int, list[tuple[int, int, _Unit]]] = {BRIEF: [], LASTING: []}
+        self._unsplit: list[tuple[int, int, _Work]] = []
+        self._splitting: _Work | None = None
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._tokens, self._rate, self._size = 0, FIRST_RATE, BATCH
@@ -153,6 +157,7 @@ class TranslationQueue:
         self.batches = self.translated = 0
         self._threads = [
             threading.Thread(target=self._run, name="translating", daemon=True),
+            threading.Thread(target=self._run_splitting, name="splitting", daemon=True),
             threading.Thread(target=self._run_alone, args=(BRIEF,), name="translating alone", daemon=True),
             threading.Thread(target=self._run_alone, args=(LASTING,), name="translating long", daemon=True),
         ]
@@ -188,11 +193,14 @@ class TranslationQueue:
         work = _Work(translator, texts, config, time.monotonic() + seconds, prefixes, tokens)
         with self._changed:
             wait = self._wait(tokens)
-            if self._closing or (wait > LONGEST_WAIT and len(self._waiting) >= FEW):
+            if self._closing or (wait > LONGEST_WAIT and self._number_waiting() >= FEW):
                 raise QueueFull(max(1, math.ceil(wait - LONGEST_WAIT)))
             self._tokens += tokens
-            self._waiting.append(work)
-            self._limit_turn()
+            if tokens > BRIEFLY_SPLIT:
+                heapq.heappush(self._unsplit, (tokens, next(self._numbers), work))
+            else:
+                self._waiting.append(work)
+                self._limit_turn()
             self._changed.notify_all()
         work.future.add_done_callback(self._stop_if_unneeded)
         if not texts:
@@ -215,12 +223,16 @@ class TranslationQueue:
     def _wait(self, tokens: int) -> float:
         """Seconds of the work of others that comes before so many tokens are translated."""
         # Each takes its turn: of a long one, a part as long as this one comes before it.
-        return sum(min(other.left, tokens + BATCH) for other in self._waiting) / self._rate
+        others = (*self._waiting, *(work for *_, work in self._unsplit))
+        return sum(min(other.left, tokens + BATCH) for other in others) / self._rate
+
+    def _number_waiting(self) -> int:
+        return len(self._waiting) + len(self._unsplit)
 
     def overload(self) -> int:
         """Seconds after which even a short text may be asked for again; 0 if it may be asked for now."""
         with self._changed:
-            wait = self._wait(0) - LONGEST_WAIT if len(self._waiting) >= FEW else 0.0
+            wait = self._wait(0) - LONGEST_WAIT if self._number_waiting() >= FEW else 0.0
         return max(0, math.ceil(wait))
 
     def first(self, work: Callable[[], T]) -> T:
@@ -283,7 +295,7 @@ class TranslationQueue:
         """The units that are translated next; empty at the end."""
         while True:
             with self._changed:
-                while not (self._first or self._waiting or self._closing):
+                while not (self._first or self._waiting or self._is_ending()):
                     self._changed.wait()
                 while self._first:
                     self._first.popleft()()
@@ -291,27 +303,54 @@ class TranslationQueue:
                 work = next((work for work in self._waiting if work.units is None), None)
                 if work is None:
                     batch = self._filled_batch()
-                    if batch or (self._closing and not self._waiting):
+                    if batch or (self._is_ending() and not self._waiting):
                         return batch
             if work is not None:
                 self._split(work)
 
+    def _is_ending(self) -> bool:
+        """Whether nothing more will come to wait."""
+        return self._closing and not (self._unsplit or self._splitting)
+
+    def _run_splitting(self) -> None:
+        """Split long texts beside the batches, the shortest first."""
+        _stand_back(NICE + 5)
+        while True:
+            with self._changed:
+                while not (self._unsplit or self._closing):
+                    self._changed.wait()
+                if not self._unsplit:
+                    return
+                *_, work = heapq.heappop(self._unsplit)
+                if self._is_dead(work, time.monotonic()):
+                    self._tokens -= work.left
+                    continue
+                self._splitting = work
+            self._split(work)
+            with self._changed:
+                self._splitting = None
+                self._changed.notify_all()
+
     def _split(self, work: _Work) -> None:
+        """Split a work and have its units wait."""
         try:
             work.split()
         except BaseException as error:
-            _fail(work, error)  # so it is dropped
+            _fail(work, error)
             work.units = Units.whole([], [])
-            return
         with self._changed:
+            if work in self._waiting:
+                self._waiting.remove(work)
             tokens = sum(unit.cost for unit in work.waiting)
             self._tokens += tokens - work.left
             work.left = tokens
-            for unit in [unit for unit in work.waiting if unit.length > LONG]:
-                work.waiting.remove(unit)
-                self._set_aside(BRIEF, unit)
-            if not work.waiting:
-                self._waiting.remove(work)
+            for unit in work.waiting:
+                if unit.length > LONG:
+                    self._set_aside(BRIEF, unit)
+            work.waiting = deque(unit for unit in work.waiting if unit.length <= LONG)
+            if work.waiting:
+                self._waiting.append(work)
+                self._limit_turn()
         if not work.units.texts:  # nothing in them is translated
             with suppress(InvalidStateError):  # nobody waits any more
                 work.future.set_result(work.joined())
