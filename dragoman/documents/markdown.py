@@ -24,6 +24,7 @@ _TASK = re.compile(r"\[[ xX]\][ \t]+")
 _ALERT = re.compile(r"\[![\w-]+(?:\|[^\]\n]*)?\][-+]?(?=\s|\Z)")
 _DOCSIFY = re.compile(r"[!?]>[ \t]+")
 _KEPT = re.compile(r"@?\[{1,2}_?(?:TOC|TOSP|toc)_?\]{1,2}|\$\{toc\}|\{:?toc\}")
+_HOLDS_MARKDOWN = re.compile(r"\s*<[a-zA-Z][^<>\n]*\smarkdown(?=[\s=>])[^<>\n]*>")
 _FIRST_TAG = re.compile(r"(<[^<>]{1,300}>)[ \t]*\r?\n[ \t]*")
 _LAST_TAG = re.compile(r"\r?\n[ \t]*(</[^<>]{1,300}>)\Z")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -59,6 +60,8 @@ def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
     edits: list[Edit] = []
     notes: list[str] = []
     for block in blocks.texts:
+        if block.kind == "html" and _HOLDS_MARKDOWN.match(text, block.lines[0][0]):
+            block = Block("text", [(end - len(text[start:end].lstrip()), end) for start, end in block.lines])
         if block.kind == "html":
             own_segments, own_edits = _html(text, block, languages)
             segments += own_segments
@@ -204,7 +207,7 @@ def _segments(passage: _Passage, parts: Sequence[Piece], labels: Collection[str]
         if len(divided) == 1:
             divided = list(_links_of_row(own))
         if len(divided) > 1:
-            waiting += divided
+            waiting += reversed(divided)
         elif own and (segment := _segment(passage, own, labels)):
             yield segment
     for piece in closed:
@@ -291,7 +294,7 @@ def _is_hard_break(code: Code) -> bool:
 def _ends_of_lines(passage: _Passage, parts: Sequence[Piece]) -> list[int]:
     """The ends of lines at which no sentence goes on, since the line before or after them consists of tags.
 
-    A line that begins and ends with tags counts if the first one is that of a component.
+    A line that begins and ends with tags counts if the first one is no inline element, but a component of MDX or so.
     """
     if len(passage.lines) == 1 or not any(map(_is_tag, parts)):
         return []
@@ -309,7 +312,7 @@ def _ends_of_lines(passage: _Passage, parts: Sequence[Piece]) -> list[int]:
 def _is_line_of_tags(line: Sequence[Piece]) -> bool:
     if not line or not _is_tag(line[0]) or not _is_tag(line[-1]):
         return False
-    return all(map(_is_tag, line)) or bool(re.match("<[A-Z]", line[0].content.markup))
+    return all(map(_is_tag, line)) or bool(_BEGINS_HTML.match(line[0].content.markup))
 
 
 def _without_edges(passage: _Passage, parts: list[Piece]) -> list[Piece]:
@@ -358,7 +361,7 @@ def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> Segment | None:
-    content = trimmed([joined(part.content) if isinstance(part.content, str) else part.content for part in parts])
+    content = trimmed(_with_single_codes([part.content for part in parts]))
     if not has_words(content):
         return None
     start, end = parts[0].start, parts[-1].end
@@ -373,7 +376,7 @@ def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> 
         lengths=[right - left for left, right in zip([start, *ends], [*ends, end], strict=True)],
         newlines=[passage.document[passage.lines[n][1] : passage.lines[n + 1][0]] for n in numbers],
         kind=passage.kind,
-        begins_line=start in passage.starts,
+        begins_line=start == passage.starts[passage.line(start)],
         spelling=_Spelling.of(passage, parts),
         labels=labels,
         short={
@@ -382,6 +385,20 @@ def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> 
             if isinstance(part.content, Code) and part.content.markup.startswith("][")
         },
     )
+
+
+def _with_single_codes(content: Content) -> Content:
+    """The content with its lines joined, in which tags and shortcodes that are not closed are single ones."""
+    opened = pairs(content)
+    paired = opened.keys() | set(opened.values())
+    single: list[str | Code] = []
+    for index, part in enumerate(content):
+        if isinstance(part, str):
+            part = joined(part)
+        elif part.kind in ("open", "close") and index not in paired:
+            part = replace(part, kind="word" if part.markup.startswith("{{<") else "alone")
+        single.append(part)
+    return single
 
 
 # ---- from translations to Markdown ----

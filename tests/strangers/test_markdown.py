@@ -62,8 +62,8 @@ TRANSLATED = [
     ("> [!TIP]\n> Some text\n> of lines\n", "> [!TIP]\n> SOME TEXT\n> OF LINES\n"),
     ("> [!note]- Some title\n> Some text\n", "> [!note]- SOME TITLE\n> SOME TEXT\n"),
     (
-        '!!! note "Some title"\n\n    Some text\n\n    - one item\n\n        code\n',
-        '!!! note "SOME TITLE"\n\n    SOME TEXT\n\n    - ONE ITEM\n\n        code\n',
+        '!!! note "Some title"\n\n    Some text\n\n    - one item\n\n          code\n',
+        '!!! note "SOME TITLE"\n\n    SOME TEXT\n\n    - ONE ITEM\n\n          code\n',
     ),
     ("??? note\n    Some text\n\nMore\n", "??? note\n    SOME TEXT\n\nMORE\n"),
     ('=== "Some tab"\n\n    Some text\n', '=== "SOME TAB"\n\n    SOME TEXT\n'),
@@ -89,18 +89,22 @@ TRANSLATED = [
         '[a]: https://example.org "SOME TITLE"\n[b]: /x \'OTHER\'\n',
     ),
     ('A [link](x "Some \\"title\\"") and ![some alt](y)\n', 'A [LINK](x "SOME \\"TITLE\\"") AND ![SOME ALT](y)\n'),
-    ("A :smile: ==mark== ~~gone~~ x^2^ H~2~O\n", "A :smile: ==MARK== ~~GONE~~ X^2^ H~2~O\n"),
+    ("A :smile: ==mark== ~~gone~~ x^2^ H~2~O\n", "A :smile: ==MARK== ~~GONE~~ x^2^ H~2~O\n"),
     ("See [[some page|Some text]] and [[other]]\n", "SEE [[some page|SOME TEXT]] AND [[other]]\n"),
     ("Press ++ctrl+c++ or <kbd>some key</kbd>\n", "PRESS ++ctrl+c++ OR <kbd>some key</kbd>\n"),
     ("A \\(x^2\\) and $a b$ here, 5$ and 6$\n", "A \\(x^2\\) AND $a b$ HERE, 5$ AND 6$\n"),
     ("- [x] done\n- [ ] open\n", "- [x] DONE\n- [ ] OPEN\n"),
     ("| one line\n| other line\n", "| ONE LINE\n| OTHER LINE\n"),
-    ("AT&amp;T &lt;b&gt; x&nbsp;y\n", "AT&amp;T &lt;B&gt; X&nbsp;Y\n"),
+    ("AT&amp;T &lt; x&nbsp;y &copy; z\n", "AT&amp;T &lt; X&nbsp;Y &copy; Z\n"),
     (
         "<Tabs\n  value={x}>\n<Tab label=\"Some label\">Some *text*</Tab>\n<Tab>Other</Tab>\n</Tabs>\n",
         "<Tabs\n  value={x}>\n<Tab label=\"SOME LABEL\">SOME *TEXT*</Tab>\n<Tab>OTHER</Tab>\n</Tabs>\n",
     ),
     ("Some {props.name} text\n", "SOME {props.name} TEXT\n"),
+    (
+        '<figure markdown="span">\n  ![Some alt](a.png){ width="3" }\n  <figcaption>A *b*</figcaption>\n</figure>\n',
+        '<figure markdown="span">\n  ![SOME ALT](a.png){ width="3" }\n  <figcaption>A *B*</figcaption>\n</figure>\n',
+    ),
     ("> <div>\n> Some text\n> </div>\n", "> <div>\n> SOME TEXT\n> </div>\n"),
     ('Some <img alt="some alt" src="x"> text\n', 'SOME <img alt="SOME ALT" src="x"> TEXT\n'),
     ("See https://example.org/a_b_c_(d). Now\r\nhere\r\n", "SEE https://example.org/a_b_c_(d). NOW\r\nHERE\r\n"),
@@ -185,8 +189,8 @@ def test_blocks_are_those_that_another_parser_finds(text):
 @pytest.mark.parametrize(
     "mark",
     [
-        "*_", ">", "> ", "[", "](", "[a](", "<!--", "`", "a`", "``` `", "|", "{%", "{{<", "$", "$$\n", "\\[\n", "<a b='",
-        "<a ", "![", "[[a|", "- ", "&", "~", "{", "[a](b 'c", "<![CDATA[",
+        "*_", ">", "> ", "[", "](", "[a](", "<!--", "`", "a`", "``` `", "|", "{%", "{{<", "$", "$$\n", "\\[\n",
+        "<a b='", "<a ", "![", "[[a|", "- ", "&", "~", "{", "[a](b 'c", "<![CDATA[",
     ],
 )  # fmt: skip
 def test_a_mark_repeated_takes_no_time_to_speak_of(mark):
