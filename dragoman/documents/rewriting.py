@@ -38,7 +38,8 @@ class Rewriting:
         self.write(self.text[start:end])
         self.segments += [replace(each, start=each.start + moved, end=each.end + moved) for each in segments]
 
-    def finished(self, done: int, notes: Iterable[str]) -> Document:
+    def finished(self, done: int, notes: Iterable[str], *, unencodable: str = "strict") -> Document:
         """The document with the copies."""
         self.keep(len(self.text))
-        return Document("".join(self._parts), self.segments, done=done, notes=[*notes])
+        text = "".join(self._parts)
+        return Document(text, self.segments, done=done, notes=[*notes], unencodable=unencodable)

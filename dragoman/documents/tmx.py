@@ -3,7 +3,8 @@
 from dragoman.data.language_codes import same_language
 from dragoman.documents import xml
 from dragoman.documents.document import Document, FormatError, Languages, has_words
-from dragoman.documents.xml import Element, Rewriting
+from dragoman.documents.rewriting import Rewriting
+from dragoman.documents.xml import Element
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut"}
 
@@ -35,7 +36,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
             "model for one of these, or correct the languages in the file."
         )
     notes = [xml.left_note(damaged, "with characters that XML forbids")] if damaged else []
-    return out.finished(done, notes)
+    return out.finished(done, notes, unencodable=xml.UNENCODABLE)
 
 
 def _is_empty(variant: Element) -> bool:

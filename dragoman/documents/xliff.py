@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from dragoman.data.readers.xliff import agree, named_languages, progress
 from dragoman.documents import xml
 from dragoman.documents.document import Document, FormatError, Languages, Segment, has_words
-from dragoman.documents.xml import Element, Rewriting
+from dragoman.documents.messages import is_icu
+from dragoman.documents.rewriting import Rewriting
+from dragoman.documents.xml import Element
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
 """Elements whose content is no text of the sentence."""
 STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
 """What says that nobody has reviewed a translation: the state of the target in 1.2, of the segment in 2."""
-_FORMS = re.compile(r"\{\s*\w+\s*,\s*(plural|select|selectordinal)\s*,")
-"""A message of ICU with forms for the plural or the like."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def read_xliff(text: str, languages: Languages) -> Document:
                 reader.read(unit)
         else:
             reader.left["in other languages"] += sum(1 for _ in _units(scope))
-    return reader.out.finished(reader.done, reader.notes())
+    return reader.out.finished(reader.done, reader.notes(), unencodable=xml.UNENCODABLE)
 
 
 def _other_languages(named: Languages, languages: Languages) -> FormatError:
@@ -123,7 +123,7 @@ class _Reader:
                 self._fill_sentences(unit, target, missing, translated)
         elif not unit.is_missing(source, target):
             self.done += 1
-        elif _FORMS.search(source.text):
+        elif is_icu(source.text):
             self.left["with forms of the plural or the like"] += 1
         else:
             self._fill(unit)

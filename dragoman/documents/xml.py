@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from html.entities import html5
 from typing import NamedTuple
@@ -19,6 +19,8 @@ KINDS = {
 """Of elements that stand for a word, for a space, or for one end of a stretch of text."""
 PAIR = ("startRef", "rid", "i", "id")
 """Attributes that say which two ends belong together."""
+UNENCODABLE = "xmlcharrefreplace"
+"""What becomes of characters that the encoding of a document lacks: `&#8220;`."""
 MOST_ELEMENTS = 1_000_000
 MOST_DEPTH = 250
 """Of elements inside of each other. What codes are in is put together by functions that call themselves."""
@@ -387,45 +389,6 @@ def _is_structure(element: Element) -> bool:
     """Whether an element holds others, and between them at most line breaks and what indents the lines."""
     tokens = [each for each in element.content if isinstance(each, Token) and each.kind == "text"]
     return any(element.children) and all(not each.value.strip() and "\n" in each.value for each in tokens)
-
-
-class Rewriting:
-    """A document that gets copies of its sources as targets, in which the segments are then translated in place.
-
-    It is written from its beginning to its end: `keep` what it has, `write` something new, `skip` something.
-    """
-
-    def __init__(self, text: str):
-        self.text = text
-        self.segments: list[Segment] = []
-        self._parts: list[str] = []
-        self._size = self._position = 0
-
-    def keep(self, end: int) -> None:
-        """Keep the text up to here."""
-        self.write(self.text[self._position : end])
-        self._position = end
-
-    def write(self, text: str) -> None:
-        """Write something new."""
-        self._parts.append(text)
-        self._size += len(text)
-
-    def skip(self, end: int) -> None:
-        """Leave the text up to here out."""
-        self._position = end
-
-    def copy(self, start: int, end: int, segments: Iterable[Segment]) -> None:
-        """Write what stands elsewhere; the `segments` there are those of the copy."""
-        moved = self._size - start
-        self.write(self.text[start:end])
-        self.segments += [replace(each, start=each.start + moved, end=each.end + moved) for each in segments]
-
-    def finished(self, done: int, notes: Iterable[str]) -> Document:
-        """The document with the copies."""
-        self.keep(len(self.text))
-        text = "".join(self._parts)
-        return Document(text, self.segments, done=done, notes=[*notes], unencodable="xmlcharrefreplace")
 
 
 def indent(text: str, start: int) -> str:
