@@ -110,6 +110,8 @@ class Speller:
 
     def _respelled(self, text: str, lacking: set[str]) -> str:
         found, done = [], 0
+        # In „German“ the mark that opens an “English” quotation closes one.
+        lacking = lacking | {close for open_, close in (("„", "“"), ("‚", "‘")) if open_ in lacking}
         runs = _runs("".join(sorted(lacking)))
         stays = [match.span() for match in self._verbatim.finditer(text)] if self._verbatim else []
         for start, end in [*stays, (len(text), len(text))]:
