@@ -16,7 +16,7 @@ SHARE, ENOUGH = 1e-3, 500
 """A mark or a space is known if this share of the sources has it, or so many: a model that had seen 36 curly
 apostrophes in 167,130 English sentences lost 10 of 26 points of BLEU where it met one."""
 FEWEST_LETTERS = 5
-"""Sources that have a letter which is known; it is a part of words that the model knows."""
+"""Sources that have a letter, a vowel sign or a digit which is known; it is a part of words that the model knows."""
 SEQUENCES = ("...", "--")
 """Sequences that are counted like characters, since single characters are respelled with them, and they with these."""
 DOUBLE_QUOTES = (('"', '"'), ("“", "”"), ("«", "»"), ("„", "“"), ("”", "”"), ("「", "」"), ("『", "』"))
@@ -71,10 +71,15 @@ def count_spellings(counts: Counter[str], source: str) -> None:
 
 def known_spellings(counts: Counter[str], sources: int) -> list[str]:
     """The characters, and sequences of them, that a model of so many sources has learnt, the most frequent first."""
-    mark = min(max(2, SHARE * sources), ENOUGH)
+    mark = min(SHARE * sources, ENOUGH)
     letter = min(FEWEST_LETTERS, mark)
-    known = [spelling for spelling, count in counts.items() if count >= (letter if spelling.isalpha() else mark)]
+    known = [spelling for spelling, count in counts.items() if count >= (letter if _is_letter(spelling) else mark)]
     return sorted(known, key=lambda spelling: (-counts[spelling], spelling))
+
+
+def _is_letter(spelling: str) -> bool:
+    """Whether a character is a part of words: a letter, a digit, or a sign that combines with letters."""
+    return len(spelling) == 1 and unicodedata.category(spelling)[0] in "LMN"
 
 
 class Speller:
@@ -110,6 +115,8 @@ class Speller:
 
     def _respelled(self, text: str, lacking: set[str]) -> str:
         found, done = [], 0
+        # In „German“ the mark that opens an “English” quotation closes one.
+        lacking = lacking | {close for open_, close in (("„", "“"), ("‚", "‘")) if open_ in lacking}
         runs = _runs("".join(sorted(lacking)))
         stays = [match.span() for match in self._verbatim.finditer(text)] if self._verbatim else []
         for start, end in [*stays, (len(text), len(text))]:
@@ -183,9 +190,17 @@ def _plainer(character: str) -> Iterator[str]:
             yield from _SPELLINGS[compatible]
     if (digit := unicodedata.decimal(character, None)) is not None:
         yield str(digit)
-    if unicodedata.category(character) in ("Cc", "Cf", "Mn", "Me") or _INVISIBLE.match(character) or character == "ـ":
+    if _can_be_spared(character):
         yield ""
     letter = unicodedata.normalize("NFD", character)[0]
     if letter != character and unicodedata.name(letter, "").startswith(("LATIN", "GREEK")):
         yield letter
         yield from _SPELLINGS.get(letter, ())
+
+
+def _can_be_spared(character: str) -> bool:
+    """Whether a text says the same without a character: an invisible one, an accent, a vowel point of Arabic or Hebrew,
+    or what draws out Arabic words. The vowel signs of India and Thailand are letters."""
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return unicodedata.name(character, "").startswith(("COMBINING", "ARABIC", "HEBREW", "VARIATION"))
+    return unicodedata.category(character) in ("Cc", "Cf") or character == "ـ" or bool(_INVISIBLE.match(character))
