@@ -13,7 +13,7 @@ _TIME = r"[ \t]*-?\d{1,4}(?::\d{1,2}){1,2}(?:[ \t]*[.,:][ \t]*-?\d{1,4})?[ \t]*"
 _TIMES = re.compile(rf"\ufeff?{_TIME}-{{1,2}}>{_TIME}(?:[ \t]|\Z|[^\d:.,])")
 _NUMBER = re.compile(r"\ufeff?\s*\d+\s*\Z")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
-_CODE = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][a-zA-Z0-9]*)(?:[^\w<>\n][^<>\n]*)?>|<\d[\d:.,]*>|\{\\[^{}\n]*\}")
+_CODE = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][\w-]*)(?:[^\w<>\n-][^<>\n]*)?>|<\d[\d:.,]*>|\{\\[^{}\n]*\}")
 _SPEAKER = re.compile(r"\s*(?:(?:[-–—‒―‐]+|>{2,}|<{2,})\s*(?=[^\W\d_]|[<{\[(\"'“«¿¡♪.…]))")
 """The mark before what a speaker says."""
 _BEFORE = re.compile(r"(?:\{\\[^{}\n]*\}|\s|[♪♫♬])*")
@@ -65,6 +65,8 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
         if line.text.strip():
             block.append(line)
             continue
+        if after_empty_line and len(block) > 1 and _NUMBER.match(block[0].text):  # of a cue without times
+            block = block[1:]
         if block and not (after_empty_line and _OTHER_BLOCK.match(block[0].text)):
             yield block
         block, after_empty_line = [], True
