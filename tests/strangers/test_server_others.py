@@ -55,7 +55,7 @@ def test_a_text_is_translated_in_units_with_the_result_that_a_translator_gives(q
 
 @pytest.mark.parametrize(
     ("text", "prefix"),
-    [("The old house. " * LONG, ""), ("The old house.", "La maison " * LONG)],
+    [("The old house. " * LONG, ""), ("The old house. " * 80, "La maison " * 150)],
     ids=["text", "prefix"],
 )
 def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
