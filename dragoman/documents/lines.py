@@ -10,7 +10,7 @@ from itertools import accumulate
 from dragoman.data.scripts import is_unspaced
 from dragoman.documents.document import Code, Content, Segment
 
-_NEWLINE = re.compile(r"[ \t]*(?:\r\n|[\r\n])[ \t]*")
+_NEWLINE = re.compile(r"(?<![ \t])[ \t]*(?:\r\n|[\r\n])[ \t]*")
 _WIDE_MARKS = "\u3001-\u3003\u3008-\u3020\u3030\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _WIDE_MARK = re.compile(f"[{_WIDE_MARKS}]")
 _IDEOGRAPH = "\u2e80-\u2fd5\u3005-\u3007\u3021-\u3096\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -32,7 +32,7 @@ def joined(text: str) -> str:
     """Lines as one. There is a space between them, except between characters of scripts without spaces."""
 
     def seam(newline: re.Match[str]) -> str:
-        before, after = text[: newline.start()][-1:], text[newline.end() : newline.end() + 1]
+        before, after = text[max(0, newline.start() - 1) : newline.start()], text[newline.end() : newline.end() + 1]
         return "" if _is_unspaced(before) and _is_unspaced(after) else " "
 
     return _NEWLINE.sub(seam, text)

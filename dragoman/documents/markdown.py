@@ -200,10 +200,11 @@ def _segments(passage: _Passage, parts: Sequence[Piece], labels: Collection[str]
             yield segment
         return
     closed = _closed(passage, parts)
+    ends = _ends_of_lines(passage, closed)
     waiting = [closed]
     while waiting:
         own = _without_edges(passage, waiting.pop())
-        divided = list(_divided(passage, own))
+        divided = list(_divided(passage, own, ends))
         if len(divided) == 1:
             divided = list(_links_of_row(own))
         if len(divided) > 1:
@@ -259,11 +260,10 @@ def _is_tag(part: Piece) -> bool:
     return isinstance(part.content, Code) and part.content.kind != "word" and part.content.markup[0] in "<{"
 
 
-def _divided(passage: _Passage, parts: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """The pieces divided at hard line breaks, and at lines of tags only."""
+def _divided(passage: _Passage, parts: Sequence[Piece], ends: Sequence[int]) -> Iterator[list[Piece]]:
+    """The pieces divided at hard line breaks, and at some ends of lines."""
     opened = pairs([part.content for part in parts])
     closed = set(opened.values())
-    ends = _ends_of_lines(passage, parts)
     depth = 0
     own: list[Piece] = []
     for index, part in enumerate(parts):

@@ -16,7 +16,7 @@ _BEFORE = re.compile(r"[\ufeff\s]*(?:>[> \t]*)?(?:(?:[-*•–·‣▪]|\d{1,3}[
 _QUOTED = re.compile(r"\s*(?:>[> \t]*)?")
 _ITEM = re.compile(r"(?:[-*•–·‣▪]|\d{1,3}[.)]|[a-zA-Z][.)])\s")
 _BAR = re.compile("[|│┃║]")
-_GAP = re.compile(r"[ \t]*\t[ \t]*|(?<=\S) {2,}(?=\S)")
+_GAP = re.compile(r"(?<=\S)(?:[ \t]*\t[ \t]*| {2,}(?=\S))")
 NARROWEST = 40
 """Columns of a line that may have been wrapped."""
 SLACK = 8
