@@ -72,9 +72,8 @@ class Encoder:
 
     def prepared(self, pairs: Iterable[Pair], *, practice: bool = False) -> Iterable[Pair]:
         """The pairs as they are encoded."""
-        if self.tools.style.punctuation:
-            rules = source_rules(self.tools.style, self._language)
-            pairs = Bitext(lambda raw=pairs: ((rules(source), target) for source, target in raw), name="rules")
+        rules = source_rules(self.tools.style, self._language, self.tools.source_tokenizer)
+        pairs = Bitext(lambda raw=pairs: ((rules(source), target) for source, target in raw), name="rules")
         pairs = masked(pairs, self.config, style=self.tools.style, practice=practice)
         if self.tools.source_tokenizer.targets:
             return pairs

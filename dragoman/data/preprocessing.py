@@ -85,9 +85,7 @@ class Preprocessor:
     def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
         """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
         source_language, self._target_language = languages
-        self._normalised = source_rules(style, source_language)
-        verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM]) if tokenizer.placeholders else ""
-        self._speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
+        self._normalised = source_rules(style, source_language, tokenizer)
         self._stop, self._adds_stops = style.stop, style.adds_stops
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         # A tokenizer that says one language already needs no label.
@@ -97,7 +95,7 @@ class Preprocessor:
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
         label, sentence = self._cut(sentence)
-        text = with_stop(self._speller(self._normalised(sentence)), self._stop)
+        text = with_stop(self._normalised(sentence), self._stop)
         text, capitals = self._truecaser(text)
         prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
         return replace(prepared, text=label + prepared.text, capitals=capitals)
@@ -112,7 +110,7 @@ class Preprocessor:
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""
         label, source = self._cut(source)
-        source, target = self._truecaser(self._speller(self._normalised(source)))[0], normalised(target)
+        source, target = self._truecaser(self._normalised(source))[0], normalised(target)
         if self._masks:
             source, target = mask_pair(source, target, self._excluded)
         return label + source, target
@@ -131,10 +129,13 @@ class Preprocessor:
         return translation if self._adds_stops else without_added_stop(translation, source)
 
 
-def source_rules(style: SourceStyle, language: str | None) -> Callable[[str], str]:
-    """`normalised`, with the rules for punctuation that a style has, some of which are of one language."""
+def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:
+    """`normalised`, with known characters only, or by the rules for punctuation that a style has; some of these are of
+    one language. Training and translating prepare sources by the same rules."""
     if style.punctuation is None:
-        return normalised
+        verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM]) if tokenizer.placeholders else ""
+        speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
+        return lambda text: speller(normalised(text))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
     rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")
     return lambda text: rules.normalize(normalised(text))
