@@ -18,8 +18,7 @@ _CLOSING = " \t\r\n\xa0\u202f\u2009\u3000\"'“”’‘»«›‹)]}>*_」』�
 _ABBREVIATION = re.compile(
     # a.m., z. B., p. ej.
     r"(?<!\w)(?:[^\W\d_]\.\s?)+[^\W\d_]{1,2}$"
-    r"|(?<!\w)(?:etc|ect|usw|bzw|osv|etj|itd|atd|stb|vs|al|inc|ltd|co|corp|bros|jr|sr|st|no|nr|núm|mr|mrs|ms|dr|prof|m"
-    r"|mme|sr|sra|hr|fr|vol|art|fig|ed|eds|pp|ca|cf|approx|dept|est|esq|min|max|tel|г|гг|др|пр|стр|руб)$",
+    r"|(?<!\w)(?:etc|ect|usw|bzw|osv|etj|itd|atd|stb|inc|ltd|corp|bros|jr|sr|esq|dept|approx)$",
     re.IGNORECASE,
 )
 _LONGEST_ABBREVIATION = 20
@@ -58,7 +57,7 @@ def with_stop(source: str, stop: str) -> str:
     """A source with this stop if it ends without any mark, as a title does, or with a comma or colon, as a label does:
     sentences are what the model knows."""
     text = source.rstrip(_CLOSING)
-    if not stop or not text:
+    if not stop or len(text) < 2:  # a letter is no title
         return source
     if text[-1] in _PAUSES:
         return text.rstrip(_PAUSES) + stop + source[len(text) :] if text.rstrip(_PAUSES).strip() else source

@@ -42,8 +42,12 @@ def one_line(text: str) -> str:
 
 def has_words(text: str) -> bool:
     """Whether there is anything to translate: a letter, which is not alone and in capitals as in "A", "B2" or "(C)"."""
-    letters = (letter for letter in _LETTER.findall(_CODE.sub("", text)) if letter.isalpha())
-    return any(letter not in NO_WORDS for letter in letters)
+    return has_letters(_CODE.sub("", text))
+
+
+def has_letters(text: str) -> bool:
+    """Whether a text has a letter that may be a word or a part of one."""
+    return any(letter.isalpha() and letter not in NO_WORDS for letter in _LETTER.findall(text))
 
 
 def well_formed(text: str) -> str:

@@ -13,7 +13,7 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.batching import batches_by_length
-from dragoman.data.text import has_words, without_label
+from dragoman.data.text import has_letters, has_words, without_label
 from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.batch import BatchWork, Sentence
@@ -202,7 +202,7 @@ class Translator:
 
     def _says_something(self, sentence: str, prepared: Prepared) -> bool:
         """Whether a sentence has words besides what is copied; one that has none stays as it is."""
-        return has_words(sentence) and has_words(prepared.text[len(self.source_tokenizer.tag(prepared.text)) :])
+        return has_words(sentence) and has_letters(prepared.text[len(self.source_tokenizer.tag(prepared.text)) :])
 
     def stream(
         self,

@@ -105,6 +105,8 @@ def test_what_is_copied_is_not_respelled() -> None:
         ("Apples and so on", "Manzanas, etc.", "Manzanas, etc."),
         ("At five in the afternoon", "A las 5 p. m.", "A las 5 p. m."),
         ("Vitamin C", "Vitamina C.", "Vitamina C"),
+        ("By plane", "En vol.", "En vol"),
+        ("It is", "C'est.", "C'est"),
         ("Where is it", "¿Dónde está?", "¿Dónde está?"),
         ("See", ".", "."),
     ],
@@ -115,7 +117,15 @@ def test_a_translation_has_no_stop_that_its_source_lacks(source: str, translatio
 
 @pytest.mark.parametrize(
     ("source", "given"),
-    [("A title", "A title."), ("Name:", "Name."), ("Why?", "Why?"), ("So...", "So..."), ("(a)", "(a)."), ("-", "-")],
+    [
+        ("A title", "A title."),
+        ("Name:", "Name."),
+        ("Why?", "Why?"),
+        ("So...", "So..."),
+        ("(a)", "(a)."),
+        ("-", "-"),
+        ("x", "x"),
+    ],
 )
 def test_the_model_is_given_a_sentence_for_a_title(source: str, given: str) -> None:
     assert with_stop(source, ".") == given
