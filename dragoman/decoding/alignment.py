@@ -92,6 +92,10 @@ def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None
             begun = []
         if runs and not inside and (not found or found[-1][-1] != position):
             before.append(position)  # the space before a word is a part of it
+    if begun and inside:
+        found[-1] += begun
+    elif begun:
+        found.append([*before, *begun])
     return found
 
 

@@ -1,10 +1,11 @@
 """Translating documents: each text once, its codes put into the translation."""
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.tokenizers.placeholders import literal_spans
@@ -135,11 +136,17 @@ class _Part:
         source = self.plain.text
         if translation is None or translation.text == source:
             return self.content
-        literals = {start: source[start:end] for start, end in literal_spans(source)}
+        spans = literal_spans(source)
+        literals = {start: source[start:end] for start, end in spans}
         literals |= {
             match.start(): match[0] for match in _STAND_IN.finditer(source) if match[0] in self.plain.stand_ins
         }
-        expected = Counter(literals.values())
+        expected = Counter(dict.fromkeys(self.plain.stand_ins, 0))
+        for match in _STAND_IN.finditer(source):
+            # One in another placeholder, such as ${1}, comes and goes with that.
+            if match[0] in self.plain.stand_ins and not _is_within(spans, match.start()):
+                literals[match.start()] = match[0]
+        expected.update(literals.values())
         for part in self.content:  # a placeholder may stand in a code, and a model may have invented it all the same
             if isinstance(part, str):
                 expected.update(dict.fromkeys((part[start:end] for start, end in literal_spans(part)), 0))
@@ -163,6 +170,12 @@ class _Part:
         for part in _STAND_IN.split(piece):
             parts += self.plain.stand_ins.get(part, [part])
         return parts
+
+
+def _is_within(spans: Sequence[tuple[int, int]], position: int) -> bool:
+    """Whether a position is inside of one of some spans in order, and not at its beginning."""
+    index = bisect_left(spans, position, key=itemgetter(0)) - 1
+    return index >= 0 and position < spans[index][1]
 
 
 def _texts(parts: Iterable[_Part]) -> list[str]:

@@ -171,7 +171,11 @@ def test_a_server_lists_and_serves_each_language(model):
     translators = Translator.load(model).in_each_direction()
     server = Server(translators)
     try:
-        assert server.languages() == [{"code": "en", "name": "English", "targets": ["de", "en", "fr"]}]
+        assert server.languages() == [
+            {"code": "en", "name": "English", "targets": ["de", "en", "fr"]},
+            {"code": "fr", "name": "French", "targets": ["fr"]},
+            {"code": "de", "name": "German", "targets": ["de"]},
+        ]
         for target in ("de", "fr"):
             (answer,) = asyncio.run(server.translate(Asked([TEXT], "en", target)))
             assert answer.text == Translator.load(model, languages=("en", target)).translate([TEXT])[0].text

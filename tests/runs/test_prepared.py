@@ -50,7 +50,7 @@ def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs
     assert len(losses(tmp_path / "a")) == 3
     assert losses(tmp_path / "a") == losses(tmp_path / "b")
     first, second = (RunDirectory(tmp_path / name) for name in "ab")
-    assert {(second.data / file.name).read_bytes() == file.read_bytes() for file in first.data.glob("[!m]*")} == {True}
+    assert {(second.data / file.name).read_bytes() == file.read_bytes() for file in first.data.glob("[!fm]*")} == {True}
     assert (first.path / "run/config.yaml").read_text() == (second.path / "run/config.yaml").read_text()
 
 

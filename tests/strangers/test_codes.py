@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.tokenizers.tokenizer import Tokenizer
@@ -139,6 +139,7 @@ def contents() -> st.SearchStrategy[str]:
 NONSENSE = ["x", "y.", "{1}", "{2}", "{user}", "%s", "10", ",", "«z»"]
 
 
+@settings(max_examples=60)
 @given(contents(), st.lists(st.sampled_from(NONSENSE), max_size=8), st.data())
 def test_codes_and_placeholders_occur_as_often_whatever_a_model_says(text: str, words: list[str], data: st.DataObject):
     target = " ".join(words)

@@ -4,6 +4,7 @@ Archives come from strangers: their files are listed before anything is unpacked
 its bytes are counted meanwhile.
 """
 
+import os
 import re
 import struct
 import tarfile
@@ -52,7 +53,7 @@ class Member:
 def archive_of(path: Path) -> Path | None:
     """The archive that a path is or leads into, as `corpus.zip/train.tsv` does; None for all other paths."""
     for outer in (path, *path.parents):
-        if outer.is_file():
+        if os.path.isfile(outer):  # which is False where `is_file` raises: too long a name
             return outer if is_archive(outer) else None
     return None
 

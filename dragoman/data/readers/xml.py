@@ -139,7 +139,7 @@ def parse(path: Path, layout: Layout, *, replace_bad_bytes: bool = False) -> Ite
     line = 1
     try:
         with open_input(path) as stream:
-            for line in parsed(_decoded(stream, replace_bad_bytes), handler):  # noqa: B007
+            for line in parsed(_decoded(stream, replace_bad_bytes), handler, name=str(path)):  # noqa: B007
                 yield from handler.units
                 handler.units.clear()
         return
@@ -158,12 +158,12 @@ class XmlError(Exception):
         self.line = line
 
 
-def parsed(chunks: Iterable[str], handler: ContentHandler) -> Iterator[int]:
+def parsed(chunks: Iterable[str], handler: ContentHandler, *, name: str = "XML") -> Iterator[int]:
     """The line that is reached after each chunk of a document has been parsed. Raises `XmlError`.
 
     Characters that XML forbids are `FORBIDDEN` for the handler. Document types are not read, nor is a file fetched.
     """
-    defused = {"extra": "formats", "purpose": "Reading XML"}
+    defused = {"extra": "formats", "purpose": f"Reading {name}"}
     entities = load("defusedxml", **defused).EntitiesForbidden
     parser = load("defusedxml.expatreader", **defused).create_parser(forbid_dtd=False, forbid_external=False)
     parser.setContentHandler(handler)
