@@ -138,9 +138,6 @@ class _Part:
             return self.content
         spans = literal_spans(source)
         literals = {start: source[start:end] for start, end in spans}
-        literals |= {
-            match.start(): match[0] for match in _STAND_IN.finditer(source) if match[0] in self.plain.stand_ins
-        }
         expected = Counter(dict.fromkeys(self.plain.stand_ins, 0))
         for match in _STAND_IN.finditer(source):
             # One in another placeholder, such as ${1}, comes and goes with that.
