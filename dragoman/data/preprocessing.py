@@ -126,7 +126,8 @@ class Preprocessor:
 
     def finished(self, translation: str, source: str) -> str:
         """A whole translation without a final stop that its source does not have."""
-        return translation if self._adds_stops else without_added_stop(translation, source)
+        # A model that was not trained here is to say what it says elsewhere.
+        return without_added_stop(translation, source) if self._stop and not self._adds_stops else translation
 
 
 def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:

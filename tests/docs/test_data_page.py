@@ -3,6 +3,7 @@
 import gzip
 import re
 import shlex
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -56,6 +57,20 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     files["table.tsv"] = "".join(f"{s}\t{t}\tfr\n{s}\t{t}\tde\n" for s, t in pairs[:20])
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
+    archives = {
+        "fra-eng.zip": {"fra.txt": files["pairs.tsv"], "_about.txt": "A note."},
+        "Tatoeba.en-fr.zip": {
+            "README": "A note.",
+            **{
+                f"Tatoeba.en-fr.{code}": "".join(f"{pair[side]}\n" for pair in pairs)
+                for side, code in enumerate(("en", "fr"))
+            },
+        },
+    }
+    for name, members in archives.items():
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, content in members.items():
+                archive.writestr(member, content)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface, "load", lambda *_, **__: Library())
     model = small_model()
@@ -66,7 +81,7 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     bucket.pipe("/bucket/pairs.tsv.gz", gzip.compress(files["pairs.tsv"].encode()))
     bucket.pipe("/bucket/valid.tsv", b"A bird sings.\tUn oiseau chante.\n")
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert len(commands) == 18
+    assert len(commands) == 20
     for command in commands:
         program, verb, *words = shlex.split(command)
         assert program == "dragoman"

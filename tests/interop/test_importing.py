@@ -60,7 +60,7 @@ def keras(tmp_path) -> NotebookModel:
 
 
 def test_greedy_translations_are_the_notebooks(notebook, imported):
-    sentences = [*SOURCES, "The cat zzz", "the " * 17]
+    sentences = [*SOURCES, "The cat zzz", " ".join(["the"] * 17)]
     # The guard against repetitions is Dragoman's own.
     found = [t.text for t in Translator.load(imported).translate(sentences, beam_size=1, max_copies=0)]
     assert found == [notebook.translate(sentence) for sentence in sentences]
