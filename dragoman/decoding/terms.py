@@ -34,7 +34,7 @@ class Term:
     words: int = 1
     """Words of its source."""
     span: tuple[float, float] = (0.0, 1.0)
-    """Where its source begins and ends, as shares of the characters of the sentence."""
+    """Start and end of the source term, as shares of the characters of the sentence."""
 
     def is_in(self, text: str) -> bool:
         """Whether a text contains the term, as a whole word where the script has spaces between words."""

@@ -13,7 +13,7 @@ from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.translation import Translation
 
 MOST_TOKENS = 256
-"""Of a sentence, where a model does not say what it was trained on."""
+"""Most tokens of a sentence, where a model does not say what it was trained on."""
 LONGEST_TOKEN = 32
 """Characters of a token, on average, that no text reaches: what is longer is cut without counting."""
 WINDOW = 4096

@@ -22,8 +22,8 @@ class Code:
     name: str = ""
     """An opening and its closing code have the same."""
     start: int | None = field(default=None, compare=False)
-    """Where the document has this markup; None if it is spelled nowhere as such. What is replaced inside of a code,
-    such as an attribute of a tag, needs it."""
+    """Index of this markup in the text of the document; None if it is spelled nowhere as such. What is replaced inside
+    of a code, such as an attribute of a tag, needs it."""
 
 
 Content = Sequence[str | Code]
@@ -38,7 +38,7 @@ class Segment:
     """A text that is translated as a whole."""
 
     start: int
-    """Where the text of the document is replaced."""
+    """Index from which on the text of the document is replaced, up to `end`."""
     end: int
     content: Content
     """What is translated: the text as people read it, and codes."""

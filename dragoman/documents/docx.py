@@ -53,7 +53,7 @@ KINDS = {
     "tab": "split", "ptab": "split", "br": "break", "cr": "break",
     "sym": "word", "oMath": "word", "oMathPara": "word", "ruby": "word", "fld": "word",
 }  # fmt: skip
-"""Of elements in a paragraph or a run; all others stand alone."""
+"""Kinds of codes by the names of elements in a paragraph or a run; all other elements stand alone."""
 CHARACTERS = {"noBreakHyphen": "\N{NON-BREAKING HYPHEN}", "softHyphen": "\N{SOFT HYPHEN}"}
 """Elements that stand for a character of a word."""
 TRANSLATED_FIELDS = {"HYPERLINK", "REF", "FORMTEXT", "QUOTE", "TOC", "INDEX", "INCLUDETEXT"}
@@ -134,7 +134,7 @@ class _Piece(Piece):
     markup: str = ""
     """How it is written by itself if it begins or ends within a run."""
     field_end: int = 0
-    """Where the last field ends that begins in it and ends behind it; 0 if there is none."""
+    """End of the last field that begins inside of this stretch and ends behind it; 0 if there is none."""
 
     @property
     def outer_start(self) -> int:

@@ -137,6 +137,23 @@ def bars(text: str, start: int, end: int) -> list[Span]:
     return parts[:-1] if parts and not text[slice(*parts[-1])].strip() else parts
 
 
+class MarkFinder:
+    """Finds marks in a text, so that no part of it is searched twice for the same mark."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self._known: dict[str, tuple[int, int]] = {}
+        """For each mark the position of its latest search, and the result."""
+
+    def find(self, mark: str, position: int) -> int:
+        """Index of the next mark from a position on, or -1."""
+        searched, index = self._known.get(mark, (0, 0))
+        if not (mark in self._known and searched <= position and (index < 0 or position <= index)):
+            index = self.text.find(mark, position)
+            self._known[mark] = (position, index)
+        return index
+
+
 class _Parser:
     def __init__(self, text: str):
         self.text = text
@@ -144,7 +161,7 @@ class _Parser:
         self.labels: set[str] = set()
         self.containers: list[_Container] = []
         self.leaf: _Leaf | None = None
-        self.known: dict[str, tuple[int, int]] = {}
+        self.finder = MarkFinder(text)
         """Where each closing mark was looked for last, and where it was."""
         self.starts: dict[str, Callable[[int, int, int, bool], tuple[int, int] | bool]] = {
             "#": self._heading, "`": self._fence, "~": self._fence, "<": self._html, "*": self._star, "-": self._dash,
@@ -522,16 +539,8 @@ class _Parser:
             return False
         if line.find(closing, len(opening)) >= 0:
             return line.endswith(closing) and line.count(closing) < 3 and opening != "\\[" and self._keep_line()
-        place = self._find(closing, end)
+        place = self.finder.find(closing, end)
         # An empty line may be inside only if both marks are alone in their lines.
         if place < 0 or (line != opening and re.search(r"\n[ \t>]*\r?\n", self.text[end:place])):
             return False
         return self._keep(first, end, lambda text: closing in text)
-
-    def _find(self, mark: str, position: int) -> int:
-        """Where a mark is next, or -1. What lies before it is not searched twice."""
-        asked, place = self.known.get(mark, (0, 0))
-        if not (mark in self.known and asked <= position and (place < 0 or position <= place)):
-            place = self.text.find(mark, position)
-            self.known[mark] = (position, place)
-        return place

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from dragoman.documents.document import Code
 from dragoman.documents.html import inline_tag
-from dragoman.documents.markdown_blocks import Span, normalized
+from dragoman.documents.markdown_blocks import MarkFinder, Span, normalized
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class _Scanner:
         self.brackets: list[_Bracket] = []
         self.inactive = 0
         """Brackets, from the outermost on, that cannot begin a link since there is a link inside."""
-        self.known: dict[str, Span] = {}
+        self.finder = MarkFinder(text)
         self._ticks: dict[int, list[int]] | None = None
         self._braces: dict[int, int] | None = None
 
@@ -173,20 +173,12 @@ class _Scanner:
     def _word(self, start: int, end: int) -> int:
         return self._add(start, end, Code(self.text[start:end], "word"))
 
-    def _find(self, mark: str, position: int) -> int:
-        """Where a mark is next, or -1. What lies before it is not searched twice."""
-        asked, place = self.known.get(mark, (0, 0))
-        if not (mark in self.known and asked <= position and (place < 0 or position <= place)):
-            place = self.text.find(mark, position)
-            self.known[mark] = (position, place)
-        return place
-
     # ---- single codes ----
 
     def _backslash(self, start: int) -> int | None:
         following = self.text[start + 1 : start + 2]
         if following in ("(", "["):
-            place = self._find("\\)" if following == "(" else "\\]", start + 2)
+            place = self.finder.find("\\)" if following == "(" else "\\]", start + 2)
             if 0 <= place < start + 2000 and _LOOKS_LIKE_MATH.search(self.text[start + 2 : place]):
                 return self._word(start, place + 2)
         if following == "\n":
@@ -227,7 +219,7 @@ class _Scanner:
 
     def _mathematics(self, start: int, mark: str) -> int | None:
         if len(mark) == 2:
-            place = self._find("$$", start + 2)
+            place = self.finder.find("$$", start + 2)
             return self._word(start, place + 2) if place > start + 2 else None
         formula = _MATH.match(self.text, start) if len(mark) == 1 else None
         return self._word(start, formula.end()) if formula else None
@@ -244,7 +236,7 @@ class _Scanner:
     def _brace(self, start: int) -> int | None:
         text = self.text
         for opening, closing in (("{{<", ">}}"), ("{{%", "%}}"), ("{{", "}}"), ("{%", "%}")):
-            if text.startswith(opening, start) and (place := self._find(closing, start + len(opening))) >= 0:
+            if text.startswith(opening, start) and (place := self.finder.find(closing, start + len(opening))) >= 0:
                 end = place + len(closing)
                 return self._word(start, end) if opening == "{{" else self._add(start, end, _shortcode(text[start:end]))
         if attributes := _ATTRIBUTES.match(text, start):
@@ -270,7 +262,7 @@ class _Scanner:
             return self._word(start, link.end())
         for opening, closing in (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">")):
             if text.startswith(opening, start):
-                place = self._find(closing, start + len(opening))
+                place = self.finder.find(closing, start + len(opening))
                 if place < 0 or (opening == "<!" and not text[start + 2 : start + 3].isalpha()):
                     return None
                 return self._add(start, place + len(closing), Code(text[start : place + len(closing)]))

@@ -24,9 +24,9 @@ CHUNK = 1 << 16
 MAX_SEGMENT = 1 << 20
 """Characters of a unit; longer text is no sentence, and would fill the memory."""
 MAX_SEGMENTS = 1_000
-"""In a unit."""
+"""Most segments in a unit."""
 MAX_DEPTH = 1_000
-"""Of elements inside of each other."""
+"""Most elements that stand inside of each other."""
 MAX_TAG = 1 << 22
 """Characters of one tag or comment; the parser keeps them until it ends."""
 
