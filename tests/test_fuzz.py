@@ -238,7 +238,7 @@ def settings_of(section: Any, prefix: str = "") -> dict[str, list[str]]:
     return found
 
 
-@often(500, 20_000)
+@often(150, 20_000)
 def test_settings_at_random_describe_a_model_or_are_refused_by_name(number: int):
     known = settings_of(RunConfig) | {f"model.{each.name}": [] for each in dataclasses.fields(TransformerConfig)}
     dice, found = random.Random(10), Counter[str]()

@@ -22,6 +22,7 @@ def attacked(*arguments: str) -> dict[str, object]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_runs_that_are_killed_at_random_end_with_the_same_bits():
     found = attacked("reliability.py", "kills", "--number", "8")
     assert found["kills"] == 8

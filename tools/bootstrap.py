@@ -84,6 +84,8 @@ def main(arguments: list[str]) -> int:
     if name not in {*VERBS, "install", "clean"}:
         fail(f"'{name}' is not one of {', '.join(VERBS)}, install and clean.", code=2)
     os.chdir(ROOT)
+    # Images of containers set it; the tests' many commands would then compile the package anew, each for itself.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if name == "clean":
         return clean()
     if name == "install":

@@ -65,6 +65,7 @@ def command(model: Path, *options: object) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_translations_that_are_killed_at_random_and_resumed_have_the_same_bytes(model, dragoman, folder):
     from dragoman import cli
 

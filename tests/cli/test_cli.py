@@ -407,6 +407,7 @@ for arguments, stream in json.load(sys.stdin):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs, tmp_path):
     sources, few = tmp_path / "sources.txt", tmp_path / "few.tsv"
     sources.write_text("I see a cat.\n" * 50, encoding="utf-8")
@@ -435,7 +436,11 @@ def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs,
 
 @pytest.mark.parametrize(
     ("number", "threads"),
-    [(signal.SIGTERM, 1), (signal.SIGINT, 2), pytest.param(signal.SIGUSR1, 1, marks=pytest.mark.slow)],
+    [
+        (signal.SIGTERM, 1),
+        pytest.param(signal.SIGINT, 2, marks=pytest.mark.slow),
+        pytest.param(signal.SIGUSR1, 1, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(

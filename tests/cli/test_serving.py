@@ -66,6 +66,7 @@ def test_it_says_where_it_is_answers_like_translate_and_ends_after_what_it_accep
             process.kill()
 
 
+@pytest.mark.slow
 def test_workers_leave_connections_alone_and_their_death_is_survived(model):
     command = [sys.executable, "-m", "dragoman", "serve", f"{model}:en,fr", "--port", "0", "--workers", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

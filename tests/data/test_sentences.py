@@ -68,9 +68,9 @@ def test_no_text_is_lost_or_ends_the_program(language: str | None) -> None:
 
 def test_a_very_long_line_is_split_in_linear_time() -> None:
     text = "He said: «No. Two children play. " * 20_000
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(split(text, "fr")) > 1
-    assert time.perf_counter() - started < 20  # minutes, if all were read at once
+    assert time.process_time() - started < 20  # minutes, if all were read at once
 
 
 def test_long_sentences_are_cut_after_commas_or_else_spaces_near_the_middle() -> None:

@@ -184,6 +184,7 @@ def test_what_the_source_repeats_may_be_repeated(tokenizer: Tokenizer) -> None:
 # ---- endless pipes ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_an_endless_pipe(translator: Translator) -> None:
     def lines() -> Iterator[str]:
         number = 0

@@ -84,6 +84,7 @@ COMMANDS = [block for block in blocks("sh") if "launch/" not in block and "bench
         for block in COMMANDS
     ],
 )
+@pytest.mark.slow
 def test_commands_translate_every_file(command, folder):
     shell(command, folder)
     if command.startswith("split"):
@@ -108,6 +109,7 @@ def test_jobs_of_engines_share_the_files(folder):
     assert translated(folder) == WHOLE
 
 
+@pytest.mark.slow
 def test_the_program_for_datasets_runs(folder):
     pq = pytest.importorskip("pyarrow.parquet")
     pytest.importorskip("datasets")

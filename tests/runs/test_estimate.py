@@ -39,6 +39,7 @@ def test_each_of_64_ranks_has_its_part_of_the_weights(size: str, one_of_64: Rank
     assert found[64, "fsdp"].weights == pytest.approx(4 * own, rel=0.02)
 
 
+@pytest.mark.slow
 def test_activations_grow_with_tokens_and_muon_keeps_less_than_adam():
     def memory(*settings: str) -> dict:
         config = load_config({}, ["size=base", f"tokenizer.vocab_size={VOCAB}", *settings])

@@ -152,7 +152,9 @@ def test_a_mixture_without_a_model_is_refused():
         plan_run(["builtin:grammar:60"], recipe=None, settings=['finetune.mix=["a.tsv"]'])
 
 
-@pytest.mark.parametrize("make", [pretrained_models.marian, pretrained_models.m2m])
+@pytest.mark.parametrize(
+    "make", [pretrained_models.marian, pytest.param(pretrained_models.m2m, marks=pytest.mark.slow)]
+)
 def test_an_imported_model_is_trained_on(make, tmp_path):
     import_pretrained(make(tmp_path / "theirs"), tmp_path / "base", languages=(None, None))
     settings = ["data.languages=[en,fr]", "training.learning_rate=1e-2", "training.max_steps=42"]

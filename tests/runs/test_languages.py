@@ -185,6 +185,7 @@ def test_a_server_lists_and_serves_each_language(model):
         server.close()
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_from_a_prepared_folder_and_resumed(folder, model, tmp_path):
     prepare_folder(
         [],

@@ -82,6 +82,7 @@ def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, ca
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
+@pytest.mark.slow
 def test_without_network_the_run_ends_well_with_a_warning(tmp_path, monkeypatch, capsys):
     files = fsspec.filesystem("memory")
 

@@ -54,6 +54,7 @@ def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs
     assert (first.path / "run/config.yaml").read_text() == (second.path / "run/config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_it_stays_whole_when_its_runs_are_deleted_or_resumed(tmp_path, folder):
     config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
     start_run(found, config, tmp_path / "run", display=Display(quiet=True))

@@ -172,6 +172,7 @@ def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
+@pytest.mark.slow
 def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path):
     settings = ["model.positions=learned", "model.max_positions=17", "data.max_length=16"]
     config, bitext = small_run(*settings, held_out=101)
@@ -183,6 +184,7 @@ def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path)
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
+@pytest.mark.slow
 def test_accuracy_of_both_sets_is_measured_where_wanted_and_changes_nothing(tmp_path):
     losses = []
     for name, settings in (("plain", []), ("measured", ["training.accuracy=true"])):

@@ -137,7 +137,7 @@ def test_the_deadline_holds_for_later_requests_of_a_connection(hasty):
             for byte in b"GET /health HTTP/1.1\r\nHost: " + b"x" * 200:
                 connection.sendall(bytes([byte]))
                 time.sleep(0.05)
-        assert time.monotonic() - started < 3  # the bytes alone take longer than ten
+        assert time.monotonic() - started < 9  # the bytes alone take longer than ten
 
 
 def test_a_head_that_is_too_long_is_refused(running):

@@ -82,7 +82,7 @@ def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
     translator, steps = Translator(small_model()), []
     with torch.no_grad():
         translator.model.projection.bias[EOS_ID] = -1_000.0  # so each translation has all steps that it may have
-    text, sure = "The old house. " * 9, {"split": False, "max_copies": 0, "beam_size": 1}
+    text, sure = "The old house. " * 4, {"split": False, "max_copies": 0, "beam_size": 1}
     config = DecodingConfig(**sure)
     all_steps = len(translator.search([text], config)[0][0].tokens)
     translator.model.decoder.register_forward_pre_hook(lambda *_: steps.append(time.sleep(0.005)))

@@ -20,10 +20,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_thousand_wrong_bytes_and_cuts_are_seen(folder: Path):
+@pytest.mark.parametrize("times", [100, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_wrong_bytes_and_cuts_are_seen(folder: Path, times: int):
     dice = random.Random(11)
     files = [file for file in sorted(folder.iterdir()) if file.suffix]
-    for _ in range(1_000):
+    for _ in range(times):
         file = dice.choice(files)
         whole = file.read_bytes()
         place = dice.randrange(len(whole))

@@ -424,6 +424,6 @@ def test_deep_nesting_is_refused(text):
     ids=["spaces", "begins", "ends", "formats", "bookmarks", "tabs"],
 )
 def test_hostile_paragraphs_take_no_time_to_speak_of(text):
-    start = time.perf_counter()
+    start = time.process_time()
     word(text, SHOUTING)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

@@ -61,38 +61,40 @@ def test_a_text_is_translated_in_units_with_the_result_that_a_translator_gives(q
 def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
     translator = endless()
     queue.watch(translator)
-    long = queue.submit(translator, [text], WHOLE, seconds=60, prefixes=[prefix])
+    long = queue.submit(translator, [text], WHOLE, seconds=600, prefixes=[prefix])
     time.sleep(0.2)
     for _ in range(3):
-        began = time.monotonic()
-        assert queue.submit(Words(), ["short"], PLAIN, seconds=9).result()[0].text == "SHORT"
-        assert time.monotonic() - began < 1.0
+        assert queue.submit(Words(), ["short"], PLAIN, seconds=60).result()[0].text == "SHORT"
     assert not long.done()
     long.cancel()
 
 
 def test_a_batch_that_takes_too_long_makes_place_and_is_done_again(queue):
-    translator, text = endless(), "The old house. " * 9
+    translator, text = endless(), "The old house. " * 4
     expected = translator.translate([text], WHOLE)[0].text
     translator.model.decoder.register_forward_pre_hook(lambda *_: time.sleep(0.01))
     queue.watch(translator)
-    slow = queue.submit(translator, [text], WHOLE, seconds=60)
+    slow = queue.submit(translator, [text], WHOLE, seconds=600)
     time.sleep(0.1)
-    began = time.monotonic()
-    assert queue.submit(Words(), ["short"], PLAIN, seconds=9).result()[0].text == "SHORT"
-    assert time.monotonic() - began < 1.5
+    assert queue.submit(Words(), ["short"], PLAIN, seconds=60).result()[0].text == "SHORT"
+    assert not slow.done()
     assert slow.result()[0].text == expected
 
 
 def test_a_unit_whose_time_is_over_is_stopped(queue):
-    translator = endless()
-    translator.model.decoder.register_forward_pre_hook(lambda *_: time.sleep(0.05))
+    translator, steps = endless(), []
+
+    def slow_step(*_):
+        steps.append(1)
+        time.sleep(0.05)
+
+    translator.model.decoder.register_forward_pre_hook(slow_step)
     queue.watch(translator)
     for text in ("The old house. " * 9, "The old house. " * LONG):
-        began = time.monotonic()
+        steps.clear()
         with pytest.raises(DeadlinePassed):
             queue.submit(translator, [text], WHOLE, seconds=1).result()
-        assert time.monotonic() - began < 6  # all steps would take ten and more
+        assert len(steps) < 60  # all would be 200 and more
 
 
 def test_a_lock_on_the_memory_stops_no_other_request(serve, tmp_path):  # noqa: F811
@@ -109,11 +111,12 @@ def test_a_lock_on_the_memory_stops_no_other_request(serve, tmp_path):  # noqa: 
         statuses = []
         asking = threading.Thread(target=lambda: statuses.append(running.ask("POST", "/suggest", suggestion)[0]))
         asking.start()
+        answered = 0
         while asking.is_alive():
-            began = time.monotonic()
             assert running.ask("GET", "/health")[0] == 200
             assert running.ask("POST", "/translate", PAIR | {"q": "A dog."})[0] == 200
-            assert time.monotonic() - began < 1.0
+            answered += asking.is_alive()
+        assert answered, "the others were answered only after the one who waited for the memory"
         assert statuses == [503]
         reader.rollback()
     assert running.ask("POST", "/suggest", suggestion)[0] == 200
@@ -140,20 +143,19 @@ def never_ends(engine=None):
 def test_a_document_that_is_hard_to_read_stops_nobody_and_is_ended(serve):  # noqa: F811
     running = serve(Words())
     background = running.server.background
-    began = []
 
-    async def read():
-        began.append(time.monotonic())
-        with pytest.raises(TimeoutError):
-            await background.read(DOCUMENTS, never_ends, seconds=3)
+    async def read(seconds, error):
+        with pytest.raises(error):
+            await background.read(DOCUMENTS, never_ends, seconds=seconds)
 
-    thread = threading.Thread(target=lambda: asyncio.run(read()))
-    thread.start()
-    while thread.is_alive():
-        asked = time.monotonic()
+    asyncio.run(read(0.5, TimeoutError))
+    reading = threading.Thread(target=lambda: asyncio.run(read(600, DataError)))
+    reading.start()
+    for _ in range(3):
         assert running.ask("POST", "/translate", PAIR | {"q": "a"})[0] == 200
-        assert time.monotonic() - asked < 1.0
-    assert time.monotonic() - began[0] < 6
+    assert reading.is_alive()
+    background.close()
+    reading.join()
 
 
 def work(ask, kind, *arguments):
@@ -202,11 +204,9 @@ def test_closing_ends_what_is_read_at_once():
     ended = threading.Thread(target=read)
     ended.start()
     time.sleep(0.5)
-    began = time.monotonic()
     background.close()
     ended.join()
     queue.close()
-    assert time.monotonic() - began < 2
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def parts():
     return ModelDirectory(Transformer(config), tokenizer, tokenizer)
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_workers_translate_as_one_process_does(parts, beam_size):
     options = {"beam_size": beam_size, "max_tokens": 97}  # small batches: every worker gets several

@@ -44,6 +44,7 @@ def held_out(run: str) -> list[tuple[str, str]]:
     return [tuple(pair) for file in files for pair in json.loads(file.read_text())]
 
 
+@pytest.mark.slow
 def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
     code, _, err = dragoman(*command("run", "--ratio", "0.5", f"training.mirror={(folder / 'copy').as_uri()}"))
     assert code == 0, err
@@ -134,6 +135,7 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
         assert Path("run", name).read_bytes() == Path("whole", name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_reverse_model_can_be_given(folder, dragoman):
     save_model(Path("reverse"))
     wrong = ModelDirectory.load(Path("reverse"))

@@ -90,6 +90,7 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     assert "Learns from random and other: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, data, dragoman, tmp_path, monkeypatch):
     """By SIGTERM while it translates, and by Ctrl-C while it trains; from another folder."""
     monkeypatch.chdir(tmp_path)
@@ -210,6 +211,7 @@ def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_
     assert f"{data} has changed since {tmp_path / 'run'} was begun" in err
 
 
+@pytest.mark.slow
 def test_models_choose_among_the_pairs_before_a_teacher_sees_them(teacher, data, dragoman, tmp_path):
     models = f"data.cleaning.models=[{teacher},{save_model(tmp_path / 'other', seed=11)}]"
     chosen = ["data.languages=[en,fr]", models, "data.cleaning.keep=0.5", "--choose", "best", "--quiet", *SMALL]

@@ -117,6 +117,7 @@ def test_a_machine_that_becomes_slower_does_not_exceed_the_minutes(runs: Runs, m
     assert rates(watcher)[-1] < 0.2 * 1e-3
 
 
+@pytest.mark.slow
 def test_a_machine_that_becomes_faster_uses_all_the_minutes(runs: Runs, monkeypatch):
     trainer, watcher, clock = by_clock(runs, monkeypatch, step=3.0)(max_minutes=10, validate_every=90)
     clock.slow_after, clock.slow = 90, 1 / 3
@@ -176,6 +177,7 @@ def test_a_run_that_is_given_more_has_the_bits_of_one_that_had_it_from_the_start
     assert again.progress.step == 24  # nothing is admitted that was not before
 
 
+@pytest.mark.slow
 def test_validations_take_a_twentieth_of_the_time(runs: Runs, monkeypatch):
     """The first comes after two epochs, but not before step 20. Until then a step takes 27 / 20 seconds, so that a
     twentieth of 104 steps are 7 seconds, which is rounded up to a multiple of 20."""

@@ -113,7 +113,8 @@ def alone(runs: Runs) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("size", "parallel"), [(2, "ddp"), (3, "ddp"), pytest.param(2, "fsdp", marks=pytest.mark.slow)]
+    ("size", "parallel"),
+    [(2, "ddp"), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, "ddp"), (2, "fsdp")))],
 )
 def test_the_losses_of_several_ranks_are_those_of_one(size: int, parallel: str, launcher: Launcher, runs: Runs, alone):
     """Batches have one to six rows, so that ranks have different numbers of tokens, or none."""
@@ -145,6 +146,7 @@ def test_sharded_weights_are_saved_and_resumed_like_whole_ones(launcher: Launche
     assert found == pytest.approx(expected, rel=1e-3)  # Muon rounds to half precision
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_on_one_rank_is_halved(launcher: Launcher, runs: Runs, alone, monkeypatch):
     attempt = Executor.loss
 

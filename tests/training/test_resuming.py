@@ -85,7 +85,7 @@ def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_copies_in_several_processes_resume_with_the_same_bits(runs: Runs, precision: str):
     choices = {"max_tokens": 2 * TOKENS_PER_COPY, "precision": precision, "accumulate": 2}
     trainers = assert_resumed_with_the_same_bits(runs, choices)

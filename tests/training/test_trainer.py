@@ -312,6 +312,7 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop_and_their_bits_again(runs: 
     assert found[0] == pytest.approx(losses, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_copy_task_is_learned(runs: Runs):
     """The target is the source: a sound Transformer is almost sure of every token in 300 steps."""
     rng = np.random.default_rng(97)

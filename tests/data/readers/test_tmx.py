@@ -129,9 +129,9 @@ LAUGHS = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 23))
 )
 def test_entities_are_refused_at_once(tmp_path: Path, doctype: str):
     content = memory(unit(en="&a22;", fr="x")).replace("\n", f"\n\n{doctype}\n", 1)
-    started = time.monotonic()
+    started = time.process_time()
     assert "a.tmx, line 3 defines entities" in refusal(write(tmp_path / "a.tmx", content))
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 5  # forever, if they were resolved
 
 
 @pytest.mark.parametrize(

