@@ -54,6 +54,10 @@ class DataError(DragomanError):
     kind = "data"
 
 
+class UnverifiedModel(UserWarning):
+    """A model directory without checksums was loaded: damage in it goes unnoticed."""
+
+
 class ResourceError(DragomanError):
     """Memory, disk or another resource of the machine does not suffice."""
 

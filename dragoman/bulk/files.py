@@ -11,7 +11,7 @@ from dragoman.bulk.jobs import Job
 from dragoman.bulk.lines import BulkTranslator, Rejected
 from dragoman.data.readers.other_files import WEB_PAGE, refuse_other_files
 from dragoman.data.readers.text_io import open_input, packing_of, zstd
-from dragoman.storage.atomic import new_file
+from dragoman.system.atomic import new_file
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.readers.text_io import MAX_LINE, raw_lines
@@ -42,12 +42,12 @@ class BulkTranslator:
 
     translator: Translator
     config: DecodingConfig
-    row: Callable[[Translation], str] = lambda translation: one_line(translation.text)
-    """The line that is written for a translation."""
+    row: Callable[[Translation], Any] = lambda translation: one_line(translation.text)
+    """What `windows` gives for a translation, such as its line."""
 
     def windows(
         self, lines: Iterable[str], advance: Callable[[int], None] = lambda lines: None
-    ) -> Iterator[list[tuple[str, str | None]]]:
+    ) -> Iterator[list[tuple[Any, str | None]]]:
         """For each line, in order, its translation and a warning or None; `advance` is told of lines that are done.
 
         A window begins at a fixed line, and its texts are translated once each, longest first. So the batches, and with

@@ -1,6 +1,5 @@
 """Commands on data alone: data check, data prepare."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -100,11 +99,12 @@ def prepare(
     refuse_others("data prepare", settings, ("data.", "tokenizer.", "model.", "seed="))
     from dragoman.runs.plan import told_occurrences
     from dragoman.runs.prepared import prepare_folder
+    from dragoman.system.seals import read_in
 
     display = context.display()
     with display.status("Preparing") as tell:
         prepare_folder(files, output, recipe=recipe, settings=settings, tell=tell)
-    about = json.loads((output / "about.json").read_bytes())
+    about = read_in(output, "about.json")
     if context.as_json:
         return print_json({"folder": str(output), **about})
     for reason, count in about["dropped"].items():

@@ -129,7 +129,7 @@ def _translate_document(
     from dragoman.decoding.translator import Translator
     from dragoman.documents.formats import translate_document
     from dragoman.documents.translate import engine_of
-    from dragoman.storage.atomic import write_output
+    from dragoman.system.atomic import write_output
 
     document, output = files
     display = context.display()

@@ -1,5 +1,7 @@
 """From pairs to token ids on disk, piece by piece on all cores; what broke off goes on after the last piece."""
 
+import hashlib
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,10 +22,15 @@ from dragoman.data.tokenizers.placeholders import mask_pair
 from dragoman.data.tokenizers.pretrained import load_tokenizer
 from dragoman.data.tokenizers.subword_regularization import Words, word_numbers
 from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.system.atomic import write_file
 from dragoman.system.processes import map_on_cores
+from dragoman.system.seals import fingerprint, mark_of, read_sealed, read_verified, write_sealed
 
 SIDES = ("source", "target")
-STYLE = "source_style.json"
+DIGEST = hashlib.sha256().digest_size
+"""Bytes at the beginning of the file of a block: the SHA-256 of what follows."""
+STYLE, TOOLS = "source_style.json", "text_tools.json"
+"""The style of sources; the marks of the tokenizers and of the style, in a folder that is not sealed yet."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,10 @@ class TextTools:
 
     @classmethod
     def load(cls, folder: Path, *, shared: bool) -> Self:
-        """Those that were saved in a folder, with one tokenizer if it is `shared`."""
+        """Those that were saved in a folder, with one tokenizer if it is `shared`. Raises `DataError` for damage."""
+        if (folder / TOOLS).is_file():
+            for name, mark in read_sealed(folder / TOOLS, into=dict).items():
+                read_verified(folder / name, [mark])
         source = load_tokenizer(folder / "source_tokenizer.json")
         target = source if shared else load_tokenizer(folder / "target_tokenizer.json")
         # Runs of version 0.1.0 have no style.
@@ -58,9 +68,10 @@ class TextTools:
         """Write tokenizers and style; where the style is, all is."""
         for side, tokenizer in zip(SIDES, self.tokenizers, strict=True):
             tokenizer.save(folder / f"{side}_tokenizer.json")
-        unfinished = folder / f"{STYLE}.tmp"
-        unfinished.write_text(self.style.model_dump_json(), encoding="utf-8")
-        unfinished.replace(folder / STYLE)
+        style = self.style.model_dump_json().encode()
+        files = [folder / f"{side}_tokenizer.json" for side in SIDES]
+        write_sealed(folder / TOOLS, {file.name: mark_of(file) for file in files} | {STYLE: fingerprint(style)})
+        write_file(folder / STYLE, style)
 
 
 class Encoder:
@@ -93,6 +104,7 @@ class Encoder:
             for part in map_on_cores(partial(self._write_part, pairs), jobs):
                 parts.append(part)
                 with open(part, "rb") as file:
+                    file.seek(DIGEST)
                     yield [np.load(file) for _ in range((4 if self._samples else 2) * len(SIDES) + 1)]
 
         if self._samples:
@@ -111,15 +123,14 @@ class Encoder:
 
     def _write_part(self, pairs: PairFile, path: Path, block: str) -> Path:
         """Write the token ids of a block of a `PairFile`, unless that was done before; returns the path."""
-        if not path.exists():
+        if not _is_whole(path):
             found = [each for each in counted(lines_of(block, pairs.held_out), pairs.counts.weights) if each[1]]
             prepared = list(self.prepared([pair for pair, _ in found], practice=True))
             arrays = self._encoded(prepared, [count for _, count in found], numbered=self._samples)
-            unfinished = path.with_suffix(".tmp")
-            with open(unfinished, "wb") as file:
-                for array in arrays:
-                    np.save(file, array)
-            unfinished.replace(path)
+            content = io.BytesIO()
+            for array in arrays:
+                np.save(content, array)
+            write_file(path, hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
         return path
 
     def _encoded(self, pairs: list[Pair], counts: list[int], *, numbered: bool = False) -> list[np.ndarray]:
@@ -142,6 +153,12 @@ class Encoder:
             arrays += end_to_end([row for row, count in rows for _ in range(count)])
             arrays += end_to_end(list(known)) if numbered else []
         return [*arrays, np.array(sum(counts) - sum(fitting))]
+
+
+def _is_whole(part: Path) -> bool:
+    """Whether the token ids of a block are there, as they were written."""
+    content = memoryview(part.read_bytes()) if part.exists() else b""
+    return hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]
 
 
 def end_to_end(rows: list[Sequence[int]]) -> list[np.ndarray]:

@@ -25,6 +25,7 @@ from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.subword_regularization import training_stores
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
+from dragoman.system.seals import read_in
 
 Pairs = list[Pair]
 TOKENIZER_PAIRS = 500_000
@@ -73,9 +74,9 @@ class PreparedData:
         batches = partial(TokenBatches, seed=config.seed, **sizes)
         files = [folder / f"{name}.json" for name in ("valid", "test", "general")]
         # Older runs have no general pairs.
-        held_out = (json.loads(file.read_bytes()) if file.exists() else [] for file in files)
+        held_out = (read_in(folder, file.name) if file.exists() else [] for file in files)
         valid, test, general = (list(map(tuple, pairs)) for pairs in held_out)
-        about = About(**json.loads((folder / "about.json").read_bytes()))
+        about = read_in(folder, "about.json", into=lambda written: About(**written))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
         batched = batches(*train_stores), batches(*valid_stores)

@@ -1,6 +1,5 @@
 """A folder with what `preparation` writes, from which any number of runs can begin at once."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,10 +12,12 @@ from dragoman.config.data import without_secrets
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.errors import DragomanError, UsageError
+from dragoman.system.seals import LOCK, check_seal, read_in, read_sealed
 from dragoman.urls import file_stamp
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """What the folder is made from; pairs and tokens; all settings of its preparation."""
+AGAIN = "prepare the pairs again, into another folder"
 STATES = "files.json"
 """The states of the files that a run has read its pairs from."""
 
@@ -31,18 +32,22 @@ class PreparedFolder:
     def origin(self) -> dict[str, Any] | None:
         """What `origin` said of its config, if its preparation has begun."""
         file = self.path / ORIGIN
-        return json.loads(file.read_bytes()) if file.is_file() else None
+        return read_sealed(file, into=dict, remedy=AGAIN) if file.is_file() else None
 
     @property
     def counts(self) -> tuple[int, float]:
         """Number of pairs, and about how many tokens they have."""
-        pairs, tokens = json.loads((self.path / COUNTS).read_bytes())
+        pairs, tokens = read_sealed(self.path / COUNTS, remedy=AGAIN)
         return pairs, tokens
 
     @property
     def occurrences(self) -> dict[str, float]:
         """How often pairs of each corpus occur in an epoch, if `data.temperature` said it."""
-        return json.loads((self.path / "about.json").read_bytes()).get("occurrences", {})
+        return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("occurrences", {})
+
+    def check(self) -> None:
+        """Raise `DataError` unless all files are as they were written."""
+        check_seal(self.path, remedy=AGAIN)
 
     def settle(self, given: RunConfig) -> RunConfig:
         """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
@@ -74,6 +79,8 @@ class PreparedFolder:
     def place(self, folder: Path) -> None:
         """Put the files into a run, as links where the disk is the same: no run changes them."""
         for file in self.path.iterdir():
+            if file.name == LOCK:
+                continue
             try:
                 os.link(file, folder / file.name)
             except OSError:
@@ -95,8 +102,7 @@ def changed_files(folder: Path) -> list[str]:
     prepared = PreparedFolder(folder).origin
     if prepared:
         return list(_changed(prepared["files"]))
-    file = folder / STATES
-    return list(_changed(json.loads(file.read_bytes()))) if file.is_file() else []
+    return list(_changed(read_in(folder, STATES, into=dict))) if (folder / STATES).is_file() else []
 
 
 def _changed(states: dict[str, list[int | str]]) -> Iterator[str]:

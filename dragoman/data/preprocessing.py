@@ -74,8 +74,17 @@ class SourceStyle(BaseModel, extra="forbid"):
     def load(cls, path: Path) -> Self:
         """Reads a style from JSON; raises `DataError` for a file without one."""
         try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError):
+            content = path.read_bytes()
+        except OSError:
+            content = b""
+        return cls.from_json(content, path)
+
+    @classmethod
+    def from_json(cls, content: bytes, path: Path) -> Self:
+        """The style that the content of a file describes; raises `DataError` that names `path` if there is none."""
+        try:
+            return cls.model_validate_json(content)
+        except ValueError:
             raise DataError(f"{path} does not say how sources are written; copy the model again.") from None
 
 

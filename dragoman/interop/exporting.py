@@ -4,7 +4,6 @@ Sentences are translated by both, greedily and with a beam. In float32 the token
 within `TOLERANCE`; for other numbers, the share of identical translations and the difference of BLEU are told.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -28,9 +27,9 @@ from dragoman.interop.engine_files import package
 from dragoman.interop.proof import Agreement, FirstBeams, Found, ScoreBeams, longest, search
 from dragoman.metrics import MAIN
 from dragoman.report.templates import render
-from dragoman.storage.atomic import new_folder, write_file
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+from dragoman.system.atomic import new_folder, write_file
 
 TOLERANCE = 1e-3
 BEAM_SIZE = 5
@@ -252,9 +251,9 @@ def _same_as_translate(
 
 def _test_pairs(model: Path, language: str | None) -> list[tuple[str, str | None]]:
     """The first pairs in a language that the model was tested on, if it was trained here; else those of the grammar."""
-    file = RunDirectory(model).data / "test.json"
-    if file.is_file():
-        cut = [(*cut_label(source), target) for source, target in json.loads(file.read_bytes())]
+    directory = RunDirectory(model)
+    if (directory.data / "test.json").is_file():
+        cut = [(*cut_label(source), target) for source, target in directory.pairs("test")]
         fitting = [pair for found, *pair in cut if not found or languages_in(found)[1] == language]
         return [(source, target) for source, target in fitting[:SENTENCES] if source.strip()]
     grammar = Bitext.open(f"builtin:grammar:{SENTENCES}:test")

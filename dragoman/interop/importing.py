@@ -21,9 +21,9 @@ from dragoman.interop.vocabulary import BEGIN, END, NAMES, PAD, UNKNOWN, Vocabul
 from dragoman.model import Transformer
 from dragoman.report.summary import sizes
 from dragoman.report.templates import render
-from dragoman.storage.atomic import new_folder, write_file
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import refuse_to_overwrite
+from dragoman.system.atomic import new_folder, write_file
 
 NEVER = -1e9
 """Logit of a token that the notebook's model does not have."""

@@ -24,9 +24,9 @@ from dragoman.interop.weights import read_weights
 from dragoman.model import TransformerConfig
 from dragoman.report.summary import sizes
 from dragoman.report.templates import render
-from dragoman.storage.atomic import new_folder, write_file
 from dragoman.storage.model_directory import ModelDirectory, with_weights
 from dragoman.storage.run_directory import refuse_to_overwrite
+from dragoman.system.atomic import new_folder, write_file
 
 MOSES = SourceStyle(punctuation="moses")
 """How the sources of Marian's models are written."""

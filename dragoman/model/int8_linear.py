@@ -52,7 +52,8 @@ def restored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     found = dict(weights)
     for name, whole in weights.items():
         scale = weights.get(name + SCALE)
-        if whole.dtype == torch.int8 and scale is not None and scale.shape == whole.shape[:1]:
+        are_whole = whole.dtype == torch.int8 and scale is not None and scale.dtype == torch.float32
+        if are_whole and scale.shape == whole.shape[:1]:
             found[name] = whole * found.pop(name + SCALE)[:, None]
     return found
 

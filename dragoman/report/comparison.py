@@ -44,11 +44,14 @@ class ComparedRun:
         """Read the run in the model directory `path`; raises `DataError` if there is none."""
         directory = RunDirectory(path)
         try:
+            for file in (directory.data / "about.json", directory.data / "test.json"):
+                file.stat()
+            directory.read(directory.config)
             config = load_config(read_recipe(str(directory.config.resolve(strict=True))), [])
-            pairs = json.loads((directory.data / "about.json").read_bytes())["train_pairs"]
-            test_set = hashlib.sha256((directory.data / "test.json").read_bytes()).hexdigest()
+            pairs = directory.about()["train_pairs"]
+            test_set = hashlib.sha256(json.dumps(directory.pairs("test")).encode()).hexdigest()
             tested = directory.evaluation.is_file()
-            evaluation = json.loads(directory.evaluation.read_bytes()) if tested else None
+            evaluation = json.loads(directory.read(directory.evaluation)) if tested else None
         except (OSError, ValueError, KeyError, TypeError):
             raise DataError(
                 f"{path} holds no run to compare; give folders that `dragoman train` wrote, with their run/ inside."

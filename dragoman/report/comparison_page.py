@@ -7,7 +7,7 @@ from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table
 from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
 from dragoman.report.pictures.style import line_style
 from dragoman.report.templates import render
-from dragoman.storage.atomic import write_output
+from dragoman.system.atomic import write_output
 
 
 def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:

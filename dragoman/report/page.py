@@ -9,7 +9,7 @@ from dragoman.metrics import METRICS, TESTED, TEXT_METRICS
 from dragoman.report.pictures import PANELS, plot_attention, plot_curves, to_svg
 from dragoman.report.summary import RunSummary
 from dragoman.report.templates import render
-from dragoman.storage.atomic import write_file
+from dragoman.system.atomic import write_file
 
 SHOWN_VALIDATIONS = 5
 

@@ -8,10 +8,10 @@ from dragoman.report.attention import most_reordered, word_attention
 from dragoman.report.card import model_card
 from dragoman.report.page import write_report
 from dragoman.report.summary import RunSummary
-from dragoman.storage.atomic import write_file
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.atomic import write_file
 from dragoman.system.device import machine
 
 SHOWN_TESTS = 20

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from dragoman.errors import DataError
-from dragoman.storage.atomic import new_folder
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+from dragoman.system.atomic import new_folder
 from dragoman.training.averaging import average_weights
 
 

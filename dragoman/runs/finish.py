@@ -10,7 +10,6 @@ from dragoman.data.preparation import PreparedData
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
-from dragoman.storage.atomic import write_file
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.processes import available_workers
@@ -59,7 +58,7 @@ def describe(
     directory: RunDirectory, config: RunConfig, data: PreparedData, evaluation: Evaluation, display: "Display"
 ) -> None:
     """Write the scores, the card and the report of the kept model."""
-    write_file(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
+    directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
     with display.status("Writing the report"):
         from dragoman.report.run import describe_run  # imports matplotlib, which training does without
 

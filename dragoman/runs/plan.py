@@ -19,13 +19,13 @@ from dragoman.evaluation.agreement import check_models
 from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt, check_languages
-from dragoman.storage.manifest import MANIFEST
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
+from dragoman.system.seals import MANIFEST
 from dragoman.urls import file_system
 
 
@@ -105,6 +105,7 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
         )
     directory.refuse_if_locked()
     refuse_fixed(settings)
+    directory.read(directory.config)  # raises `DataError` for one that is damaged
     config = settled([], str(directory.config), settings)
     if told := [each for each in settings if not each.startswith("training.mirror=")]:  # a bucket is private
         config.chosen.append(f"Went on with {', '.join(told)}.")

@@ -9,9 +9,10 @@ from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder
 from dragoman.errors import UsageError
 from dragoman.evaluation.agreement import keep_best
 from dragoman.runs.plan import plan_pairs, read_config
-from dragoman.storage.atomic import naming, write_file
-from dragoman.storage.manifest import MANIFEST, seal
 from dragoman.storage.run_directory import refuse_to_overwrite
+from dragoman.system.atomic import naming, write_file
+from dragoman.system.locks import only_one
+from dragoman.system.seals import LOCK, MANIFEST, seal, write_sealed
 
 
 def prepare_folder(
@@ -31,22 +32,22 @@ def prepare_folder(
     if config.finetune.model:
         raise UsageError("Pairs are prepared for new models; leave out finetune.model, and give pairs to --finetune.")
     if there is None:
-        refuse_to_overwrite(path, but=CLEANING)
+        refuse_to_overwrite(path, but=(CLEANING, LOCK))
     elif there != wanted:
         raise UsageError(f"{path} is prepared from other files, or by other settings; choose another --output.")
-    if (path / MANIFEST).is_file():
-        return
-    with naming(path):
+    with naming(path), only_one(path / LOCK, f"{path} is being prepared"):
+        if (path / MANIFEST).is_file():
+            return PreparedFolder(path).check()
         journal = Journal(path, wanted)
         config, pairs = plan_pairs(config, near=path, journal=journal)
         from dragoman.data.preparation import prepare  # which loads torch
 
-        write_file(path / ORIGIN, json.dumps(wanted).encode())
+        write_sealed(path / ORIGIN, wanted)
         if config.data.cleaning.models:
             pairs = keep_best(pairs, config, near=path, tell=tell)
         prepare(pairs, config, path)
         pairs.close()
-        write_file(path / COUNTS, json.dumps(pairs.counts[:2]).encode())
+        write_sealed(path / COUNTS, pairs.counts[:2])
         write_file(path / CONFIG, config.to_yaml().encode())
         journal.clear()
         seal(path)

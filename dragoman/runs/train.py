@@ -26,16 +26,16 @@ from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.runs.mirrored import mirrored
-from dragoman.storage.atomic import write_file
 from dragoman.storage.checkpoints import Checkpoints
-from dragoman.storage.manifest import check_seal, seal
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.atomic import write_file
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
 from dragoman.system.ranks import ALONE, Ranks
 from dragoman.system.resources import release_memory
+from dragoman.system.seals import check_seal, seal
 from dragoman.system.signals import stop_signals
 from dragoman.terminal import Display
 from dragoman.terminal.tensorboard import EventFile
@@ -81,7 +81,7 @@ def start_run(
                 pairs = keep_best(pairs, config, near=directory.data, tell=tell)
         with display.status("Splitting, training the tokenizer, writing token ids"):
             if isinstance(pairs, PreparedFolder):
-                check_seal(pairs.path, remedy="prepare the pairs again, into another folder")
+                pairs.check()
                 pairs.place(directory.data)
             else:
                 prepare(pairs, config, directory.data, kept=kept)
@@ -91,7 +91,7 @@ def start_run(
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
-        write_file(directory.config, config.to_yaml().encode())
+        directory.write(directory.config, config.to_yaml().encode())
         return _mirrored(directory, config, Surroundings(display, started, ranks or ALONE))
 
 
@@ -236,7 +236,7 @@ def _fit(
         opened.callback(trainer.executor.close)
         trainer.resume()
         # Only now are the settings of a resumed run known to fit it.
-        write_file(directory.config, config.to_yaml().encode())
+        directory.write(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
         view.begin(read_metrics(directory.metrics), last_step=trainer.pacing.end)

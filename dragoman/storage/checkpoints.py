@@ -16,9 +16,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import DataError
-from dragoman.storage.atomic import check_space, new_folder, write_synced
-from dragoman.storage.manifest import MANIFEST, fingerprint
 from dragoman.storage.model_directory import stored_tensors
+from dragoman.system.atomic import check_space, new_folder, write_synced
+from dragoman.system.seals import MANIFEST, fingerprint
 
 
 class Checkpoints:

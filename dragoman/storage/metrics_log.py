@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from dragoman.storage.atomic import write_file
+from dragoman.system.atomic import write_file
 
 
 class MetricsFile:

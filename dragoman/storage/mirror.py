@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dragoman.errors import DataError, UsageError, command_line
-from dragoman.storage.atomic import check_space, new_folder
-from dragoman.storage.manifest import MANIFEST, fingerprint, mark_of
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.atomic import check_space, new_folder
+from dragoman.system.seals import MANIFEST, fingerprint, mark_of
 from dragoman.urls import file_system, reaching
 
 KEPT = 2

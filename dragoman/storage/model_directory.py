@@ -6,14 +6,15 @@ models, and damaged ones, are refused.
 
 import json
 import time
+import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -23,20 +24,19 @@ from dragoman.data.language_codes import known_language, same_language, standard
 from dragoman.data.preprocessing import Preprocessor, SourceStyle
 from dragoman.data.text import normalised
 from dragoman.data.tokenizers.placeholders import Prepared
-from dragoman.data.tokenizers.pretrained import load_tokenizer
+from dragoman.data.tokenizers.pretrained import tokenizer_of
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UnverifiedModel, UsageError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.int8_linear import restored, stored
-from dragoman.storage.atomic import write_files
 from dragoman.storage.validate import (
     DIRECTIONS,
     FORMAT,
     LANGUAGES,
     STYLE,
-    SUMS,
     TOKENIZERS,
     WEIGHTS,
+    TextFiles,
     check_files,
     checksum,
     config_checksum,
@@ -44,12 +44,20 @@ from dragoman.storage.validate import (
     file_state,
     verify,
 )
+from dragoman.storage.weights_file import HEADER, SUMS, header_checksum, opened
+from dragoman.system.atomic import write_files
 from dragoman.system.ranks import sharded_like
 
 REPLACING = 0.1
 """Seconds in which the files of a model are replaced; what does not fit together then is damage."""
 NUMBERS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 """Formats that weights may have."""
+DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
+    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
+}  # fmt: skip
+"""Formats of numbers as a weights file calls them."""
 
 
 @dataclass
@@ -180,10 +188,12 @@ class ModelDirectory:
     @classmethod
     def _load(cls, path: Path, device: torch.device | str) -> "ModelDirectory":
         config, architecture = check_files(path)
-        verify(path, config)
+        texts = TextFiles.read(path, config)
+        weights, sums = _read_weights(path / WEIGHTS)
+        verify(path, texts.sums | {WEIGHTS: sums.get(WEIGHTS, "")}, sums)
         source, target = (config[key] for key in TOKENIZERS)
-        source_tokenizer = load_tokenizer(path / source)
-        target_tokenizer = source_tokenizer if source == target else load_tokenizer(path / target)
+        source_tokenizer = tokenizer_of(texts.contents[source], path / source)
+        target_tokenizer = source_tokenizer if source == target else tokenizer_of(texts.contents[target], path / target)
         for side, tokenizer, size in (
             ("source", source_tokenizer, architecture.source_vocab_size),
             ("target", target_tokenizer, architecture.target_vocab_size),
@@ -200,27 +210,59 @@ class ModelDirectory:
                         f"{path / 'config.json'}: `{name}_id` is {theirs}, but the {side} tokenizer has this token as "
                         f"{ours}; copy the model again."
                     )
-        decoding = decoding_defaults(path)
-        try:
-            weights = restored(load_file(path / WEIGHTS))
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{path / WEIGHTS} cannot be read as weights ({error}); copy the model again.") from None
-        model = with_weights(architecture, weights, origin=path / WEIGHTS)
+        decoding = decoding_defaults(path, config)
+        model = with_weights(architecture, restored(weights), origin=path / WEIGHTS, in_place=True)
         source_language, target_language = (config[key] for key in LANGUAGES)
         tokenizers = source_tokenizer, target_tokenizer
-        style = SourceStyle.load(path / config[STYLE]) if config[STYLE] else SourceStyle()
+        style = SourceStyle()
+        if config[STYLE]:
+            style = SourceStyle.from_json(texts.contents[config[STYLE]], path / config[STYLE])
         languages, known = (source_language, target_language), [*map(tuple, config.get(DIRECTIONS, []))]
+        if not sums:
+            warnings.warn(
+                f"{path} has no checksums, so nobody can say whether it is whole: {WEIGHTS} was not written by this "
+                "version of Dragoman.",
+                UnverifiedModel,
+                stacklevel=4,
+            )
         return cls(model.to(device).eval(), *tokenizers, *languages, decoding, style, known)
 
 
-def with_weights(architecture: TransformerConfig, weights: dict[str, Tensor], *, origin: Path) -> Transformer:
-    """The model of these weights. Raises `DataError` as `check_weights` does."""
+def _read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a weights file, each in memory of its own, and the checksums that the file holds.
+
+    Raises `DataError` unless the tensors are those that were written.
+    """
+    weights, found = {}, 0
+    with opened(path) as (file, header):
+        for stored_ in header.tensors:
+            tensor = torch.empty(stored_.shape, dtype=DTYPES[stored_.dtype])
+            content = memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+            if file.readinto(content) != stored_.size:
+                raise ValueError(f"'{stored_.name}' ends too early")
+            found = zlib.crc32(content, found)
+            weights[stored_.name] = tensor
+    verify(path.parent, {WEIGHTS: f"{found:08x}"}, {name: header.sums[name] for name in header.sums if name == WEIGHTS})
+    return weights, header.sums
+
+
+def with_weights(
+    architecture: TransformerConfig, weights: dict[str, Tensor], *, origin: Path, in_place: bool = False
+) -> Transformer:
+    """The model of these weights. Raises `DataError` as `check_weights` does.
+
+    With `in_place` they become those of the model, without a copy, and leave `weights`.
+    """
     with _Uninitialised():
         with torch.device("meta"):
             # Before any memory is asked for: the sizes in a stranger's config may be huge.
             check_weights(weights, Transformer(architecture), origin=origin)
         model = Transformer(architecture)
-    _copy(weights, model)
+    if not in_place:
+        _copy(weights, model)
+        return model
+    for name, parameter in model.named_parameters():
+        parameter.data = weights.pop(name).to(parameter.dtype)
     return model
 
 
@@ -251,8 +293,11 @@ def weights_file(model: Transformer, sums: dict[str, str], *, int8: bool = False
     tensors = stored_tensors(dict(model.named_parameters()))
     tensors = stored(tensors) if int8 else tensors
     content = memoryview(save(tensors))
-    sums = sums | {WEIGHTS: checksum(content[8 + int.from_bytes(content[:8], "little") :])}
-    return save(tensors, metadata={SUMS: json.dumps(sums)})
+    begin = 8 + int.from_bytes(content[:8], "little")
+    sums = sums | {WEIGHTS: checksum(content[begin:])}
+    return save(
+        tensors, metadata={SUMS: json.dumps(sums), HEADER: header_checksum(json.loads(bytes(content[8:begin])))}
+    )
 
 
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:

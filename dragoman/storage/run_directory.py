@@ -4,16 +4,17 @@ Inside the model directory, `run/` holds what only the run needs: its config, th
 It may be deleted when the run is over.
 """
 
-import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from dragoman.errors import ResourceError, UsageError, command_line
-from dragoman.storage.atomic import naming
-from dragoman.system.locks import lock
+from dragoman.errors import UsageError, command_line
+from dragoman.system.atomic import naming, write_file
+from dragoman.system.locks import only_one
+from dragoman.system.seals import MANIFEST, Mark, fingerprint, read_in, read_sealed, read_verified, write_sealed
 
 
 class RunDirectory:
@@ -26,6 +27,7 @@ class RunDirectory:
         self.metrics = self.run / "metrics.jsonl"
         self.tensorboard = self.run / "tensorboard"
         self.evaluation = self.run / "evaluation.json"
+        self.marks = self.run / MANIFEST
         self.data = self.run / "data"
         self.base = self.run / "base"
         self.teaching = self.run / "teaching"
@@ -39,17 +41,7 @@ class RunDirectory:
 
         Raises `ResourceError` that names the process which has it.
         """
-        self.run.mkdir(parents=True, exist_ok=True)
-        with naming(self.path), open(self.lock, "a+", encoding="ascii") as file:
-            if not lock(file):
-                file.seek(0)
-                raise ResourceError(
-                    f"{self.path} is being trained by process {file.read() or 'unknown'}; wait for it, end it with "
-                    "Ctrl-C, or choose another --output."
-                )
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+        with naming(self.path), only_one(self.lock, f"{self.path} is being trained"):
             yield
 
     def refuse_if_locked(self) -> None:
@@ -65,22 +57,42 @@ class RunDirectory:
             go_on = command_line("train", "--resume", self.path)
             raise UsageError(f"{self.path} holds a run already; go on with `{go_on}`, or choose another --output.")
         # A folder with a run/ alone is one that a start left half prepared.
-        refuse_to_overwrite(self.path, but="run")
+        refuse_to_overwrite(self.path, but=("run",))
 
     def clear(self) -> None:
         """Delete what a start left half prepared: a new run would go on from its checkpoints."""
         for entry in {*self.run.iterdir()} - {self.lock, self.teaching}:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
+    def write(self, file: Path, content: bytes) -> None:
+        """Write the config or the evaluation of this run, with a mark by which `read` sees whether it is damaged."""
+        marks = self._marks()
+        # The mark of the file that is replaced stays: the process may end before it is.
+        last = marks.get(file.name, [])[-1:]
+        write_sealed(self.marks, marks | {file.name: [*last, fingerprint(content)]})
+        write_file(file, content)
+
+    def read(self, file: Path) -> bytes:
+        """The config or the evaluation of this run. Raises `DataError` if it is not what was written."""
+        marks = self._marks()
+        return read_verified(file, marks[file.name]) if file.name in marks else file.read_bytes()
+
+    def _marks(self) -> dict[str, list[Mark]]:
+        # Runs of older versions have none.
+        return read_sealed(self.marks, into=dict) if self.marks.is_file() else {}
+
     def pairs(self, name: str) -> list[tuple[str, str]]:
-        """The `valid` or `test` pairs."""
-        pairs = json.loads((self.data / f"{name}.json").read_bytes())
-        return [(source, target) for source, target in pairs]
+        """The `valid` or `test` pairs. Raises `DataError` if they are not what was written."""
+        return read_in(self.data, f"{name}.json", into=lambda pairs: [(source, target) for source, target in pairs])
+
+    def about(self) -> dict[str, Any]:
+        """Facts on the pairs: `data.preparation.About`. Raises `DataError` if they are not what was written."""
+        return read_in(self.data, "about.json", into=dict)
 
 
-def refuse_to_overwrite(path: Path, *, but: str | None = None) -> None:
-    """Raise `UsageError` unless `path` is a new or empty folder, an entry named `but` aside."""
-    if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {but}):
+def refuse_to_overwrite(path: Path, *, but: Collection[str] = ()) -> None:
+    """Raise `UsageError` unless `path` is a new or empty folder, entries with the names in `but` aside."""
+    if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {*but}):
         raise UsageError(f"{path} exists and is not empty; choose another folder.")
     parent = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):

@@ -3,14 +3,14 @@
 import json
 import os
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from safetensors import SafetensorError, safe_open
+from typing import Any, Self
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UsageError
 from dragoman.model.config import TransformerConfig
+from dragoman.storage.weights_file import opened
 
 FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
@@ -21,10 +21,8 @@ DIRECTIONS = "directions"
 STYLE = "source_style"
 """Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
 WEIGHTS = "model.safetensors"
-LARGEST_CONFIG, LARGEST_HEADER, LARGEST_TEXT = 1 << 20, 1 << 23, 1 << 25
-"""Bytes of a config.json, of what stands before the weights, and of a tokenizer: that of NLLB-200 has 24 MB."""
-SUMS = "checksums"
-"""Key in the metadata of the weights file: the checksums of the files that belong together, as JSON."""
+LARGEST_CONFIG, LARGEST_TEXT = 1 << 20, 1 << 25
+"""Bytes of a config.json, and of a tokenizer: that of NLLB-200 has 24 MB."""
 
 
 def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
@@ -36,8 +34,8 @@ def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
     architecture = _read_architecture(path, config)
     for name in (*_text_files(config), WEIGHTS):
         _check_file(path / name, None if name == WEIGHTS else LARGEST_TEXT)
-    read_header(path / WEIGHTS)
-    return config, architecture
+    with opened(path / WEIGHTS):
+        return config, architecture
 
 
 def file_state(path: Path) -> set[tuple[str, int, int]]:
@@ -68,7 +66,7 @@ def read_config(path: Path) -> dict[str, Any]:
     for key in (*TOKENIZERS, STYLE, *LANGUAGES):
         text, is_file = config.setdefault(key, None), key not in LANGUAGES
         known = isinstance(text, str) or (text is None and key not in TOKENIZERS)
-        if not known or (is_file and text is not None and Path(text).name != text):
+        if not known or (is_file and text is not None and (not text or Path(text).name != text)):
             what = "a file in the same folder" if is_file else "a language"
             raise DataError(f"{file}: `{key}` is {text!r}, not {what}; copy the model again.")
     known = config.get(DIRECTIONS, [])
@@ -97,10 +95,13 @@ def languages(path: Path) -> tuple[str, str] | None:
     return (source, target) if source and target else None
 
 
-def decoding_defaults(path: Path) -> DecodingConfig:
-    """The search that a model was scored with; the general defaults for models that do not say."""
+def decoding_defaults(path: Path, config: dict[str, Any] | None = None) -> DecodingConfig:
+    """The search that a model was scored with; the general defaults for models that do not say.
+
+    `config` is what `read_config` gave, if it was called already.
+    """
     try:
-        return DecodingConfig.validate(read_config(path)["decoding"])
+        return DecodingConfig.validate((config or read_config(path))["decoding"])
     except UsageError as error:
         raise DataError(f"{path / 'config.json'}, `decoding`: {error}") from None
 
@@ -118,12 +119,6 @@ def checksum(content: bytes | memoryview) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
-def checksums(path: Path, config: dict[str, Any]) -> dict[str, str]:
-    """Checksums of the files beside the weights, by name."""
-    sums = {name: _file_checksum(path / name) for name in _text_files(config)}
-    return sums | config_checksum(config)
-
-
 def config_checksum(config: dict[str, Any]) -> dict[str, str]:
     """The checksum of what config.json says, by the name of the file."""
     return {"config.json": checksum(json.dumps(config, sort_keys=True).encode())}
@@ -134,51 +129,41 @@ def _text_files(config: dict[str, Any]) -> list[str]:
     return [*dict.fromkeys(config[key] for key in (*TOKENIZERS, STYLE) if config[key])]
 
 
-def verify(path: Path, config: dict[str, Any]) -> None:
-    """Compare the files with the checksums in the weights file; models of version 0.1.0 have none."""
-    begin, expected = read_header(path / WEIGHTS)
-    found = checksums(path, config) | {WEIGHTS: _file_checksum(path / WEIGHTS, begin)}
-    for name, wanted in expected.items():
-        if found.get(name) != wanted:
+@dataclass(frozen=True)
+class TextFiles:
+    """What stands beside the weights, each file read once: it is verified, and then used."""
+
+    config: dict[str, Any]
+    contents: dict[str, bytes]
+    """The tokenizers and what else prepares texts, by the names of the files."""
+
+    @classmethod
+    def read(cls, path: Path, config: dict[str, Any]) -> Self:
+        """Read the files that a config names. Raises `DataError` for one that cannot be read, or is too large."""
+        contents = {}
+        for name in _text_files(config):
+            _check_file(path / name, LARGEST_TEXT)
+            try:
+                with open(path / name, "rb") as file:
+                    contents[name] = file.read(LARGEST_TEXT)
+            except OSError as error:
+                raise DataError(f"{path / name} cannot be read ({error}); copy the whole folder again.") from None
+        return cls(config, contents)
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """The checksum of each file, by its name, config.json included."""
+        return {name: checksum(content) for name, content in self.contents.items()} | config_checksum(self.config)
+
+
+def verify(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
+    """Raise `DataError` that names the first file of a model directory whose checksum differs."""
+    for name, checksum_ in wanted.items():
+        if found.get(name) != checksum_:
             raise DataError(
                 f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
                 "copy the whole folder again."
             )
-
-
-def _file_checksum(path: Path, begin: int = 0) -> str:
-    """The checksum of a file from byte `begin` on."""
-    found = 0
-    try:
-        with open(path, "rb") as file:
-            file.seek(begin)
-            while part := file.read(1 << 20):
-                found = zlib.crc32(part, found)
-        return f"{found:08x}"
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error}); copy the whole folder again.") from None
-
-
-def read_header(weights: Path) -> tuple[int, dict[str, str]]:
-    """Position of the tensors in a safetensors file, in bytes, and the checksums in its metadata.
-
-    The checksums are empty for files that have none. Raises `DataError` unless the file has exactly the tensors that
-    its header promises.
-    """
-    try:
-        with weights.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-        if length > LARGEST_HEADER:
-            raise ValueError(f"a header of {length} bytes")
-        with safe_open(weights, "numpy") as tensors:
-            sums = json.loads((tensors.metadata() or {}).get(SUMS, "{}"))
-        if not all(isinstance(each, str) for each in sums.values()):
-            raise TypeError("its checksums are no text")
-        return 8 + length, sums
-    except OSError as error:
-        raise DataError(f"{weights} cannot be read: {error.strerror}; copy the model again.") from None
-    except (SafetensorError, ValueError, RecursionError, AttributeError, TypeError) as error:
-        raise DataError(f"{weights} is cut short or damaged ({error}); copy the model again.") from None
 
 
 def _read_json(path: Path) -> Any:

@@ -1,7 +1,13 @@
 """Locks of the system on files."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
+
+from dragoman.errors import ResourceError
 
 
 def lock(file: IO[str]) -> bool:
@@ -22,3 +28,23 @@ def lock(file: IO[str]) -> bool:
     except OSError:
         pass  # a file system without locks: as if there were none
     return True
+
+
+@contextmanager
+def only_one(path: Path, what: str) -> Iterator[None]:
+    """Keep other processes from what a file locks until the block ends, or this process does, however it ends.
+
+    Raises `ResourceError` that names the process which has it: `what` is a clause such as "a run is being trained".
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="ascii") as file:
+        if not lock(file):
+            file.seek(0)
+            raise ResourceError(
+                f"{what} by process {file.read() or 'unknown'}; wait for it, end it with Ctrl-C, or choose another "
+                "--output."
+            )
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

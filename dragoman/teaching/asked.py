@@ -1,6 +1,5 @@
 """What was asked of a run whose pairs models make, written into its folder, so that it can go on where it broke off."""
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -15,13 +14,14 @@ from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.finetune import refuse_new_tokenizers
 from dragoman.runs.plan import read_config
-from dragoman.storage.atomic import write_file
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import WEIGHTS
 from dragoman.system.resources import started_together
+from dragoman.system.seals import read_sealed, write_sealed
 from dragoman.urls import file_stamp
 
 ASKED = "asked.json"
+ANEW = "begin anew, in another folder"
 CHEAP = {ASKED, "pairs", "sources"}
 """What is made in seconds: a run that has no more is begun anew, as after a mistake in the command."""
 
@@ -46,7 +46,7 @@ class Asked:
     def read(cls, path: Path) -> Self | None:
         """What was asked of the run in `path`; None for other runs."""
         file = _file(path)
-        return cls(**json.loads(file.read_bytes())) if file.is_file() else None
+        return read_sealed(file, into=lambda written: cls(**written), remedy=ANEW) if file.is_file() else None
 
     def write(self, path: Path) -> None:
         """Begin the run in `path`, unless that is done. Raises `UsageError` if it is another one."""
@@ -93,7 +93,7 @@ class Asked:
 
     def save(self, path: Path) -> None:
         """Write it down for the run in `path`."""
-        write_file(_file(path), json.dumps(asdict(self)).encode())
+        write_sealed(_file(path), asdict(self))
 
     def refuse_changes(self, path: Path) -> None:
         """Raise `DataError` that names a file which is not as it was when the run was begun."""

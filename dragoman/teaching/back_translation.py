@@ -24,7 +24,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.validate import decoding_defaults, languages
 from dragoman.system.processes import available_workers
-from dragoman.teaching.pairs import RealPairs, read_pairs, write_pairs
+from dragoman.teaching.pairs import RealPairs, are_made, read_pairs, write_pairs
 from dragoman.teaching.pieces import Pieces
 from dragoman.teaching.work import Made, Work
 
@@ -49,7 +49,7 @@ def back_translate(work: Work, real: RealPairs) -> Made:
     if not pieces.sources.is_dir():  # before the reverse model is trained: they may be no text
         pieces.write(_sentences(work, real, config.data, most=max(ratios, default=1.0)))
     reverse = _reverse_model(work, real, minutes)
-    if not made.is_file():
+    if not are_made(made):
         languages = real.languages[::-1] if real.languages else (None, None)
         options = {"languages": languages, "precision": "auto", "workers": available_workers()}
         load = partial(Translator.load, reverse, **options)
@@ -75,7 +75,7 @@ def _vocabulary(real: RealPairs) -> Path:
     if real.count <= TOKENIZER_PAIRS:
         return real.train
     file = real.folder / "vocabulary.jsonl"
-    if not file.is_file():
+    if not are_made(file):
         part = TOKENIZER_PAIRS / real.count
         write_pairs(file, (pair for pair in read_pairs(real.train) if share(pair, "vocabulary") < part))
     return file
@@ -148,7 +148,7 @@ def _settings(real: RealPairs, made: Path, count: int, ratio: float, *, symbols:
 def _trial(work: Work, real: RealPairs, settings: list[str], ratio: float, minutes: float | None) -> float:
     """The lowest validation loss of a short run with this ratio; all of them have the vocabulary of the real pairs."""
     few = work.folder / "few.jsonl"
-    if not few.is_file():
+    if not are_made(few):
         write_pairs(few, islice(real.held_out(), TRIED))
     limit = f"training.max_minutes={TRIAL * minutes if minutes else TRIAL_MINUTES:g}"
     settings = [*settings, f"data.test={json.dumps([str(few)])}", limit]

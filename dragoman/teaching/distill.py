@@ -18,7 +18,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import decoding_defaults
 from dragoman.system.processes import available_workers, map_on_cores
 from dragoman.teaching.back_translation import TAG
-from dragoman.teaching.pairs import RealPairs, read_pairs, write_pairs
+from dragoman.teaching.pairs import RealPairs, are_made, read_pairs, write_pairs
 from dragoman.teaching.pieces import Pieces, batched
 from dragoman.teaching.soft_targets import Teachers
 from dragoman.teaching.work import Made, Work
@@ -34,7 +34,7 @@ def distill(work: Work, real: RealPairs) -> Made:
     search = teacher_search(Path(first), options["choose"])
     teachers = Teachers(work) if options.get("soft_targets") else None
     made = work.folder / f"{real.name}.distilled.jsonl"
-    if not made.is_file():
+    if not are_made(made):
         pieces.write(source for source, _ in read_pairs(real.train))
         loading = {"ensemble": others, "languages": options["languages"], "precision": "auto"}
         load = partial(Translator.load, first, **loading, workers=available_workers())

@@ -9,11 +9,12 @@ from typing import Any
 from dragoman.config.data import CleaningConfig
 from dragoman.data.preparation import split_off
 from dragoman.data.readers.types import Pair
-from dragoman.errors import UsageError
+from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.agreement import keep_best
 from dragoman.runs.plan import plan_run
-from dragoman.storage.atomic import new_file, new_folder, write_file
-from dragoman.teaching.asked import Asked
+from dragoman.system.atomic import new_file, new_folder
+from dragoman.system.seals import mark_of, read_sealed, write_sealed
+from dragoman.teaching.asked import ANEW, Asked
 
 ABOUT, PARTS = "about.json", ("train", "valid", "test")
 LONGEST_NAME = 40
@@ -75,19 +76,42 @@ def real_pairs(asked: Asked, folder: Path, tell: Callable[[str], None]) -> RealP
             about = {"name": pairs.name[:LONGEST_NAME], "count": counts["train"], "languages": pairs.languages}
             told = f"Tested on pairs held out of {pairs.name} by {unit}."
             about["told"] = [] if config.data.held_out_files("test") else [told]
-            write_file(new / ABOUT, json.dumps(about).encode())
-    about = json.loads((folder / ABOUT).read_bytes())
-    return RealPairs(folder, **about | {"languages": about["languages"] and tuple(about["languages"])})
+            write_sealed(new / ABOUT, about)
+    about = read_sealed(folder / ABOUT, into=dict, remedy=ANEW)
+    real = RealPairs(folder, **about | {"languages": about["languages"] and tuple(about["languages"])})
+    for part in PARTS:
+        check_pairs(folder / f"{real.name}.{part}.jsonl")
+    return real
 
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
-    """Write pairs as JSON, one on each line, whole or not at all; returns how many."""
+    """Write pairs as JSON, one on each line, whole or not at all, and a mark of them; returns how many."""
     count = 0
     with new_file(path) as file:
         for source, target in pairs:
             count += 1
             file.write(f"{json.dumps({'source': source, 'target': target})}\n".encode("ascii"))
+    write_sealed(_mark(path), mark_of(path))
     return count
+
+
+def are_made(path: Path) -> bool:
+    """Whether `write_pairs` has written these pairs. Raises `DataError` if they are not what was written."""
+    if not _mark(path).is_file():
+        return False
+    check_pairs(path)
+    return True
+
+
+def check_pairs(path: Path) -> None:
+    """Raise `DataError` unless pairs are what `write_pairs` wrote."""
+    mark = read_sealed(_mark(path), remedy=ANEW)
+    if not path.is_file() or mark_of(path) != mark:
+        raise DataError(f"{path} is damaged (it is not what was written); {ANEW}.")
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}.mark")
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:

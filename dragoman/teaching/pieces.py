@@ -1,6 +1,5 @@
 """Any number of sentences, translated piece by piece: what is translated stays when the command ends early."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -14,7 +13,9 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.text import one_line
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.storage.atomic import new_file, new_folder
+from dragoman.system.atomic import new_folder
+from dragoman.system.seals import check_seal, read_sealed, seal, write_sealed
+from dragoman.teaching.asked import ANEW
 from dragoman.terminal import Display
 
 
@@ -29,18 +30,21 @@ class Pieces:
         if not self.sources.is_dir():
             with new_folder(self.sources) as new:
                 for number, piece in enumerate(batched(map(one_line, sentences), AT_ONCE)):
-                    (new / f"{number:06}.txt").write_bytes("".join(f"{each}\n" for each in piece).encode())
+                    (new / f"{number:06}.txt").write_bytes("".join(f"{line}\n" for line in piece).encode())
+                seal(new)
 
     @property
     def jobs(self) -> list[Job]:
-        return [Job(path, self.translations / path.name) for path in sorted(self.sources.iterdir())]
+        """What is to be translated. Raises `DataError` if it is not what was written."""
+        check_seal(self.sources, remedy=ANEW)
+        return [Job(path, self.translations / path.name) for path in sorted(self.sources.glob("*.txt"))]
 
     def translate(
         self, load: Callable[[], Translator], config: DecodingConfig, display: Display, *, until: float | None = None
     ) -> None:
         """Translate the pieces that are not done; after `until`, a `time.monotonic`, none is begun but the first."""
         jobs = self.jobs
-        todo = [job for job in jobs if not job.is_done()]
+        todo = [job for job in jobs if not job.output.is_file()]
         if not todo:
             return
         with load() as translator, display.file_progress("Translating", len(jobs), unit="pieces") as advance:
@@ -51,9 +55,8 @@ class Pieces:
                 if number > 1 and until is not None and time.monotonic() > until:
                     return
                 lines = ("" if bulk.refused(line) else line for line in lines_in(job.source))
-                with new_file(job.output) as file:
-                    for window in bulk.windows(lines, partial(advance, 0)):
-                        file.write("".join(f"{row}\n" for row, _ in window).encode("ascii"))
+                windows = bulk.windows(lines, partial(advance, 0))
+                write_sealed(job.output, [row for window in windows for row, _ in window])
                 advance(1, 0)
                 if not display.console.is_terminal:  # where there is no bar
                     display.note(f"Translated piece {number:,} of {len(jobs):,}, of up to {AT_ONCE:,} sentences.")
@@ -61,12 +64,13 @@ class Pieces:
     def read(self) -> Iterator[tuple[str, list[str]]]:
         """The sentences of the pieces that are done, each with its translations, best first."""
         for job in self.jobs:
-            if job.is_done():
-                yield from zip(lines_in(job.source), map(json.loads, lines_in(job.output)), strict=True)
+            if job.output.is_file():
+                rows = read_sealed(job.output, into=list, remedy=ANEW)
+                yield from zip(lines_in(job.source), rows, strict=True)
 
 
-def _row(translation: Translation) -> str:
-    return json.dumps([each.text for each in (translation, *(translation.alternatives or ()))])
+def _row(translation: Translation) -> list[str]:
+    return [each.text for each in (translation, *(translation.alternatives or ()))]
 
 
 def lines_in(path: Path) -> list[str]:

@@ -15,10 +15,10 @@ from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.soft_targets import BYTES, TOP, SoftTargetStore
 from dragoman.decoding.ensemble import distributions, load_ensemble
 from dragoman.errors import UsageError
-from dragoman.storage.atomic import check_space, new_folder
-from dragoman.storage.manifest import seal
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import check_files
+from dragoman.system.atomic import check_space, new_folder
+from dragoman.system.seals import seal
 from dragoman.teaching.work import Work
 
 AT_ONCE = 4_096

@@ -4,7 +4,6 @@ import gzip
 import json
 import lzma
 import multiprocessing
-import os
 import pickle
 import random
 import signal
@@ -24,6 +23,7 @@ from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.locks import lock
 from tests.cli.test_translation import save_model
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -228,12 +228,14 @@ def test_an_existing_folder_as_output_gets_the_file(model, dragoman, folder):
 
 def test_what_a_killed_process_left_is_removed_but_not_what_a_running_one_writes(model, dragoman, folder):
     Path("out").mkdir()
-    gone = multiprocessing.get_context("fork").Process(target=os.getpid)
-    gone.start(), gone.join()
-    for process in (gone.pid, os.getppid()):
-        Path(f"out/.a.txt.{process}.tmp").write_bytes(b"half a fi")
-    assert dragoman(*command(model, "--output", "out", "--resume"))[0] == 0
-    assert content("out").keys() == {"a.txt", "b.txt", "c.txt", f".a.txt.{os.getppid()}.tmp"}
+    Path("out/.a.txt.0a1b2c3d.tmp").write_bytes(b"half a fi")
+    Path("out/.a.txt.0a1b2c3d.lock").touch()
+    Path("out/.a.txt.0a1b2c3e.tmp").write_bytes(b"half a fi")
+    with open("out/.a.txt.0a1b2c3e.lock", "w") as running:
+        assert lock(running)
+        assert dragoman(*command(model, "--output", "out", "--resume"))[0] == 0
+    left = {".a.txt.0a1b2c3e.tmp", ".a.txt.0a1b2c3e.lock"}
+    assert content("out").keys() == {"a.txt", "b.txt", "c.txt"} | left
 
 
 def test_a_column_is_translated_in_any_process_that_gets_the_path(model):

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from dragoman import cli
+from dragoman.system.seals import seal
 from tests.report.models import small_model
 from tests.report.runs import steps, validation
 
@@ -32,6 +33,7 @@ def runs(tmp_path_factory) -> Path:
     (data / "about.json").write_text(json.dumps({"train_pairs": 31}), encoding="utf-8")
     for name in ("valid", "test"):
         (data / f"{name}.json").write_text(json.dumps([["a", "b"]] * 3), encoding="utf-8")
+    seal(data)
     shutil.copytree(path / "en-fr", path / "en-de")
     return path
 

@@ -22,6 +22,7 @@ from dragoman.data.text import folded, share
 from dragoman.errors import DataError
 from dragoman.system import processes
 from dragoman.system.processes import Workers
+from dragoman.system.seals import seal
 from tests.data.readers.files import write
 
 PAIRS = list(generate(211))
@@ -38,6 +39,7 @@ def config(*settings: str) -> RunConfig:
 def prepared(folder: Path, run: RunConfig) -> PreparedData:
     folder.mkdir(exist_ok=True)
     prepare(open_corpora(run.data), run, folder)
+    seal(folder)
     return PreparedData.open(folder, run)
 
 
@@ -288,6 +290,7 @@ def test_how_sources_are_written_is_learned_from_training_pairs(tmp_path: Path):
     assert (data.style.case.capitals, data.style.case.initials) == (True, True)
     assert data.style.translated == ["10", "TV"]
     # A run of an older version has none.
-    (tmp_path / "data" / "source_style.json").unlink()
+    for name in ("source_style.json", "text_tools.json"):
+        (tmp_path / "data" / name).unlink()
     run = config(f"data.source={tmp_path / 'a.tsv'}")
     assert PreparedData.open(tmp_path / "data", run).style == SourceStyle()

@@ -14,6 +14,7 @@ from dragoman.errors import DataError
 from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
 from dragoman.report.comparison_page import write_comparison
 from dragoman.report.pictures import OVERLAYS
+from dragoman.system.seals import seal
 from tests.report.runs import EVALUATION, steps, validation
 from tests.report.test_page import EVIL, Page
 
@@ -31,6 +32,7 @@ def write_run(path: Path, *settings: str, tested: bool = True, test_pairs: str =
     (path / "run" / "metrics.jsonl").write_text(lines, encoding="utf-8")
     (data / "about.json").write_text(json.dumps({"train_pairs": 5003}), encoding="utf-8")
     (data / "test.json").write_text(test_pairs, encoding="utf-8")
+    seal(data)
     if tested:
         (path / "run" / "evaluation.json").write_text(json.dumps(EVALUATION), encoding="utf-8")
         save_file({"a": np.zeros((7, 11), np.float32), "b": np.zeros(13, np.float32)}, path / "model.safetensors")

@@ -105,7 +105,7 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
         ("dragoman.data.bitext._judged", 1, 0),
         ("dragoman.data.bitext._judged", 6, 4),
         ("dragoman.data.bitext._judged", 23, 22),  # in the second corpus
-        ("dragoman.data.journal.json.dump", 3, 4),
+        ("dragoman.data.journal.write_sealed", 3, 4),
         ("dragoman.data.preparation._learn", 1, 35),
         ("dragoman.data.encoding.Encoder._encoded", 4, 35),
     ],

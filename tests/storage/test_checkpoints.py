@@ -26,11 +26,11 @@ import torch
 from torch import Tensor
 
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import DataError, ResourceError
+from dragoman.errors import DataError, ResourceError, UnverifiedModel
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.atomic import new_folder, write_file, write_output
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
+from dragoman.system.atomic import new_file, new_folder, write_file, write_files, write_output
 
 # Crashes happen in forked children, which start no threads.
 pytestmark = [
@@ -101,17 +101,40 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_whole(
         writer.join()
 
 
-def test_what_a_killed_process_left_is_deleted_and_what_another_one_writes_is_not(tmp_path: Path) -> None:
-    killed = subprocess.Popen(["true"])
-    killed.wait()
-    for number in (killed.pid, os.getppid()):
-        (tmp_path / f".a.bin.{number}.tmp").write_bytes(b"half")
-        (tmp_path / f".folder.{number}.tmp").mkdir()
-    write_file(tmp_path / "a.bin", b"whole")
-    with new_folder(tmp_path / "folder"):
-        pass
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"a.bin", "folder", f".a.bin.{os.getppid()}.tmp", f".folder.{os.getppid()}.tmp"}
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_what_a_killed_process_left_is_deleted_and_what_another_one_writes_is_not(
+    tmp_path: Path, has_lock: bool
+) -> None:
+    """Also where each process has the same number, as in containers."""
+    (tmp_path / ".a.bin.0a1b2c3d.tmp").write_bytes(b"half")
+    (tmp_path / ".folder.0a1b2c3d.tmp").mkdir()
+    if has_lock:
+        (tmp_path / ".a.bin.0a1b2c3d.lock").touch()
+        (tmp_path / ".folder.0a1b2c3d.lock").touch()
+    with new_folder(tmp_path / "folder") as other, new_file(tmp_path / "a.bin") as file:
+        file.write(b"of the other")
+        assert in_child(lambda: write_file(tmp_path / "a.bin", b"whole")) == 0
+        assert (tmp_path / "a.bin").read_bytes() == b"whole"
+        with new_folder(tmp_path / "folder"):
+            pass
+        (other / "x").touch()
+    assert {path.name for path in tmp_path.iterdir()} == {"a.bin", "folder"}
+    assert (tmp_path / "a.bin").read_bytes() == b"of the other"
+    assert (tmp_path / "folder/x").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
+def test_what_is_replaced_keeps_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"old")
+    (tmp_path / "secret").chmod(0o640)
+    with new_file(tmp_path / "secret") as file:
+        (temporary,) = tmp_path.glob(".secret.*.tmp")
+        assert temporary.stat().st_mode & 0o777 == 0o640
+        file.write(b"new")
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o640
+    write_files({tmp_path / "secret": b"newer", tmp_path / ("x" * 250): b"a long name"})
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / ("x" * 250)).read_bytes() == b"a long name"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -349,9 +372,10 @@ LOAD = """
 import json, resource, sys, warnings
 from pathlib import Path
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UnverifiedModel
 
 warnings.simplefilter("error")
+warnings.simplefilter("ignore", UnverifiedModel)
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30,) * 2)
 for path in json.load(sys.stdin):
@@ -417,7 +441,8 @@ def test_weights_in_half_precision_are_taken(tokenizers: tuple[Tokenizer, Tokeni
     model = random_model(*tokenizers)
     ModelDirectory(model, *tokenizers).save(tmp_path)
     change_weights(lambda t: t.update({name: t[name].bfloat16() for name in t}))(tmp_path)
-    loaded = ModelDirectory.load(tmp_path).model
+    with pytest.warns(UnverifiedModel):
+        loaded = ModelDirectory.load(tmp_path).model
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.float32}
     torch.testing.assert_close(loaded(*IDS), model(*IDS), atol=0.1, rtol=0)
 

@@ -13,8 +13,8 @@ import pytest
 
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.storage import mirror as module
-from dragoman.storage.manifest import fingerprint, seal
 from dragoman.storage.mirror import Mirror
+from dragoman.system.seals import fingerprint, seal
 
 URL = "memory://bucket/run"
 WRITES = ("pipe_file", "put_file", "rm_file")

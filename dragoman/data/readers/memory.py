@@ -1,12 +1,15 @@
 """Translation memories that a server keeps: a file of SQLite with corrected pairs, which training reads."""
 
 import difflib
+import json
+import logging
 import os
 import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -34,18 +37,26 @@ PAGE = 500
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS pairs (
         number INTEGER PRIMARY KEY, source_language TEXT NOT NULL, target_language TEXT NOT NULL,
-        source TEXT NOT NULL, target TEXT NOT NULL, who TEXT, at REAL NOT NULL,
+        source TEXT NOT NULL, target TEXT NOT NULL, who TEXT, at REAL NOT NULL, mark TEXT,
         UNIQUE (source_language, target_language, source)
     );
     CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(source);
 """
 _THIS = "source_language = ? AND target_language = ? AND source = ?"
+_FIELDS = "pairs.source_language, pairs.target_language, pairs.source, pairs.target, pairs.mark"
+DAMAGED = Skipped("is damaged")
+LOG = logging.getLogger("dragoman.memory")
 _PART = re.compile(r"\w+|\s+|[^\w\s]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
-Entry = tuple[str, str, str, str]
-"""Languages of source and target, source and target."""
+class Entry(NamedTuple):
+    """A translation that is kept."""
+
+    source_language: str
+    target_language: str
+    source: str
+    target: str
 
 
 class Similar(NamedTuple):
@@ -68,6 +79,7 @@ class Memory:
 
     def __init__(self, path: Path):
         """Opens a memory, or makes one. Raises `DataError` for another file."""
+        self._has_told = False
         try:
             self._writing, self._reading = _Connection(path), _Connection(path)
             with self._writing.taken() as connection:
@@ -82,19 +94,22 @@ class Memory:
 
     def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
         """Keep a translation, in the place of an earlier one of the same text."""
-        row = (*languages, _kept(source), _kept(target), who, time.time())
+        entry = (*languages, _kept(source), _kept(target))
+        row = (*entry, who, time.time(), _mark(entry))
         with self._use(self._writing) as connection:
             connection.execute(f"DELETE FROM words WHERE rowid IN (SELECT number FROM pairs WHERE {_THIS})", row[:3])
             connection.execute(f"DELETE FROM pairs WHERE {_THIS}", row[:3])
-            fields = "source_language, target_language, source, target, who, at"
-            added = connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?)", row)
+            fields = "source_language, target_language, source, target, who, at, mark"
+            added = connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             words = " ".join(WORD.findall(row[2]))
             connection.execute("INSERT INTO words (rowid, source) VALUES (?, ?)", (added.lastrowid, words))
 
     def find(self, languages: tuple[str, str], source: str) -> str | None:
         """The translation of a text, if it is kept."""
-        row = self._rows(f"SELECT target FROM pairs WHERE {_THIS}", (*languages, _kept(source)))
-        return row[0][0] if row else None
+        wanted = (*languages, _kept(source))
+        entries = self._entries(self._rows(f"SELECT {_FIELDS} FROM pairs WHERE {_THIS}", wanted))
+        # An index that is damaged may lead to another entry.
+        return next((entry.target for entry in entries if entry[:3] == wanted), None)
 
     def similar(self, languages: tuple[str, str], source: str, most: int = 3, *, seconds: float = 1.0) -> list[Similar]:
         """The entries closest to a text, closest first; of those that can be compared in so many seconds."""
@@ -107,24 +122,35 @@ class Memory:
         if not words:
             return []
         rows = self._rows(
-            "SELECT pairs.source, target FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
+            f"SELECT {_FIELDS} FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
             f"AND source_language = ? AND target_language = ? ORDER BY rank LIMIT {CANDIDATES}",
             (words, *languages),
         )
-        rows = [row for row in rows if len(row[0]) <= 2 * MOST_COMPARED]
         compared = []
-        for row in rows:
-            if time.monotonic() < until:
-                compared.append((_similarity(text, row[0]), row))
-        close = sorted((each for each in compared if each[0] >= LEAST_SIMILAR), key=lambda each: -each[0])
-        return [Similar(*row, similarity, difference(row[0], text)) for similarity, row in close[:most]]
+        for entry in self._entries(rows):
+            if len(entry.source) <= 2 * MOST_COMPARED and time.monotonic() < until:
+                compared.append((_similarity(text, entry.source), entry))
+        close = sorted((pair for pair in compared if pair[0] >= LEAST_SIMILAR), key=lambda pair: -pair[0])
+        return [
+            Similar(entry.source, entry.target, similarity, difference(entry.source, text))
+            for similarity, entry in close[:most]
+        ]
 
     def pairs(self) -> Iterator[Entry]:
         """All entries in the order in which they came: languages, source and target. A part of them is in memory."""
-        fields, last = "number, source_language, target_language, source, target", -1
+        fields, last = f"number, {_FIELDS}", -1
         while rows := self._rows(f"SELECT {fields} FROM pairs WHERE number > ? ORDER BY number LIMIT {PAGE}", (last,)):
             last = rows[-1][0]
-            yield from (row[1:] for row in rows)
+            yield from self._entries(row[1:] for row in rows)
+
+    def _entries(self, rows: Iterable[tuple[object, ...]]) -> Iterator[Entry]:
+        """The entries of rows; one that is not what was written is left out, and said once."""
+        for row in rows:
+            if entry := _entry(row, is_marked=True):
+                yield entry
+            elif not self._has_told:
+                self._has_told = True
+                LOG.warning("The translation memory is damaged: some of its entries are left out.")
 
     def _rows(self, question: str, values: tuple[object, ...]) -> list[tuple]:
         with self._use(self._reading) as connection:
@@ -144,7 +170,7 @@ class _Connection:
     """A connection that threads share one after another."""
 
     def __init__(self, path: Path):
-        self._connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False)
+        self._connection = _readable(sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False))
         self._lock = threading.Lock()
 
     @contextmanager
@@ -174,6 +200,36 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     ((application,),) = connection.execute("PRAGMA application_id")
     if application != APPLICATION:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    if not _is_marked(connection):
+        with connection:
+            connection.execute("ALTER TABLE pairs ADD COLUMN mark TEXT")
+            rows = connection.execute(f"SELECT number, {_FIELDS} FROM pairs").fetchall()
+            marks = [(_mark(entry), number) for number, *row in rows if (entry := _entry(row, is_marked=False))]
+            connection.executemany("UPDATE pairs SET mark = ? WHERE number = ?", marks)
+
+
+def _is_marked(connection: sqlite3.Connection) -> bool:
+    """Whether entries have checksums; memories of older versions have none."""
+    return any(name == "mark" for _, name, *_ in connection.execute("PRAGMA table_info(pairs)"))
+
+
+def _readable(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The connection, for which text that is not UTF-8 is text of which one sees that it is damaged."""
+    connection.text_factory = lambda content: content.decode(errors="replace")
+    return connection
+
+
+def _mark(entry: Iterable[str]) -> str:
+    """The checksum of an entry. It finds damage, not malice."""
+    return f"{zlib.crc32(json.dumps([*entry]).encode()):08x}"
+
+
+def _entry(row: Sequence[object], *, is_marked: bool) -> Entry | None:
+    """The entry of a row, or None for a row that is not what was written."""
+    *texts, mark = row
+    if not all(isinstance(text, str) for text in texts) or (is_marked and mark != _mark(texts)):
+        return None
+    return Entry(*texts)
 
 
 def _similarity(text: str, other: str) -> float:
@@ -212,22 +268,29 @@ def is_memory(path: Path) -> bool:
 
 def open_memory(path: Path, options: ReaderOptions) -> PairReader:
     """A reader of a memory, for the languages of the options or the only two that it has."""
-    question = "SELECT source_language, target_language, source, target FROM pairs ORDER BY number"
 
-    def rows() -> Iterator[Entry]:
+    def entries() -> Iterator[Entry | None]:
         try:
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            with closing(_readable(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))) as connection:
                 _check(connection, path)
-                yield from connection.execute(question)
+                is_marked = _is_marked(connection)
+                fields = _FIELDS if is_marked else _FIELDS.replace("pairs.mark", "NULL")
+                for row in connection.execute(f"SELECT {fields} FROM pairs ORDER BY number"):
+                    yield _entry(row, is_marked=is_marked)
         except sqlite3.Error as error:
             raise DataError(f"{path} cannot be read as a translation memory: {error}.") from None
 
-    languages = choose_languages((code for row in rows() for code in row[:2]), options.languages, str(path))
+    codes = (code for entry in entries() if entry for code in entry[:2])
+    languages = choose_languages(codes, options.languages, str(path))
 
     def read() -> Iterator[Numbered]:
-        for number, (source_language, target_language, source, target) in enumerate(rows(), start=1):
-            own = same_language(source_language, languages[0]) and same_language(target_language, languages[1])
-            yield number, (source, target) if own else Skipped("in other languages")
+        for number, entry in enumerate(entries(), start=1):
+            if not entry:
+                yield number, DAMAGED
+            elif all(map(same_language, entry[:2], languages)):
+                yield number, (entry.source, entry.target)
+            else:
+                yield number, Skipped("in other languages")
 
     return PairReader(read, languages)
 

@@ -239,11 +239,17 @@ class PretrainedTokenizer(Tokenizer):
 def load_tokenizer(path: Path) -> Tokenizer:
     """Reads what `Tokenizer.to_json` of either class gave. Raises `DataError` for any other file."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        text = ""  # which `Tokenizer.load` explains
+        content = path.read_bytes()
+    except OSError:
+        content = b""  # which `tokenizer_of` explains
+    return tokenizer_of(content, path)
+
+
+def tokenizer_of(content: bytes, path: Path) -> Tokenizer:
+    """The tokenizer that the content of a file describes. Raises `DataError` that names `path` for any other."""
+    text = content.decode(errors="replace")
     if not text.startswith(f'{{"type": "{TYPE}"'):
-        return Tokenizer.load(path)
+        return Tokenizer.from_json(text, path)
     try:
         return PretrainedTokenizer.from_content(json.loads(text))
     except (DragomanError, MemoryError, KeyboardInterrupt):

@@ -271,10 +271,19 @@ class Tokenizer:
     def load(cls, path: str | Path) -> "Tokenizer":
         """Reads what `save` wrote, perhaps by strangers: any other file is a `DataError`."""
         try:
-            tokenizer = _from_json(Path(path).read_text(encoding="utf-8"))
-            fault = verify.fault(tokenizer._backend)
+            content = Path(path).read_bytes()
         except OSError as error:
-            fault = f"cannot be read: {error.strerror}"
+            raise DataError(
+                f"{path} cannot be read: {error.strerror}; copy it again from the model that it belongs to."
+            ) from None
+        return cls.from_json(content.decode(errors="replace"), path)
+
+    @classmethod
+    def from_json(cls, content: str, path: str | Path) -> "Tokenizer":
+        """The tokenizer that `content` describes, which strangers may have written; errors name `path`."""
+        try:
+            tokenizer = _from_json(content)
+            fault = verify.fault(tokenizer._backend)
         # The library has no error class of its own: it raises `Exception`.
         except Exception as error:
             fault = f"is no tokenizer: {error}"

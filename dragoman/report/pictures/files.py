@@ -11,7 +11,7 @@ import matplotlib as mpl
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
-from dragoman.storage.atomic import write_output
+from dragoman.system.atomic import write_output
 
 SUFFIXES = (".png", ".svg")
 FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in print

@@ -1,6 +1,5 @@
 """How sentence pairs are shared out for training, validation and test."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from dragoman.storage.run_directory import RunDirectory
 def read_split(run: Path) -> dict[str, int]:
     """The sentence pairs of each part of the run in the model directory `run`; raises `DataError` if there is none."""
     directory = RunDirectory(run)
-    try:
-        train = json.loads((directory.data / "about.json").read_bytes())["train_pairs"]
-        return {"training": train, "validation": len(directory.pairs("valid")), "test": len(directory.pairs("test"))}
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(f"{run} holds no run with its data; give a folder that `dragoman train` wrote.") from None
+    if not directory.data.is_dir():
+        raise DataError(f"{run} holds no run with its data; give a folder that `dragoman train` wrote.")
+    train = directory.about()["train_pairs"]
+    return {"training": train, "validation": len(directory.pairs("valid")), "test": len(directory.pairs("test"))}
 
 
 def plot_split(counts: Mapping[str, int]) -> Picture:

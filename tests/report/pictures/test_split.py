@@ -7,6 +7,7 @@ import pytest
 
 from dragoman.errors import DataError, UsageError
 from dragoman.report.pictures import plot_split, read_split
+from dragoman.system.seals import seal
 
 
 def test_each_part_is_as_wide_as_its_count_and_follows_the_one_before():
@@ -39,7 +40,8 @@ def test_the_split_of_a_run_is_read_from_its_data(tmp_path: Path):
     (data / "about.json").write_text(json.dumps({"train_pairs": 31}), encoding="utf-8")
     for name, count in (("valid", 7), ("test", 3)):
         (data / f"{name}.json").write_text(json.dumps([["a", "b"]] * count), encoding="utf-8")
+    seal(data)
     assert read_split(tmp_path) == {"training": 31, "validation": 7, "test": 3}
     (data / "about.json").write_text("{", encoding="utf-8")
-    with pytest.raises(DataError, match="holds no run"):
+    with pytest.raises(DataError, match=r"is damaged \(about.json is not what was written"):
         read_split(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.storage.manifest import check_seal, seal
+from dragoman.system.seals import check_seal, seal
 
 
 @pytest.fixture

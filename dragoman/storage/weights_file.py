@@ -1,0 +1,104 @@
+"""model.safetensors, opened once: what its header says, whether that is whole, and the tensors by their bytes.
+
+The file is read, not mapped: what was verified must be what is used, also where somebody copies another model over it
+meanwhile. The format: https://huggingface.co/docs/safetensors.
+"""
+
+import json
+import math
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dragoman.errors import DataError
+
+SUMS, HEADER = "checksums", "header"
+"""Keys in the metadata: the checksums of the files that belong together, as JSON, and that of the list of tensors."""
+BYTES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
+    "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
+}  # fmt: skip
+"""Bytes of a number of each format that weights may have."""
+LARGEST_HEADER = 1 << 23
+"""Bytes that may stand before the weights."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor as the header describes it."""
+
+    name: str
+    dtype: str
+    """A key of `BYTES`."""
+    shape: tuple[int, ...]
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before the tensors."""
+
+    tensors: list[Stored]
+    """In the order in which their bytes follow, without gaps."""
+    sums: dict[str, str]
+    """Checksums of the files of the model, by their names; empty in files of others and of version 0.1.0."""
+    begin: int
+    """Position of the tensors, in bytes."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the file says what all files of the model have to be."""
+        return bool(self.sums)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[BinaryIO, Header]]:
+    """The file, at its first tensor, and its header. Raises `DataError` unless it has exactly what the header says."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("it is no file")
+            yield file, _read_header(file, status.st_size)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; copy the model again.") from None
+    except (ValueError, LookupError, RecursionError, AttributeError, TypeError) as error:
+        raise DataError(f"{path} is cut short or damaged ({error}); copy the model again.") from None
+
+
+def header_checksum(content: dict[str, Any]) -> str:
+    """CRC-32 of a header without its metadata: the names, formats, shapes and places of the tensors."""
+    tensors = {name: entry for name, entry in content.items() if name != "__metadata__"}
+    return f"{zlib.crc32(json.dumps(tensors, sort_keys=True).encode()):08x}"
+
+
+def _read_header(file: BinaryIO, size: int) -> Header:
+    length = int.from_bytes(file.read(8), "little")
+    if length > LARGEST_HEADER:
+        raise ValueError(f"a header of {length} bytes")
+    content = json.loads(file.read(length))
+    metadata = content.get("__metadata__") or {}
+    tensors, begin = [], 0
+    entries = {name: entry for name, entry in content.items() if name != "__metadata__"}
+    for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+        dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+        if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
+            raise ValueError(f"'{name}' has a size that is no number")
+        if dtype not in BYTES or start != begin or end - start != BYTES[dtype] * math.prod(shape):
+            raise ValueError(f"'{name}' is not where its size says")
+        tensors.append(Stored(name, dtype, shape, end - start))
+        begin = end
+    if 8 + length + begin != size:
+        raise ValueError(f"{size:,} bytes, not fully covered by {8 + length + begin:,} of header and tensors")
+    sums = json.loads(metadata.get(SUMS, "{}"))
+    if not all(isinstance(text, str) for text in sums.values()):
+        raise TypeError("its checksums are no text")
+    if HEADER in metadata and metadata[HEADER] != header_checksum(content):
+        raise ValueError("its header is not what was written")
+    return Header(tensors, sums, 8 + length)
