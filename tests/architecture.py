@@ -51,6 +51,24 @@ SATELLITES = {
     "dragoman.terminal": "dragoman.runs.train",
 }
 
+# Who parses JSON in the rooms that keep files of our own: each for files of others, or after a seal was checked. All
+# else is read by `dragoman.system.seals`.
+KEEPERS = {"data", "storage", "runs", "teaching", "report", "training"}
+PARSES = {
+    "dragoman.data.pair_file": "lines of a file whose digest the journal has checked",
+    "dragoman.data.readers.jsonl": "pairs of users",
+    "dragoman.data.tokenizers": "tokenizers, whose bytes come from a verified file or from strangers",
+    "dragoman.report.comparison": "the evaluation, after `RunDirectory.read`",
+    "dragoman.storage.checkpoints": "its manifest, and what that vouches for",
+    "dragoman.storage.metrics_log": "events; what is none is left out",
+    "dragoman.storage.mirror": "lists whose names are their hashes",
+    "dragoman.storage.model_directory": "the header that it is about to write",
+    "dragoman.storage.validate": "config.json, whose checksum is in the weights",
+    "dragoman.storage.weights_file": "the header of weights, checked at once",
+    "dragoman.runs.prepared": "what it has written itself a line before",
+    "dragoman.teaching.pairs": "lines of a file whose mark was checked",
+}
+
 PICKLE_READERS = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 FORBIDDEN_ARGUMENTS = {("weights_only", False), ("allow_pickle", True)}
 
@@ -181,6 +199,17 @@ def danger_problems(root: Path) -> list[str]:
         for module in modules(root)
         for node in ast.walk(module.tree)
         for line, what in dangers(node, in_interop=module.room == "interop")
+    ]
+
+
+def unsealed_problems(root: Path) -> list[str]:
+    """Files of our own that are parsed before they are verified: JSON read anywhere else than `PARSES` says."""
+    return [
+        f"{module.name}:{node.lineno} parses JSON; read our own files by dragoman.system.seals"
+        for module in modules(root)
+        if module.room in KEEPERS and not any(f"{module.name}.".startswith(f"{name}.") for name in PARSES)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.load", "json.loads", "loads")
     ]
 
 

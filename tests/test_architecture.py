@@ -9,6 +9,7 @@ from tests.architecture import (
     import_problems,
     modules,
     satellite_problems,
+    unsealed_problems,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,16 @@ def test_the_core_imports_each_satellite_in_one_place():
 
 def test_nothing_reads_pickles_or_runs_text():
     assert danger_problems(ROOT) == []
+
+
+def test_our_own_files_are_verified_before_they_are_parsed():
+    assert unsealed_problems(ROOT) == []
+
+
+def test_a_file_of_our_own_that_is_parsed_unverified_is_seen(tmp_path: Path):
+    plant(tmp_path, "teaching/x.py", "import json\nabout = json.loads(path.read_bytes())\n")
+    (problem,) = unsealed_problems(tmp_path)
+    assert problem.startswith("dragoman.teaching.x:2 parses JSON")
 
 
 def plant(root: Path, path: str, text: str) -> None:

@@ -67,6 +67,19 @@ def test_new_requirements_or_another_python_are_installed_once(checkout: Path, t
     assert len(typed) == 1
 
 
+def test_kernels_that_are_gone_are_compiled_again(checkout: Path, typed: list):
+    """As after `git clean`, or in a checkout made anew around an environment that is kept."""
+    kernels = checkout / bootstrap.KERNELS
+    kernels.parent.mkdir(parents=True)
+    kernels.touch()
+    bootstrap.STAMP.write_text(json.dumps(bootstrap.Setup(bootstrap.fingerprint(), (), "cpu", True)._asdict()))
+    bootstrap.prepare(())
+    assert typed == []
+    kernels.unlink()
+    bootstrap.prepare(())
+    assert len(typed) == 1
+
+
 def test_a_moved_checkout_is_installed_again(checkout: Path, typed: list, monkeypatch: pytest.MonkeyPatch):
     moved = checkout.rename(checkout.with_name("moved"))
     monkeypatch.chdir(moved)

@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = Path(".venv")
 PYTHON = str(VENV / ("Scripts" if os.name == "nt" else "bin") / ("python.exe" if os.name == "nt" else "python"))
 STAMP = VENV / "dragoman-setup.json"
+KERNELS = Path("dragoman/model/libkernels.so")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
@@ -68,11 +69,13 @@ class Setup(NamedTuple):
     fingerprint: str = ""
     extras: tuple[str, ...] = ()
     torch: str = ""
+    compiled: bool = False
+    """Whether there was a compiler: then the kernels have to be there, too."""
 
     def covers(self, wanted: "Setup") -> bool:
         """Whether nothing has to be installed to have what is wanted."""
         same = (self.fingerprint, self.torch) == (wanted.fingerprint, wanted.torch)
-        return same and set(wanted.extras) <= set(self.extras)
+        return same and set(wanted.extras) <= set(self.extras) and (KERNELS.exists() or not self.compiled)
 
 
 def main(arguments: list[str]) -> int:
@@ -126,14 +129,15 @@ def prepare(extras: tuple[str, ...]) -> None:
         fail("pip could not install Dragoman; see its message above, then run the same again.")
     if torch == "cuda" and not works("import torch; assert torch.version.cuda"):
         say("The PyTorch that pip chose has no CUDA; pytorch.org names the index that has one.")
-    STAMP.write_text(json.dumps(Setup(fingerprint(), extras, torch)._asdict()), encoding="utf-8")
+    setup = Setup(fingerprint(), extras, torch, KERNELS.exists())
+    STAMP.write_text(json.dumps(setup._asdict()), encoding="utf-8")
 
 
 def read_stamp() -> Setup:
     """What the last complete set-up left in `.venv`; an empty one if there was none."""
     try:
         stamp: dict[str, Any] = json.loads(STAMP.read_text(encoding="utf-8"))
-        return Setup(stamp["fingerprint"], tuple(stamp["extras"]), stamp["torch"])
+        return Setup(stamp["fingerprint"], tuple(stamp["extras"]), stamp["torch"], stamp["compiled"])
     except (OSError, ValueError, LookupError, TypeError):
         return Setup()
 

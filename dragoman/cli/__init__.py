@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from contextlib import suppress
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -21,7 +22,18 @@ from dragoman import __version__
 from dragoman.cli import training, teaching, interop, translation, serving, inspection, plot, data, doctor  # noqa: F401  # isort: skip
 from dragoman.cli.app import ClickException
 from dragoman.cli.options import Option, app
-from dragoman.errors import DragomanError, Interrupted, ResourceError, UsageError, accepted, did_you_mean, shown
+from dragoman.errors import (
+    DragomanError,
+    Interrupted,
+    ResourceError,
+    UnverifiedModel,
+    UsageError,
+    accepted,
+    did_you_mean,
+    shown,
+)
+
+_PYTHONS_OWN = warnings.showwarning
 
 
 @app.callback(invoke_without_command=True)
@@ -37,6 +49,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: 2>&-
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    warnings.showwarning = _show_warning
     code = 0
     try:
         code = app(prog_name="dragoman", standalone_mode=False) or 0
@@ -72,12 +85,27 @@ def report(error: DragomanError) -> int:
     """Print what the user reads of an error, with --json as JSON, and return its exit code."""
     details = {"message": str(error), "exit_code": error.exit_code, "kind": error.kind}
     line = str(error) if isinstance(error, Interrupted) else f"Error: {error}"
-    if "--json" in sys.argv and "--" not in sys.argv[: sys.argv.index("--json")]:
+    if _wants_json():
         line = json.dumps({"error": details}, ensure_ascii=False)
     with suppress(OSError):
         if not error.told:
             print(line, file=sys.stderr)
     return error.exit_code
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Print a warning that is for users as the commands print theirs, and any other as Python does."""
+    if not issubclass(category, UnverifiedModel):
+        _PYTHONS_OWN(message, category, *where)
+        return
+    from dragoman.terminal import Display
+
+    Display(as_json=_wants_json()).warn(str(message))
+
+
+def _wants_json() -> bool:
+    """Whether --json is among the options, whatever the command is."""
+    return "--json" in sys.argv and "--" not in sys.argv[: sys.argv.index("--json")]
 
 
 def explain(error: BaseException) -> DragomanError:

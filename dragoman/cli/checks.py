@@ -1,16 +1,19 @@
 """Argument checks that run before torch is imported, which takes over a second."""
 
+import io
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
-from dragoman.errors import DataError, UsageError, redacted
+from dragoman.errors import DataError, ResourceError, UsageError, redacted
+from dragoman.system.atomic import naming, new_output
 from dragoman.urls import is_url
 
 if TYPE_CHECKING:
@@ -131,9 +134,30 @@ def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -
             raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
 
 
-def open_output(path: Path | None) -> TextIO:
-    """A file to write, or stdout for None; the caller closes it."""
-    return open(os.dup(sys.stdout.fileno()) if path is None else path, "w", encoding="utf-8")
+@contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """A file that grows while others may read it, or stdout for None.
+
+    Raises `ResourceError` if somebody has deleted the file meanwhile: what was written is nowhere then.
+    """
+    if path is None:
+        with open(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as out:
+            yield out
+        return
+    with naming(path), open(path, "w", encoding="utf-8") as out:
+        yield out
+        out.flush()
+        if not os.fstat(out.fileno()).st_nlink:
+            raise ResourceError(f"{path} was deleted while it was written; run the command again.")
+
+
+@contextmanager
+def whole_output(path: Path) -> Iterator[TextIO]:
+    """A file that is there when all of it is written; one of the same name stays as it is until then."""
+    with new_output(path) as file:
+        out = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
+        yield out
+        out.detach()
 
 
 def files_and_settings(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import check_output, files_and_settings, open_output, refuse_others
+from dragoman.cli.checks import check_output, files_and_settings, refuse_others, whole_output
 from dragoman.cli.options import OUTPUT, Columns, Context, File, Option, Recipe, Test, Valid, app, pairs, print_json
 from dragoman.errors import DataError, UsageError, command_line, redacted
 
@@ -119,7 +119,7 @@ def _write_clean(
 ) -> list[str | Path]:
     """Write the pairs that `train` keeps as tab-separated text. Returns the arguments with which to train on them."""
     kept = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
-    with open_output(output) as file:
+    with whole_output(output) as file:
         file.writelines("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in kept)
     context.display().note(
         f"{output} holds the {kept.report.read - kept.report.dropped.total():,} pairs that are kept."

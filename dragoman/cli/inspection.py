@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_languages, check_model, check_output, open_output
+from dragoman.cli.checks import check_decoding, check_languages, check_model, check_output
 from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, decoding, print_json
 
 
@@ -30,14 +30,14 @@ def inspect(
     check_output(path)
     from dragoman.report import inspect_translation, render_inspection
     from dragoman.storage.model_directory import ModelDirectory
+    from dragoman.system.atomic import write_output
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
     directory.require_languages()
     search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
     inspection = inspect_translation(directory, text, target=target, **search)
     if path:
-        with open_output(path) as page:
-            page.write(render_inspection(inspection))
+        write_output(path, render_inspection(inspection).encode())
     if context.as_json:
         print_json(inspection.to_dict() | {"attention": inspection.attention_dict()})
     else:

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_languages, check_model, check_output, open_output, open_pairs
+from dragoman.cli.checks import (
+    check_decoding,
+    check_languages,
+    check_model,
+    check_output,
+    open_output,
+    open_pairs,
+    whole_output,
+)
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
 
@@ -235,7 +243,7 @@ def evaluate(
         work = {"precision": precision, "workers": workers or available_workers()}
         evaluation = evaluate_pairs(loaded, pairs, search=search, **work)
     if output:
-        with open_output(output) as out:
+        with whole_output(output) as out:
             out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     rows = zip(pairs, evaluation.translations, strict=True)
     named = [{"source": readable(pair[0]), "translation": text, "reference": pair[1]} for pair, text in rows]

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from dragoman.data.arrays import save_array
 from dragoman.data.soft_targets import SoftTargets, SoftTargetStore
 from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
 
@@ -73,7 +74,7 @@ class TokenStore(Sentences):
                     array("I", ids).tofile(file)
                     known.append(len(ids))
         for path, known in zip(paths, lengths, strict=True):
-            np.save(path.with_suffix(".ends.npy"), np.cumsum(np.frombuffer(known, np.int64)))
+            save_array(path.with_suffix(".ends.npy"), np.cumsum(np.frombuffer(known, np.int64)))
 
     def epoch(self, number: int) -> Self:
         """The sentences themselves, the same in each epoch."""

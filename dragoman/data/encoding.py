@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 
 from dragoman.config.run import RunConfig
+from dragoman.data.arrays import save_array
 from dragoman.data.bitext import Bitext
 from dragoman.data.pair_file import PairFile, counted, lines_of
 from dragoman.data.preprocessing import SourceStyle, source_rules
@@ -185,7 +186,7 @@ def join(path: Path, parts: Iterable[list[np.ndarray]]) -> tuple[int, int]:
                 file.write(ids)
                 known.append(sizes)
     for each, known in zip(paths, lengths, strict=True):
-        np.save(each.with_suffix(".ends.npy"), np.cumsum(np.concatenate(known), dtype=np.int64))
+        save_array(each.with_suffix(".ends.npy"), np.cumsum(np.concatenate(known), dtype=np.int64))
     return sum(map(len, lengths[0])), long
 
 

@@ -52,8 +52,9 @@ def restored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     found = dict(weights)
     for name, whole in weights.items():
         scale = weights.get(name + SCALE)
-        are_whole = whole.dtype == torch.int8 and scale is not None and scale.dtype == torch.float32
-        if are_whole and scale.shape == whole.shape[:1]:
+        if scale is None or (whole.dtype, scale.dtype) != (torch.int8, torch.float32):
+            continue
+        if scale.shape == whole.shape[:1]:
             found[name] = whole * found.pop(name + SCALE)[:, None]
     return found
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from dragoman.data.journal import CLEANING, Journal
@@ -51,3 +52,5 @@ def prepare_folder(
         write_file(path / CONFIG, config.to_yaml().encode())
         journal.clear()
         seal(path)
+        with suppress(OSError):  # where a file that is open cannot be deleted
+            (path / LOCK).unlink()

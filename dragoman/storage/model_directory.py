@@ -237,7 +237,7 @@ def _read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     with opened(path) as (file, header):
         for stored_ in header.tensors:
             tensor = torch.empty(stored_.shape, dtype=DTYPES[stored_.dtype])
-            content = memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+            content = tensor.reshape(-1).view(torch.uint8).numpy().data
             if file.readinto(content) != stored_.size:
                 raise ValueError(f"'{stored_.name}' ends too early")
             found = zlib.crc32(content, found)

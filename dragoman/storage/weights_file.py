@@ -12,8 +12,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dragoman.errors import DataError
 
@@ -58,7 +59,7 @@ class Header:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[BinaryIO, Header]]:
+def opened(path: Path) -> Iterator[tuple[BufferedReader, Header]]:
     """The file, at its first tensor, and its header. Raises `DataError` unless it has exactly what the header says."""
     try:
         with open(path, "rb") as file:
@@ -78,7 +79,7 @@ def header_checksum(content: dict[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(tensors, sort_keys=True).encode()):08x}"
 
 
-def _read_header(file: BinaryIO, size: int) -> Header:
+def _read_header(file: BufferedReader, size: int) -> Header:
     length = int.from_bytes(file.read(8), "little")
     if length > LARGEST_HEADER:
         raise ValueError(f"a header of {length} bytes")
@@ -99,6 +100,6 @@ def _read_header(file: BinaryIO, size: int) -> Header:
     sums = json.loads(metadata.get(SUMS, "{}"))
     if not all(isinstance(text, str) for text in sums.values()):
         raise TypeError("its checksums are no text")
-    if HEADER in metadata and metadata[HEADER] != header_checksum(content):
+    if HEADER in metadata and (not sums or metadata[HEADER] != header_checksum(content)):
         raise ValueError("its header is not what was written")
     return Header(tensors, sums, 8 + length)

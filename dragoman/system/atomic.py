@@ -64,6 +64,17 @@ def write_output(path: Path, data: bytes) -> None:
         write_file(path.resolve(), data)
 
 
+@contextmanager
+def new_output(path: Path) -> Iterator[BinaryIO]:
+    """The same for a file that is written bit by bit."""
+    if path.exists() and not path.is_file():
+        with naming(path), open(path, "wb") as file:
+            yield file
+    else:
+        with new_file(path.resolve()) as file:
+            yield file
+
+
 def write_files(contents: dict[Path, bytes]) -> None:
     """Replace several files as `write_file` does, one right after the other when all of them are on the disk."""
     with ExitStack() as opened:

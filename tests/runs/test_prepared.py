@@ -4,6 +4,8 @@ import json
 import multiprocessing
 import os
 import pkgutil
+import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,13 +13,14 @@ import pytest
 
 from dragoman.data.encoding import Encoder
 from dragoman.data.synthetic.grammar import generate
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.runs.plan import plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system import processes
+from dragoman.system.locks import only_one
 from dragoman.terminal import Display
 from tests.data.readers.files import write
 
@@ -219,3 +222,71 @@ def test_other_folders_are_not_written_to_nor_read(tmp_path, pairs):
         prepare_folder([pairs], tmp_path / "full", recipe=None, settings=[])
     with pytest.raises(DataError, match="is a folder; name a file in it"):
         plan_run([str(tmp_path / "full")], recipe=None, settings=[])
+
+
+def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp_path, folder):
+    dice, whole = random.Random(3), {path: path.read_bytes() for path in folder.iterdir()}
+    for path, content in whole.items():
+        place = dice.randrange(len(content))
+        wrong = content[:place] + bytes([content[place] ^ 1 << dice.randrange(8)]) + content[place + 1 :]
+        for damaged in (wrong, content[:place], None):
+            path.unlink() if damaged is None else path.write_bytes(damaged)
+            with pytest.raises(DragomanError):
+                run_from(folder, tmp_path / "run")
+            path.write_bytes(content)
+            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+    run_from(folder, tmp_path / "run")
+
+
+def run_from(folder: Path, path: Path) -> None:
+    config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    with RunDirectory(path).locked():
+        found.check()
+    assert config.training.max_steps == 3
+
+
+def test_two_preparations_of_one_folder_take_turns(tmp_path, pairs):
+    with only_one(tmp_path / "prepared" / "lock", "it is being prepared"):
+        code = in_child(lambda: prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=DATA))
+    assert code == ResourceError.exit_code
+    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=DATA)
+    assert not (tmp_path / "prepared" / "lock").exists()
+
+
+def in_child(action: Callable[[], object]) -> int:
+    """Exit code of a forked child: that of the error which `action` raised, or 0."""
+
+    def run() -> None:
+        try:
+            action()
+        except DragomanError as error:
+            os._exit(error.exit_code)
+
+    process = multiprocessing.get_context("fork").Process(target=run)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+@pytest.mark.parametrize(
+    "name", ["cleaning/pairs", "cleaning/journal.json", "text_tools.json", "source_tokenizer.json"]
+)
+def test_what_broke_off_and_was_damaged_is_made_anew_or_refused(tmp_path, pairs, folder, monkeypatch, name):
+    again = tmp_path / "again"
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.data.preparation._write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare_folder([pairs], again, recipe=None, settings=DATA)
+    content = bytearray((again / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (again / name).write_bytes(content)
+    if "cleaning" in name:
+        prepare_folder([pairs], again, recipe=None, settings=DATA)
+        assert (again / "train-source.ids").read_bytes() == (folder / "train-source.ids").read_bytes()
+    else:
+        with pytest.raises(DataError, match="is damaged"):
+            prepare_folder([pairs], again, recipe=None, settings=DATA)
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

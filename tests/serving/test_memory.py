@@ -1,5 +1,6 @@
 """Corrections are kept, answered with, shown beside others, and trained on."""
 
+import random
 import sqlite3
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.data.bitext import Bitext
 from dragoman.data.readers.memory import Memory, difference
-from dragoman.errors import DataError
+from dragoman.errors import DataError, DragomanError
 from tests.serving.conftest import Words, multipart
 
 PAIR = {"source": "en", "target": "fr"}
@@ -146,3 +147,66 @@ def test_another_database_is_no_memory(path, tmp_path):
     (tmp_path / "text").write_text("no database " * 100, encoding="utf-8")
     with pytest.raises(DataError, match="cannot be a translation memory"):
         Memory(tmp_path / "text")
+
+
+def test_any_damaged_byte_costs_entries_and_never_answers_with_another_text(path):
+    memory = Memory(path)
+    entries = [("en", "fr", f"The house {number}.", f"La maison {number}.") for number in range(30)]
+    for entry in entries:
+        memory.add(entry[:2], *entry[2:])
+    memory.close()
+    whole, dice, lost = path.read_bytes(), random.Random(5), 0
+    for _ in range(150):
+        place = dice.randrange(100, len(whole))  # the first are the header, by which SQLite knows its files
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << dice.randrange(8)]) + whole[place + 1 :])
+        try:
+            memory = Memory(path)
+            kept = [*memory.pairs()]
+            answers = {entry[2]: memory.find(("en", "fr"), entry[2]) for entry in entries}
+            near = memory.similar(("en", "fr"), "The house 3.")
+            memory.close()
+            trained = [*Bitext.open(str(path))]
+        except DragomanError:
+            continue
+        lost += len(kept) < len(entries)
+        assert {*kept} <= {*entries}
+        assert {*trained} <= {entry[2:] for entry in entries}
+        assert all(answer in (None, dict(entry[2:] for entry in entries)[text]) for text, answer in answers.items())
+        assert {(each.source, each.target) for each in near} <= {entry[2:] for entry in entries}
+    assert lost, "no damage was seen"
+
+
+@pytest.mark.parametrize("value", [None, b"\xff\xfe", 7, 2.5])
+def test_what_is_no_text_is_left_out(path, value, caplog):
+    memory = Memory(path)
+    memory.add(("en", "fr"), "A dog.", "Un chien.")
+    memory.add(("en", "fr"), "A cat.", "Un chat.")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = 1")
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE name = 'pairs'")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE pairs SET target = ? WHERE source = 'A dog.'", (value,))
+    assert memory.find(("en", "fr"), "A dog.") is None
+    assert [entry.target for entry in memory.pairs()] == ["Un chat."]
+    assert [each.target for each in memory.similar(("en", "fr"), "A dog.")] == ["Un chat."]
+    assert "some of its entries are left out" in caplog.text
+    memory.close()
+    assert [*Bitext.open(str(path), languages=("en", "fr"))] == [("A cat.", "Un chat.")]
+
+
+def test_a_memory_of_an_older_version_is_read_and_gets_its_checksums(path):
+    memory = Memory(path)
+    memory.add(("en", "fr"), "A dog.", "Un chien.")
+    memory.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE pairs DROP COLUMN mark")
+    assert [*Bitext.open(str(path), languages=("en", "fr"))] == [("A dog.", "Un chien.")]
+    memory = Memory(path)
+    assert memory.find(("en", "fr"), "A dog.") == "Un chien."
+    with sqlite3.connect(path) as connection:
+        ((mark,),) = connection.execute("SELECT mark FROM pairs")
+        assert len(mark) == 8
+        connection.execute("UPDATE pairs SET target = 'Un chat.'")
+    assert memory.find(("en", "fr"), "A dog.") is None
+    memory.close()

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.data.truecasing import CaseTable
 from dragoman.errors import DataError, UnverifiedModel
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage import model_directory
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import check_files, decoding_defaults
 
@@ -155,3 +157,73 @@ def test_a_style_outside_the_folder_is_refused(models, name):
     (models[0] / "config.json").write_text(json.dumps(config | {"source_style": name}))
     with pytest.raises(DataError, match=r"`source_style` is .* not a file in the same folder"):
         ModelDirectory.load(models[0])
+
+
+def header_of(file: Path) -> tuple[dict, bytes]:
+    whole = file.read_bytes()
+    begin = 8 + int.from_bytes(whole[:8], "little")
+    return json.loads(whole[8:begin]), whole[begin:]
+
+
+def write_header(file: Path, header: dict, tensors: bytes) -> None:
+    content = json.dumps(header).encode()
+    file.write_bytes(len(content).to_bytes(8, "little") + content + tensors)
+
+
+def test_two_tensors_of_equal_shape_cannot_change_places(models):
+    file = models[0] / "model.safetensors"
+    header, tensors = header_of(file)
+    shapes = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            shapes.setdefault(tuple(entry["shape"]), []).append(name)
+    first, second = next(names for names in shapes.values() if len(names) > 1)[:2]
+    header[first]["data_offsets"], header[second]["data_offsets"] = (
+        header[second]["data_offsets"],
+        header[first]["data_offsets"],
+    )
+    write_header(file, header, tensors)
+    with pytest.raises(DataError, match="its header is not what was written"):
+        ModelDirectory.load(models[0])
+
+
+def test_another_format_of_a_number_in_eight_bits_is_a_sentence(models, tmp_path):
+    ModelDirectory.load(models[0]).save(tmp_path / "int8", int8=True)
+    file = tmp_path / "int8" / "model.safetensors"
+    whole, tensors = header_of(file)
+    for name, entry in whole.items():
+        for other in {"F32": ("I32",), "I8": ("U8", "BOOL", "F8_E4M3")}.get(entry.get("dtype"), ()):
+            header = {**whole, name: entry | {"dtype": other}}
+            write_header(file, header, tensors)
+            with pytest.raises(DataError, match="its header is not what was written"):
+                ModelDirectory.load(tmp_path / "int8")
+            del header["__metadata__"]
+            write_header(file, header, tensors)
+            with pytest.raises(DataError):
+                ModelDirectory.load(tmp_path / "int8")
+
+
+def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, monkeypatch):
+    """As by `cp` and `rsync --inplace`, which write into the file that another process has opened."""
+    file = models[0] / "model.safetensors"
+    own, other = file.read_bytes(), (models[1] / "model.safetensors").read_bytes()
+    wanted = ModelDirectory.load(models[0]).model.state_dict()
+    opened = model_directory.opened
+    monkeypatch.setattr(model_directory, "REPLACING", 0.0)
+    for content in (other, own[: len(own) // 2], own[:9], b""):
+
+        @contextmanager
+        def overwritten(path, content=content):
+            with opened(path) as found:
+                file.write_bytes(content)
+                yield found
+
+        file.write_bytes(own)
+        with monkeypatch.context() as patch:
+            patch.setattr(model_directory, "opened", overwritten)
+            with pytest.raises(DataError):
+                ModelDirectory.load(models[0])
+    file.write_bytes(own)
+    loaded = ModelDirectory.load(models[0]).model.state_dict()
+    file.write_bytes(other)  # what is loaded does not depend on the file any more
+    assert all(torch.equal(loaded[name], wanted[name]) for name in wanted)

@@ -1,12 +1,13 @@
-"""A sealed folder: whatever changes in it afterwards is seen."""
+"""Sealed folders and files: whatever changes in them afterwards is seen."""
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.system.seals import check_seal, seal
+from dragoman.system.seals import LOCK, check_seal, read_in, read_sealed, seal, write_sealed
 
 
 @pytest.fixture
@@ -47,3 +48,43 @@ def test_what_is_missing_is_named(folder: Path):
     (folder / "3.bin").unlink()
     with pytest.raises(DataError, match=r"3\.bin is not what was written"):
         check_seal(folder)
+
+
+VALUE = {"pairs": [1, 2.5, None], "text": "Käse"}
+
+
+def test_a_file_gives_back_its_value_and_is_json(tmp_path: Path):
+    write_sealed(tmp_path / "a.json", VALUE)
+    assert read_sealed(tmp_path / "a.json") == VALUE
+    assert json.loads((tmp_path / "a.json").read_bytes())["content"] == VALUE
+
+
+def test_any_wrong_byte_of_a_file_is_seen_before_it_is_parsed(tmp_path: Path, monkeypatch):
+    write_sealed(tmp_path / "a.json", VALUE)
+    whole = (tmp_path / "a.json").read_bytes()
+    monkeypatch.setattr("dragoman.system.seals.json.loads", lambda _: pytest.fail("it was parsed"))
+    for place in range(len(whole)):
+        for content in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
+            (tmp_path / "a.json").write_bytes(content)
+            with pytest.raises(DataError, match=r"a\.json is damaged"):
+                read_sealed(tmp_path / "a.json")
+
+
+def test_what_has_another_shape_is_refused_as_well(tmp_path: Path):
+    write_sealed(tmp_path / "a.json", [1])
+    for into in (dict, lambda value: value["a"], lambda value: value.get("a")):
+        with pytest.raises(DataError, match=r"a\.json is damaged"):
+            read_sealed(tmp_path / "a.json", into=into)
+
+
+def test_a_file_of_a_folder_is_verified_when_it_is_read(tmp_path: Path):
+    (tmp_path / "a.json").write_text("[1]")
+    (tmp_path / LOCK).touch()
+    seal(tmp_path)
+    assert read_in(tmp_path, "a.json") == [1]
+    for name, content in (("a.json", "[2]"), ("b.json", "[1]")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(DataError, match=f"{name} is not what was written"):
+            read_in(tmp_path, name)
+    check = LOCK in json.loads((tmp_path / "manifest.json").read_text())
+    assert not check, "the file that is locked changes with each process"

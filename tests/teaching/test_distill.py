@@ -20,6 +20,7 @@ from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding import translator as translator_module
 from dragoman.decoding.precision import ready
 from dragoman.decoding.translator import Translator
+from dragoman.errors import DragomanError
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
@@ -195,6 +196,35 @@ def begun(teacher: Path, data: str, dragoman, tmp_path: Path, monkeypatch: pytes
         patched.setattr(BulkTranslator, "windows", interrupted)
         assert dragoman(*command)[0] == 130
     return command
+
+
+def test_what_was_made_and_damaged_is_refused_before_anything_is_trained(
+    teacher, data, dragoman, tmp_path, monkeypatch
+):
+    command = ["distill", teacher, tmp_path / "edge", "--data", data, *SMALL]
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.teaching.run.start_run", stop_before_training)
+        assert dragoman(*command)[0] == 1
+    folder = tmp_path / "edge/run/teaching"
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    assert {"asked.json", "about.json", "pairs.distilled.jsonl", "pairs.train.jsonl"} <= {path.name for path in files}
+    for path in files:
+        whole, used = path.read_bytes(), path.parent.name not in ("sources", "translations")
+        lines = whole.split(b"\n")
+        for damaged in (
+            whole.replace(b"e", b"a", 1),
+            b"\n".join(lines[: len(lines) // 2] + lines[1 + len(lines) // 2 :]),
+        ):
+            path.write_bytes(damaged)
+            with monkeypatch.context() as patch:
+                patch.setattr("dragoman.teaching.run.start_run", stop_before_training)
+                code, _, err = dragoman("train", "--resume", tmp_path / "edge")
+            assert code == (3 if used else 1), (path, err)
+        path.write_bytes(whole)
+
+
+def stop_before_training(*_: object, **__: object) -> None:
+    raise DragomanError("All is made.")
 
 
 def test_another_command_does_not_go_on_with_a_run(teacher, data, dragoman, tmp_path, monkeypatch):
