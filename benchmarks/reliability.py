@@ -10,7 +10,8 @@
 Each command trains a small model again and again in forked processes, and compares with the run that nothing happened
 to: `kills` sends SIGKILL at random moments, `workers` sends it to a worker; `steps` ends the process before each of its
 calls of the system on files, and in the middle of each write, and `errors` lets them fail with EIO; `disk` gives it
-disks of 64 KiB, 128 KiB ...; `damage` flips bits of finished runs and cuts their files. Prints one line of JSON, and
+disks of 64 KiB, 128 KiB ...; `damage` flips bits and cuts files of finished runs, prepared pairs, what a teacher has
+made, and memories. Prints one line of JSON, and
 exits with 1 unless every run ended with the same bits, nothing was unreadable, and nothing was left behind.
 """
 
@@ -35,20 +36,26 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch._dynamo  # which optimizers import: loaded once, not in every process
 from torch import Tensor
 
 from dragoman.cli import explain
-from dragoman.errors import DataError
+from dragoman.data.readers.memory import Memory
+from dragoman.data.synthetic.grammar import generate
+from dragoman.errors import DataError, ResourceError
 from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.checkpoints import Checkpoints
-from dragoman.storage.manifest import check_seal
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.seals import check_seal
+from dragoman.teaching import run as teaching
+from dragoman.teaching.asked import Asked
 from dragoman.terminal import Display
 from dragoman.training import executors
 
@@ -180,7 +187,7 @@ class Lab:
         for wanted, had in zip_longest(self.metrics, metrics):
             if wanted != had:
                 print("wanted", wanted, "had", had, file=sys.stderr)
-        left = [path for path in self.run.path.rglob("*") if path.suffix in (".tmp", ".old")]
+        left = [path for path in self.run.path.rglob("*") if path.suffix in (".tmp", ".old", ".lock")]
         self.found["files left"] += len(left)
 
 
@@ -364,17 +371,97 @@ def damage(lab: Lab, number: int, dice: random.Random) -> None:
         "checkpoint": (checkpoints.folder / f"step_{last:08d}", lambda: content(checkpoints.load(last))),
         "data": (lab.run.data, lambda: check_seal(lab.run.data)),
         "model": (lab.run.path, lambda: model_content(ModelDirectory.load(lab.run.path))),
+        "prepared": prepared(lab),
+        "made by a teacher": made_by_teacher(lab),
+        "memory": kept(lab),
     }
     for name, (folder, read) in readers.items():
-        files = [file for file in folder.iterdir() if file.is_file() and file.name not in ("README.md", "report.html")]
+        spared = ("README.md", "report.html", "config.yaml") if name != "prepared" else ()
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name not in spared]
+        files = [file for file in files if "run" not in file.relative_to(folder).parts]
         wanted = read()
-        for content_of, wrong in damages(files, number, dice):
+        # A run on made pairs takes long to begin, so it is begun less often.
+        for content_of, wrong in damages(files, number // 10 if name == "made by a teacher" else number, dice):
             content_of.write_bytes(wrong)
             try:
-                lab.found[f"{name}: {'harmless' if read() == wanted else 'WRONG'}"] += 1
-            except DataError:
+                found = read()
+                # A memory loses entries, and has no others.
+                whole = found == wanted or (name == "memory" and found < wanted)
+                lab.found[f"{name}: {'harmless' if found == wanted else 'seen' if whole else 'WRONG'}"] += 1
+            except (DataError, ResourceError):
                 lab.found[f"{name}: seen"] += 1
         assert read() == wanted
+
+
+Reader = tuple[Path, Callable[[], Any]]
+"""A folder whose files are damaged, and what is read of it."""
+
+
+def prepared(lab: Lab) -> Reader:
+    """A prepared folder, and all that a run reads of it before it trains."""
+    folder = lab.folder / "prepared"
+    settings = [each for each in SETTINGS if each.startswith(("tokenizer.", "data.held_out"))]
+    prepare_folder(["builtin:grammar:200"], folder, recipe=None, settings=settings)
+
+    def read() -> str:
+        config, found = plan_run([str(folder)], recipe="tiny", settings=[])
+        found.check()
+        return config.to_yaml()
+
+    return folder, read
+
+
+def made_by_teacher(lab: Lab) -> Reader:
+    """What a distillation has made when its run begins to train, and the settings of this run."""
+    path, pairs = lab.folder / "student", lab.folder / "pairs.tsv"
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in generate(60)), encoding="utf-8")
+    options = {"teachers": [str(lab.run.path)], "choose": "first", "references": 0.0, "languages": (None, None)}
+    settings = [each for each in SETTINGS if not each.startswith("data.valid")]
+    asked = Asked("distill", [str(pairs)], "tiny", settings, options | {"soft_targets": None}, {})
+    asked.write(path)
+
+    def read() -> str:
+        told = []
+
+        def begun(pairs: Any, config: Any, *_: Any, **__: Any) -> None:
+            told.append(f"{config.to_yaml()} {[*pairs.bitext]}")
+            raise Begun
+
+        with patch.object(teaching, "start_run", begun), suppress(Begun):
+            teaching.run_taught(path, display=Display(quiet=True), started=time.monotonic())
+        return told[0]
+
+    read()
+    return RunDirectory(path).teaching, read
+
+
+class Begun(Exception):
+    """A run would train now."""
+
+
+def kept(lab: Lab) -> Reader:
+    """A translation memory, and its entries by all ways to them."""
+    folder = lab.folder / "memories"
+    folder.mkdir()
+    languages, texts = ("en", "fr"), [source for source, _ in generate(40)]
+    memory = Memory(folder / "memory")
+    for text in texts:
+        memory.add(languages, text, text.upper())
+    memory.close()
+
+    def read() -> set[tuple[str, str]]:
+        opened = Memory(folder / "memory")
+        try:
+            found = {(entry.source, entry.target) for entry in opened.pairs()}
+            found |= {(text, answer) for text in texts if (answer := opened.find(languages, text)) is not None}
+            similar = (entry for text in texts[:5] for entry in opened.similar(languages, text))
+            return found | {(entry.source, entry.target) for entry in similar}
+        finally:
+            opened.close()
+            for log in folder.glob("memory-*"):
+                log.unlink()
+
+    return folder, read
 
 
 def damages(files: list[Path], number: int, dice: random.Random) -> Iterator[tuple[Path, bytes]]:

@@ -46,7 +46,6 @@ class ComparedRun:
         try:
             for file in (directory.data / "about.json", directory.data / "test.json"):
                 file.stat()
-            directory.read(directory.config)
             config = load_config(read_recipe(str(directory.config.resolve(strict=True))), [])
             pairs = directory.about()["train_pairs"]
             test_set = hashlib.sha256(json.dumps(directory.pairs("test")).encode()).hexdigest()

@@ -105,7 +105,6 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
         )
     directory.refuse_if_locked()
     refuse_fixed(settings)
-    directory.read(directory.config)  # raises `DataError` for one that is damaged
     config = settled([], str(directory.config), settings)
     if told := [each for each in settings if not each.startswith("training.mirror=")]:  # a bucket is private
         config.chosen.append(f"Went on with {', '.join(told)}.")

@@ -91,7 +91,7 @@ def start_run(
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
             display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
         # Written last: a directory with a config is one that can be resumed.
-        directory.write(directory.config, config.to_yaml().encode())
+        write_file(directory.config, config.to_yaml().encode())
         return _mirrored(directory, config, Surroundings(display, started, ranks or ALONE))
 
 
@@ -236,7 +236,7 @@ def _fit(
         opened.callback(trainer.executor.close)
         trainer.resume()
         # Only now are the settings of a resumed run known to fit it.
-        directory.write(directory.config, config.to_yaml().encode())
+        write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
         view.begin(read_metrics(directory.metrics), last_step=trainer.pacing.end)

@@ -65,7 +65,10 @@ class RunDirectory:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def write(self, file: Path, content: bytes) -> None:
-        """Write the config or the evaluation of this run, with a mark by which `read` sees whether it is damaged."""
+        """Write a file of this run, such as the evaluation, with a mark by which `read` sees whether it is damaged.
+
+        The config has none: it is the user's to edit.
+        """
         marks = self._marks()
         # The mark of the file that is replaced stays: the process may end before it is.
         last = marks.get(file.name, [])[-1:]
@@ -73,7 +76,7 @@ class RunDirectory:
         write_file(file, content)
 
     def read(self, file: Path) -> bytes:
-        """The config or the evaluation of this run. Raises `DataError` if it is not what was written."""
+        """A file of this run that `write` has written. Raises `DataError` if it is not what was written."""
         marks = self._marks()
         return read_verified(file, marks[file.name]) if file.name in marks else file.read_bytes()
 
