@@ -75,18 +75,18 @@ _CURRENCY = r"[$\u00A2-\u00A5\u058F\u060B\u09F2\u09F3\u0E3F\u20A0-\u20CF]"
 _POWER = r"[\u2070\u00B9\u00B2\u00B3\u2074-\u208E]"
 _BETWEEN = r"[.,:/h×x+*=÷^·~〜～\u2010-\u2014\u2212-]"
 # 42, 1 234.5, 1,234.56, 2024-05-06, 12:30, 12h30, 3–5, 2+2=4, 1.5e-9, 10^-3, 10², 2½, 2024-05-06T12:30:00Z
-_DIGITS_AND_MARKS = rf"""
+_DIGITS_AND_MARKS = rf"""(?a:  # Digits of other scripts and wide ones are text: targets may write others.
     (?:\d{{1,3}}(?:['’]\d{{3}}|{_SPACE_IN}\d{{3}}(?!\d))++(?:[.,]\d++)?(?!\d)
       | \d++(?:{_BETWEEN}[-+\u2212]?\d++)*+(?:[eE][-+\u2212]?\d{{1,6}}(?!{_LETTER}))?
         (?:T\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?(?:Z|[-+]\d\d:?\d\d)?)?
-      )(?:{_SPACE_IN}?[\u00BC-\u00BE\u2150-\u215E\u2189] | {_SPACE_IN}\d{{1,2}}/\d{{1,3}}(?!\d))?{_POWER}{{0,6}}
+      )(?:{_SPACE_IN}?[\u00BC-\u00BE\u2150-\u215E\u2189] | {_SPACE_IN}\d{{1,2}}/\d{{1,3}}(?!\d))?{_POWER}{{0,6}})
 """
 _UNIT = r"""(?:km/h|m/s|[kcdmµμn]?m[²³]?|mph|[mµμn]s|[kmµμ]?g|[mcdh]?l|mL|L|h|oz|lbs?|ft|yd|ha|px|dpi|fps|rpm
     |[kMGTP]?B|[kMGT]i?B|[kMGT]b(?:it|ps)(?:/s)?|[kMGT]?Hz|[kMG]?W|[kMG]?Wh|mAh|m?V|kV|mA|k?J|kcal|[hkM]?Pa|dB|kN)"""
 # What is written directly after a number: % °C €, pm, km, a unit after a space, and up to four letters without one.
 _AFTER = rf"""
     (?:[%‰](?!\(|(?:\d{{1,2}}\$)?[sd@](?!\w))
-      | {_SPACE_IN}?(?:[%‰](?![\w(]) | °(?:{_SPACE_IN}?[CFK](?!{_LETTER}))? | {_CURRENCY}(?![\w{{(]))
+      | {_SPACE_IN}?(?:[%‰](?![\w(]) | [°º](?:{_SPACE_IN}?[CFK](?!{_LETTER}))? | {_CURRENCY}(?![\w{{(]))
       | {_SPACE_IN}?(?:[ap]\.{_SPACE_IN}?m\. | [AP]M\b | pm\b)
       | {_SPACE_IN}{_UNIT}(?!{_LETTER}|[\d'’])
       | ['′]\d{{1,2}}["″]? | [″′](?!\w) | \+(?![\w+])
@@ -102,7 +102,7 @@ _NOT_AFTER = rf"(?<!{_LETTER})(?<![\d_)\]}}%$<>+~.\u2010\u2011-])"
 """What stands before a sign that belongs to a number, and joins no two words or numbers."""
 _NOT_INSIDE = rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,:])"
 # 2 + 2 = 4
-_TERM = rf"{_SIGN}?\d++(?:[.,]\d++)?{_POWER}{{0,6}}"
+_TERM = rf"(?a:{_SIGN}?\d++(?:[.,]\d++)?{_POWER}{{0,6}})"
 _SUM = rf"{_TERM}(?:{_SPACE_IN}[+×x÷*=/<>≤≥≠≈\u2013\u2212-]{_SPACE_IN}{_TERM})++(?!{_LETTER}|\d)"
 _AMOUNT = rf"{_DIGITS_AND_MARKS}(?:{_AFTER})?{_TO}"
 _FRACTION = r"[\u00BC-\u00BE\u2150-\u215E\u2189]"
@@ -112,10 +112,10 @@ NUMBER = rf"""
     | \#(?<![\w&].)(?:[^\W\d]\w+ | [0-9A-Fa-f]{{3,8}}(?!\w))                       # #tag #ff0000
     | (?=[0-9A-Fa-f:])(?<![\w:-])
       (?:[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}(?!\w)         # a UUID
-        | (?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{{7,64}}(?!\w)                           # 3f2a1bc
+        | (?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{{7,64}}(?!\w)                           # 3f2a1bc
         | (?:[0-9A-Fa-f]{{0,4}}:){{2,7}}[0-9A-Fa-f]{{1,4}}(?![\w:]|[.,]\d))         # fe80::1
     | [A-Za-z](?<![\w:].)(?:(?<=v)\d++(?:[.-]\d++)*+(?!{_LETTER})(?:{_BETA})? | :[A-Za-z](?![\w:]))  # v1.2.3 a:b
-    | (?=\d){_NOT_INSIDE}(?:
+    | (?=[0-9]){_NOT_INSIDE}(?:
         0[xXbBoO][0-9A-Fa-f]{{1,64}}(?!\w)                                         # 0xFF
       | \d++(?:\.\d++)++{_BETA}
       | {_SUM}
