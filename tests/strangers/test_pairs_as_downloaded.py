@@ -159,6 +159,17 @@ def test_unicode_text_of_excel_is_read(tmp_path: Path, encoding: str, name: str)
     assert list(Bitext.open(packed)) == rows
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("first", ["", "sep={}\r\n"])
+def test_the_separator_of_a_csv_file_is_found_or_read(tmp_path: Path, delimiter: str, first: str):
+    rows = [("en", "fr"), *PAIRS]
+    text = first.format(delimiter) + "".join(f'"{a}"{delimiter}{b}\r\n' for a, b in rows)
+    (tmp_path / "a.csv").write_bytes(text.encode("utf-8-sig"))
+    bitext = Bitext.open(tmp_path / "a.csv")
+    assert [pair for pair in bitext if any(pair)] == PAIRS
+    assert bitext.languages == ("en", "fr")
+
+
 def test_two_texts_in_utf_16_are_read(tmp_path: Path):
     (tmp_path / "a.en").write_text(ENGLISH, encoding="utf-16")
     (tmp_path / "a.fr").write_text(FRENCH, encoding="utf-8")

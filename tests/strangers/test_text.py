@@ -117,6 +117,7 @@ def test_what_is_copied_is_not_respelled() -> None:
         ("Apples and so on", "Manzanas, etc.", "Manzanas, etc."),
         ("At five in the afternoon", "A las 5 p. m.", "A las 5 p. m."),
         ("Vitamin C", "Vitamina C.", "Vitamina C"),
+        ("In the USA", "En EE. UU.", "En EE. UU."),
         ("By plane", "En vol.", "En vol"),
         ("It is", "C'est.", "C'est"),
         ("Where is it", "¿Dónde está?", "¿Dónde está?"),

@@ -17,9 +17,9 @@ from dragoman.data.text import share
 NAMED, SURROUNDED = 0.3, 0.01
 """Shares of the training pairs with equal names and without, in which a model practises to copy."""
 FEWEST_OF_SHAPE = 20
-"""Numbers with the same marks that tell whether such numbers are copied."""
+"""So many numbers with the same marks tell whether such numbers are copied."""
 SLOTS = tuple(map(chr, range(0xFDD0, 0xFDD9)))
-"""Nine; further placeholders of a sentence stay in its text."""
+"""Symbols that stand for placeholders, nine in a sentence; its further placeholders stay text."""
 
 _LETTER = r"[A-Za-z\u00C0-\u058F\u1E00-\u1FFF]"
 _CAPITAL = r"[A-Z\u00C0-\u00D6\u00D8-\u00DE]"
@@ -67,7 +67,7 @@ LITERAL = rf"""
     | (?=[A-Z~./\\])(?<![\w./\\])
       (?:(?:[A-Z]:|~|\.\.?)(?:[/\\][\w.-]*\w)+ | (?:[/\\][\w.-]*\w){{2,}})        # ./run.sh C:\Users\me /usr/bin
 """
-"""What means nothing in any language and is copied, such as {name}, %s, a tag or an address, as a verbose pattern."""
+"""Verbose pattern of text that means nothing in any language and is copied: {name}, %s, a tag, an address."""
 
 _SPACE_IN = r"[ \u00A0\u2009\u202F]"
 """A space inside of a number, or between a number and its unit."""
@@ -99,7 +99,7 @@ _SIGN = r"[-+\u2010\u2011\u2212\u2013\uFE63\uFF0B\uFF0D±∓~≈≤≥<>\#№§]
 _SIGN_APART = r"[±∓≈≤≥№§]"
 """A sign that a space may separate from its number."""
 _NOT_AFTER = rf"(?<!{_LETTER})(?<![\d_)\]}}%$<>+~.\u2010\u2011-])"
-"""What stands before a sign that belongs to a number, and joins no two words or numbers."""
+"""Pattern of the place before a sign that belongs to a number. A sign between two words or numbers joins these."""
 _NOT_INSIDE = rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,:])"
 # 2 + 2 = 4
 _TERM = rf"(?a:{_SIGN}?\d++(?:[.,]\d++)?{_POWER}{{0,6}})"
@@ -136,10 +136,10 @@ NUMBER = rf"""
     | (?=[A-Z]|{_CURRENCY})(?<![A-Za-z\d])[A-Z]{{0,3}}{_CURRENCY}{_SPACE_IN}?[-+\u2212]?{_AMOUNT}   # US$ 5
     | {_SYMBOL}
 """
-"""Numbers with their signs and units, and pictures, as a verbose pattern."""
+"""Verbose pattern of numbers with their signs and units, and of pictures."""
 # Nothing begins with a space or inside of a word; this saves most of the time.
 VERBATIM = rf"(?=[^A-Za-z\s]|(?<![A-Za-z\d_])[A-Za-z])(?:{LITERAL} | {NUMBER})"
-"""What is copied whatever it means, as a verbose pattern: its case says nothing about the case of a sentence."""
+"""Verbose pattern of text that is copied whatever it means. Its case says nothing about the case of a sentence."""
 # NASA, COVID-19, A380, 3M, AT&T, GPL-3.0, UTC+2, H₂O: capitals and digits, of which at least one is a capital.
 # IPv4, iOS17: a capital that does not begin the word, and a digit.
 _ACRONYM = rf"""
@@ -271,13 +271,14 @@ class CopyCounts:
             self.copied.update([*copied, *filter(None, map(_shape, copied))])
 
     def translated(self) -> list[str]:
-        """Those that are mostly not copied, such as "10" if it becomes "ten", and "0,0" if "1,600" becomes "1.600"."""
-        often = (each for each, count in self.seen.items() if count >= (FEWEST_OF_SHAPE if each == _shape(each) else 2))
-        return sorted(each for each in often if 2 * self.copied[each] < self.seen[each])
+        """Placeholders that are mostly not copied: "10" if it becomes "ten", and "0,0" if "1,600" becomes "1.600"."""
+        fewest = ((value, FEWEST_OF_SHAPE if value == _shape(value) else 2) for value in self.seen)
+        often = (value for value, number in fewest if self.seen[value] >= number)
+        return sorted(value for value in often if 2 * self.copied[value] < self.seen[value])
 
 
 def _shape(value: str) -> str:
-    """What stands between the digits of a number: "0,0.0" for "1,234.56". Empty for what has no such marks."""
+    """A number with 0 for all digits in a row: "0,0.0" for "1,234.56". Empty if there is nothing between the digits."""
     shape = _DIGITS.sub("0", value)
     return shape if len(shape) > 1 and "0" in shape else ""
 
