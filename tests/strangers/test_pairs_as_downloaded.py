@@ -1,13 +1,16 @@
 """Pairs as people download them: archives, UTF-16, and names of columns that few know."""
 
 import io
+import json
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
+from dragoman.data.prepared_folder import STATES, changed_files, file_states
 from dragoman.data.readers import archives
 from dragoman.errors import DataError
 
@@ -141,6 +144,15 @@ def test_a_damaged_archive_is_a_sentence(tmp_path: Path):
             path.write_bytes(content[:cut])
             with pytest.raises(DataError, match=r"a\.(zip|tar)"):
                 list(Bitext.open(path))
+
+
+def test_a_run_notices_that_the_archive_of_its_pairs_has_changed(tmp_path: Path):
+    name = str(zipped(tmp_path / "a.zip", {"train.tsv": TABLE, "test.tsv": TABLE}) / "train.tsv")
+    states = file_states(load_config({"data": {"source": name}}, []))
+    (tmp_path / STATES).write_text(json.dumps(states))
+    assert changed_files(tmp_path) == []
+    zipped(tmp_path / "a.zip", {"train.tsv": TABLE + TABLE, "test.tsv": TABLE})
+    assert changed_files(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
