@@ -35,7 +35,7 @@ LITERAL = rf"""
     | \{{{{2,3}}[^{{}}\n]{{0,200}}\}}{{2,3}}                                      # {{{{name}}}} {{{{n, number}}}}
     | \{{%[^{{}}\n]{{1,200}}%\}}                                                  # {{% if x %}}
     | %(?:(?<![\w%].)[A-Za-z_]\w{{1,60}}(?:[.-]\w{{1,60}}){{0,4}}%(?![\w%(*]|\.[\d*])   # %PATH% %count%
-      | (?<![\w%-].)(?<!\d[ ].)[A-Za-z]\w{{3,60}}(?![\w%])                         # %count, but no %s with a few letters
+      | (?<![\w%-].)(?<!\d[ ].)[A-Za-z]\w{{3,60}}(?![\w%])                       # %count, but no %s with a few letters
       | %(?:(?<!\w..)[A-Za-z_]\w{{0,60}}%%)?                                      # %% %%name%%
       | <\w{{1,60}}>[-+0\#]{{0,4}}\d{{0,4}}(?:\.\d{{1,4}})?[a-zA-Z]               # %<name>s of Ruby
       # %s %1$d %[1]d %(name)s %.2f, but no percentage: "100%off"; bounded, or a long row of zeros would take forever
