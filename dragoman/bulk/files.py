@@ -1,5 +1,6 @@
 """A file translated into another one, packed as it is."""
 
+import bz2
 import gzip
 import lzma
 from collections.abc import Callable
@@ -64,4 +65,6 @@ def packed(file: BinaryIO, packing: str) -> AbstractContextManager[IO[bytes]]:
         return gzip.GzipFile("", "wb", fileobj=file, mtime=0)
     if packing == ".xz":
         return lzma.open(file, "wb")
+    if packing == ".bz2":
+        return bz2.open(file, "wb")
     return zstd().open(file, "wb") if packing == ".zst" else nullcontext(file)

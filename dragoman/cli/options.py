@@ -79,7 +79,7 @@ PRECISIONS = choice("precision", ("auto", "float32", "bfloat16", "int8"))
 
 def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,fr]'") -> Any:
     """The argument of commands that read sentence pairs."""
-    formats = "TSV, CSV, JSON, TMX, XLIFF or PO; plain, .gz, .xz or .zst; or its URL"
+    formats = "TSV, CSV, JSON, TMX, XLIFF or PO; plain, .gz, .bz2, .xz or .zst; or its URL"
     return Argument(
         metavar=f"DATA | {sides} [key=value ...]",
         help=f"A file of pairs ({formats}), two aligned files, hf:NAME or builtin:grammar; then settings, such as "

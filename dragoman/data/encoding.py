@@ -1,4 +1,4 @@
-"""From pairs to token ids on disk, piece by piece on all cores; what broke off goes on after the last piece."""
+"""Encodes pairs into token ids on disk, piece by piece on all cores. What broke off goes on after the last piece."""
 
 import hashlib
 import io
@@ -36,7 +36,7 @@ STYLE, TOOLS = "source_style.json", "text_tools.json"
 
 @dataclass(frozen=True)
 class TextTools:
-    """What turns text into token ids: learnt from the training pairs, or that of a model to go on from."""
+    """Tokenizers and style that turn text into token ids: learnt from the training pairs, or those of a base model."""
 
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
@@ -51,12 +51,12 @@ class TextTools:
 
     @staticmethod
     def are_in(folder: Path) -> bool:
-        """Whether they were saved there."""
+        """Whether tokenizers and style were saved in a folder."""
         return (folder / STYLE).exists()
 
     @classmethod
     def load(cls, folder: Path, *, shared: bool) -> Self:
-        """Those that were saved in a folder, with one tokenizer if it is `shared`. Raises `DataError` for damage."""
+        """The tools saved in a folder, with one tokenizer if it is `shared`. Raises `DataError` for damage."""
         if (folder / TOOLS).is_file():
             for name, mark in read_sealed(folder / TOOLS, into=dict).items():
                 read_verified(folder / name, [mark])
@@ -66,7 +66,7 @@ class TextTools:
         return cls(source, target, SourceStyle.load(folder / STYLE) if cls.are_in(folder) else SourceStyle())
 
     def save(self, folder: Path) -> None:
-        """Write tokenizers and style; where the style is, all is."""
+        """Write tokenizers, and the style last: where it is, all is."""
         for side, tokenizer in zip(SIDES, self.tokenizers, strict=True):
             tokenizer.save(folder / f"{side}_tokenizer.json")
         style = self.style.model_dump_json().encode()
@@ -97,7 +97,7 @@ class Encoder:
         return join(path, [self._encoded(prepared, [1] * len(prepared))])
 
     def write_train(self, path: Path, pairs: PairFile) -> tuple[int, int]:
-        """The same for training pairs, of which some are given slots to practise with."""
+        """Write the stores of training pairs, some of which are given slots to practise with; returns the same."""
         jobs = ((Path(f"{path}-{number:06}.part"), block) for number, block in enumerate(pairs.blocks()))
         parts: list[Path] = []
 

@@ -11,12 +11,13 @@ from dragoman import __version__
 from dragoman.config.data import without_secrets
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
+from dragoman.data.readers.archives import archive_of
 from dragoman.errors import DragomanError, UsageError
 from dragoman.system.seals import LOCK, check_seal, read_in, read_sealed
-from dragoman.urls import file_stamp
+from dragoman.urls import file_stamp, is_url
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
-"""What the folder is made from; pairs and tokens; all settings of its preparation."""
+"""Files of the folder: its origin, the numbers of its pairs and tokens, and all settings of its preparation."""
 AGAIN = "prepare the pairs again, into another folder"
 STATES = "files.json"
 """The states of the files that a run has read its pairs from."""
@@ -30,7 +31,7 @@ class PreparedFolder:
 
     @property
     def origin(self) -> dict[str, Any] | None:
-        """What `origin` said of its config, if its preparation has begun."""
+        """The result of `origin` for its config, if its preparation has begun."""
         file = self.path / ORIGIN
         return read_sealed(file, into=dict, remedy=AGAIN) if file.is_file() else None
 
@@ -72,7 +73,7 @@ class PreparedFolder:
         return RunConfig.validate(given.model_dump(exclude_unset=True))
 
     def changes(self) -> Iterator[str]:
-        """A sentence for each file that has changed since."""
+        """A sentence for each file that has changed since the folder was prepared."""
         for name in _changed((self.origin or {})["files"]):
             yield f"{name} has changed since {self.path} was prepared, which has it as it was."
 
@@ -94,7 +95,7 @@ def file_states(config: RunConfig) -> dict[str, list[int | str]]:
     names += [*config.finetune.mix, *config.finetune.test]
     names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
     names += [os.path.join(model, "model.safetensors") for model in data.cleaning.models or ()]
-    return {without_secrets(name): list(file_stamp(name)) for name in names if name}
+    return {without_secrets(name): _state(name) for name in names if name}
 
 
 def changed_files(folder: Path) -> list[str]:
@@ -108,8 +109,14 @@ def changed_files(folder: Path) -> list[str]:
 def _changed(states: dict[str, list[int | str]]) -> Iterator[str]:
     for name, state in states.items():
         with suppress(DragomanError):  # a URL that this machine cannot reach
-            if list(file_stamp(name)) not in ([0, 0], state):
+            if _state(name) not in ([0, 0], state):
                 yield name
+
+
+def _state(name: str) -> list[int | str]:
+    """The state of a file, or of the archive that it is in."""
+    archive = None if is_url(name) else archive_of(Path(name))
+    return list(file_stamp(archive or name))
 
 
 def origin(config: RunConfig) -> dict[str, Any]:

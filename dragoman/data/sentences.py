@@ -1,4 +1,4 @@
-"""Text split into sentences or shorter parts, and what goes between their translations."""
+"""Text split into sentences or shorter parts, and the spaces between their translations."""
 
 import re
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from dragoman.data.text import WIDE, well_formed
 
 BLOCK = 4_000
 """Characters that sentencex is given at once: among quotation marks, its time grows with their square."""
-# What sentencex stumbles over: other spaces, as in "A\u202f.", the apostrophe of "l'art. 3", and words that it takes
+# Text that sentencex misreads: other spaces, as in "A\u202f.", the apostrophe of "l'art. 3", and words that it takes
 # for states, such as Maine.
 _MISREAD = re.compile(r"[^\S \n]|(?<=\b[dlDL])['’](?=\w)|\b(?:fed|ill|mag|may|me|mich|miss)(?=\.)")
 _KHMER_STOPS = str.maketrans("។៕", "。。")  # which sentencex does not know
-# Of languages that write ordinal numbers with a full stop; a sentence seldom ends in such a small number.
+# Languages that write ordinal numbers with a full stop; a sentence seldom ends in such a small number.
 _ORDINALS = {
     "bs", "cs", "da", "de", "et", "eu", "fi", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr",
     "tr",
@@ -24,7 +24,7 @@ _ORDINALS = {
 _ORDINAL = re.compile(r"\b\d{1,2}\.\s*$")
 _CLAUSE_NUMBER = re.compile(r"(?<!\S)\(?\d{1,3}[.)]\s*$")
 _VOLUME = re.compile(r"(?<!\w)[^\W\d_a-z][^\W\d_]{0,5}\.\s+(?=\d)(?!\d{1,3}[.)]\s)")  # Vol. 3, Fig. 2
-# What has a number: volumes, pages, articles, figures, months. A full stop after the number may end the sentence.
+# Abbreviations before a number: of volumes, pages, articles, figures, months. A full stop after it may end a sentence.
 _NUMBERED = re.compile(
     r"(?<!\w)(?:vols?|nos?|nr|nrs|núms?|nums?|pp?|pgs?|pags?|págs?|arts?|figs?|abb|bd|bde|s|chs?|chaps?|caps?|kap|secs?"
     r"|sects?|eqs?|tabs?|t|pts?|par|pars|ex|op|app|ser|ed|ver|rev|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
@@ -71,7 +71,7 @@ def split(text: str, language: str | None) -> list[str]:
 
 
 def _ends(text: str, language: str) -> list[int]:
-    """Where sentencex has sentences end; the last one ends with the text."""
+    """The positions at which sentencex ends sentences; the last one is the end of the text."""
     ends: list[int] = []
     start = 0
     try:
@@ -98,7 +98,10 @@ def _is_boundary(left: str, following: str, lower: bool) -> bool:
 
 
 def cut(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Parts that fit, put together the text: each cut is near the middle, after a comma if there is one, or a space."""
+    """A text cut into parts that fit. Each cut is near the middle, after a comma if there is one, or after a space.
+
+    Put together, the parts are the text.
+    """
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end - begin < 2 or fits(text):
         return [text]
@@ -112,7 +115,7 @@ def cut(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def space_between(left: str, right: str, part: str) -> str:
-    """What goes between two translations: the whitespace at the end of the source of the first, `part`.
+    """The space between two translations: the whitespace at the end of the source of the first, `part`.
 
     Chinese and Japanese translations have none, unless it breaks the line. Others have at least a space.
     """

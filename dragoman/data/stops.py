@@ -16,8 +16,8 @@ _EXCLAMATIONS, _PAUSES = "!！", ":,;：，；、"
 _CLOSING = " \t\r\n\xa0\u202f\u2009\u3000\"'“”’‘»«›‹)]}>*_」』）］】〉》〕"
 """Spaces, and what may stand between a stop and the end of a text."""
 _ABBREVIATION = re.compile(
-    # a.m., z. B., p. ej.
-    r"(?<!\w)(?:[^\W\d_]\.\s?)+[^\W\d_]{1,2}$"
+    # a.m., z. B., p. ej., EE. UU.
+    r"(?<!\w)(?:([^\W\d_])\1?\.\s?)+[^\W\d_]{1,2}$"
     r"|(?<!\w)(?:etc|ect|usw|bzw|osv|etj|itd|atd|stb|inc|ltd|corp|bros|jr|sr|esq|dept|approx)$",
     re.IGNORECASE,
 )
@@ -96,7 +96,7 @@ def _pause_after(text: str, pause: str) -> str:
 
 
 def _taken_apart(text: str, stops: str = STOPS) -> tuple[str, str, str]:
-    """A text up to the stops at its end, these stops, and what closes it behind them."""
+    """A text up to the stops at its end, these stops, and the marks and spaces behind them."""
     open_end = text.rstrip(_CLOSING)
     body = open_end.rstrip(stops)
     return body.rstrip(), open_end[len(body) :], text[len(open_end) :]

@@ -1,4 +1,4 @@
-"""Which target word comes from which source word, by the attention of the decoder.
+"""Word alignment: which target word comes from which source word, by the attention of the decoder.
 
 Words are what spaces of any kind separate (`word_spans`). A target word is linked to the source word that its tokens
 attend to most, and to none if they attend to the end of sentence more than to any word.
@@ -27,7 +27,7 @@ _INVISIBLE_RUN = re.compile(f"[{INVISIBLE}]+")
 def word_giving_attention(
     model: Transformer, source_ids: Int[Tensor, "batch src_len"], target_ids: Int[Tensor, "batch tgt_len"]
 ) -> Float[Tensor, "batch tgt_len src_len"]:
-    """How much each target token attended to each source token while it was predicted.
+    """The attention of each target token to each source token while it was predicted.
 
     This is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
     last one says less about words than the others.

@@ -33,7 +33,7 @@ PAIR_TOKENS = 2048
 SHORT_PREFIX = 6
 """Characters of a prefix, each of four tokens at most, that every translation has room for."""
 MOST_CHARACTERS = 2**20
-"""Of the texts that a stream holds at the same time; a longer one is alone."""
+"""Most characters of the texts that `stream` holds at the same time. A longer text is translated by itself."""
 
 
 class Translator:
@@ -212,7 +212,7 @@ class Translator:
         window: int = 2048,
         **options: Any,
     ) -> Iterator[Translation]:
-        """The same for any number of texts: reads at most `window` at a time, so memory stays the same.
+        """Translates any number of texts: reads at most `window` at a time, so that memory stays the same.
 
         None among the sentences means that there are no more for now: the ones before it are translated at once.
         """
@@ -248,12 +248,12 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
         filled = [i for i, text in enumerate(sentences) if self._says_something(text, prepared[i])]
-        asked = self._asked([prepared[i] for i in filled], [prefixes[i] for i in filled], config)
+        encoded = self._encoded([prepared[i] for i in filled], [prefixes[i] for i in filled], config)
         rows = config.n_best if config.sample else config.beam_size
         budget = (config.max_tokens or batch_tokens(self.model)) // rows
-        batches = self._shared_out([len(each.source) + 1 for each in asked], budget)
+        batches = self._shared_out([len(sentence.source) + 1 for sentence in encoded], budget)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
-        groups = self._map("search", asked, batches, config.model_copy(update={"glossary": {}}))
+        groups = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
         for index, group in zip(filled, groups, strict=True):
             results[index] = group
         return results
@@ -274,7 +274,7 @@ class Translator:
         config = config or self.decoding
         return DecodingConfig.validate(config.model_dump() | options) if options else config
 
-    def _asked(self, prepared: list[Prepared], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
+    def _encoded(self, prepared: list[Prepared], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
         """Each sentence in tokens, with its prefix and terms."""
         texts = [each.text for each in prepared]
         begun = [self._preprocessor.prefix(text, each) for text, each in zip(prefixes, prepared, strict=True)]
@@ -284,7 +284,7 @@ class Translator:
         return [Sentence(*each) for each in zip(sources, self.target_tokenizer.encode_batch(begun), terms, strict=True)]
 
     def _prepared(self, sentences: list[str], config: DecodingConfig) -> list[Prepared]:
-        """The sentences as they are encoded. What is asked for or forbidden as a term is not copied."""
+        """The sentences as they are encoded. Placeholders in terms, and in forbidden ones, stay text."""
         _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         return [self._preprocessor(sentence, excluded) for sentence in sentences]
 
@@ -301,14 +301,14 @@ class Translator:
         found = []
         for sentence, source, prefix, group in zip(sentences, prepared, prefixes, groups, strict=True):
             texts = [self._preprocessor.restored(next(decoded), source) for _ in group]
-            asked = [prefix.strip(), *config.glossary.values()]
-            found.append([self._finished(text, sentence, asked) for text in texts])
+            kept = [prefix.strip(), *config.glossary.values()]
+            found.append([self._finished(text, sentence, kept) for text in texts])
         return found
 
-    def _finished(self, text: str, sentence: str, asked: Iterable[str]) -> str:
-        """A translation without a stop that its sentence does not have, unless what is `asked` for has it."""
+    def _finished(self, text: str, sentence: str, kept: Iterable[str]) -> str:
+        """A translation without a stop that its sentence does not have, unless it ends a text that is to be `kept`."""
         shorter = self._preprocessor.finished(text, sentence)
-        return text if any(each in text and each not in shorter for each in asked) else shorter
+        return text if any(part in text and part not in shorter for part in kept) else shorter
 
     def _align(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[Alignment]:
         sources = self.source_tokenizer.encode_batch([each.text for each in prepared])
@@ -320,7 +320,7 @@ class Translator:
         return self._map_pairs("align", pairs)
 
     def _map_pairs(self, operation: str, pairs: list[tuple]) -> list[Any]:
-        """`pairs` begin with the tokens of both sides."""
+        """Results of an operation of `BatchWork` for pairs, each of which begins with the tokens of both sides."""
         lengths = [max(map(len, pair[:2])) + 1 for pair in pairs]
         return self._map(operation, pairs, list(batches_by_length(lengths, PAIR_TOKENS)))
 

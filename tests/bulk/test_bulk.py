@@ -1,5 +1,6 @@
 """Many files translated into a folder: killed and resumed, in shards, packed, with bad lines, and refused."""
 
+import bz2
 import gzip
 import json
 import lzma
@@ -29,8 +30,8 @@ from tests.cli.test_translation import save_model
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
 LINES = [source for source, _ in Bitext.open("builtin:grammar:400")]
-PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
-UNPACK = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress, ".zst": zstd.decompress}
+PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zstd.compress}
+UNPACK = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress, ".zst": zstd.decompress}
 
 
 @pytest.fixture(scope="module")

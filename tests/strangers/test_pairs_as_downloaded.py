@@ -1,13 +1,16 @@
 """Pairs as people download them: archives, UTF-16, and names of columns that few know."""
 
 import io
+import json
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
+from dragoman.data.prepared_folder import STATES, changed_files, file_states
 from dragoman.data.readers import archives
 from dragoman.errors import DataError
 
@@ -32,7 +35,8 @@ def zipped(path: Path, members: dict[str, str]) -> Path:
 
 
 def tarred(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
+    mode = {".tgz": "w:gz", ".gz": "w:gz", ".bz2": "w:bz2"}.get(path.suffix, "w")
+    with tarfile.open(path, mode) as archive:
         for name, text in members.items():
             content = text.encode()
             member = tarfile.TarInfo(name)
@@ -41,9 +45,20 @@ def tarred(path: Path, members: dict[str, str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("members", [MANYTHINGS, MOSES, {f"corpus/v1/{name}": text for name, text in MOSES.items()}])
 @pytest.mark.parametrize(
-    ("pack", "name"), [(zipped, "a.zip"), (tarred, "a.tar.gz"), (tarred, "a.tgz"), (tarred, "a.tar")]
+    "members",
+    [
+        MANYTHINGS,
+        MOSES,
+        {f"corpus/v1/{name}": text for name, text in MOSES.items()},
+        {f"./{name}": text for name, text in MOSES.items()},
+        MOSES | {"Tatoeba.en-fr.xml": "<cesAlign/>"},
+        MANYTHINGS | {".git/a.tsv": "x", "Thumbs.db": "x"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("pack", "name"),
+    [(zipped, "a.zip"), (tarred, "a.tar.gz"), (tarred, "a.tgz"), (tarred, "a.tar"), (tarred, "a.tar.bz2")],
 )
 def test_the_pairs_in_an_archive_are_found(tmp_path: Path, pack, name: str, members: dict[str, str]):
     bitext = Bitext.open(pack(tmp_path / name, members))
@@ -51,6 +66,31 @@ def test_the_pairs_in_an_archive_are_found(tmp_path: Path, pack, name: str, memb
     assert bitext.files == (str(tmp_path / name),)
     if "README" in members:
         assert bitext.languages == ("en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("names", "languages"),
+    [
+        (("en/text.txt", "fr/text.txt"), ("en", "fr")),
+        (("en/text.en", "fr/text.fr"), ("en", "fr")),
+        (("english.txt", "french.txt"), ("en", "fr")),
+        (("v1/src.txt", "v1/tgt.txt"), None),
+        (("train.source", "train.target"), None),
+    ],
+)
+def test_two_texts_are_known_by_their_names_and_folders(tmp_path: Path, names: tuple[str, str], languages):
+    bitext = Bitext.open(zipped(tmp_path / "a.zip", dict(zip(reversed(names), (FRENCH, ENGLISH), strict=True))))
+    if languages:
+        assert {bitext.source_language, bitext.target_language} == {*languages}
+        bitext = Bitext.open(tmp_path / "a.zip", languages=languages)
+    assert list(bitext) == PAIRS
+
+
+def test_texts_in_other_languages_are_not_taken_for_those_that_are_asked_for(tmp_path: Path):
+    path = zipped(tmp_path / "a.zip", MOSES)
+    with pytest.raises(DataError, match=r"name one, such as .* or two texts, such as .*\.en .*\.fr"):
+        Bitext.open(path, languages=("en", "de"))
+    assert list(Bitext.open(path, languages=("fr_CA", "eng"))) == [(b, a) for a, b in PAIRS]
 
 
 def test_the_languages_that_are_asked_for_choose_the_texts_and_their_order(tmp_path: Path):
@@ -74,6 +114,8 @@ def test_a_file_in_an_archive_has_a_name(tmp_path: Path):
         Bitext.open(path / "valid.tsv")
     with pytest.raises(DataError, match="has no files with sentence pairs in it, only README"):
         Bitext.open(zipped(tmp_path / "b.zip", {"README": "x"}))
+    with pytest.raises(DataError, match="has no files with sentence pairs in it; give another one"):
+        Bitext.open(zipped(tmp_path / "c.zip", {}))
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -104,6 +146,15 @@ def test_a_damaged_archive_is_a_sentence(tmp_path: Path):
                 list(Bitext.open(path))
 
 
+def test_a_run_notices_that_the_archive_of_its_pairs_has_changed(tmp_path: Path):
+    name = str(zipped(tmp_path / "a.zip", {"train.tsv": TABLE, "test.tsv": TABLE}) / "train.tsv")
+    states = file_states(load_config({"data": {"source": name}}, []))
+    (tmp_path / STATES).write_text(json.dumps(states))
+    assert changed_files(tmp_path) == []
+    zipped(tmp_path / "a.zip", {"train.tsv": TABLE + TABLE, "test.tsv": TABLE})
+    assert changed_files(tmp_path) == [name]
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
 def test_unicode_text_of_excel_is_read(tmp_path: Path, encoding: str, name: str):
@@ -118,6 +169,17 @@ def test_unicode_text_of_excel_is_read(tmp_path: Path, encoding: str, name: str)
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(name, text.encode(encoding))
     assert list(Bitext.open(packed)) == rows
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("first", ["", "sep={}\r\n"])
+def test_the_separator_of_a_csv_file_is_found_or_read(tmp_path: Path, delimiter: str, first: str):
+    rows = [("en", "fr"), *PAIRS]
+    text = first.format(delimiter) + "".join(f'"{a}"{delimiter}{b}\r\n' for a, b in rows)
+    (tmp_path / "a.csv").write_bytes(text.encode("utf-8-sig"))
+    bitext = Bitext.open(tmp_path / "a.csv")
+    assert [pair for pair in bitext if any(pair)] == PAIRS
+    assert bitext.languages == ("en", "fr")
 
 
 def test_two_texts_in_utf_16_are_read(tmp_path: Path):

@@ -12,6 +12,7 @@ from dragoman.data.sentences import cut, split
 from dragoman.data.spelling import Speller
 from dragoman.data.stops import with_stop, without_added_stop
 from dragoman.data.text import has_words
+from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
@@ -38,6 +39,7 @@ GUILLEMETS = Speller([*LETTERS, "’", "«", "»", "–"])
         ("naïve Łódź straße cafe\u0301", "naive Lodz strasse cafe"),
         ("№ 5 Ⅷ ㎏ ٣ ３", "No 5 VIII kg 3 3"),
         ("10² x₂ ½", "10² x₂ ½"),
+        ("١٢٫٥ ● ▪ 3ʺ", '12.5 - - 3"'),
     ],
 )
 def test_unknown_characters_are_spelled_with_known_ones(written: str, spelled: str) -> None:
@@ -76,6 +78,16 @@ def test_the_training_sources_say_which_characters_are_known() -> None:
     assert Preprocessor(SourceStyle(), tokenizer, ("en", "fr"))("It’s\xa0so").text == "It’s\xa0so"
 
 
+@pytest.mark.parametrize(
+    ("written", "value"), [("１２３", "123"), ("٣٤", "34"), ("−４０", "-40"), ("१२.५ %", "12.5 %"), ("٣٤٫٥", "34.5")]
+)
+def test_digits_that_training_never_had_are_copied_as_those_that_it_had(written: str, value: str) -> None:
+    pairs = [("It costs 0123456789 - 12.5 % or so.", "x.")] * 20
+    tokenizer = Tokenizer.train([source for source, _ in pairs], vocab_size=300, symbols=SLOTS)
+    prepared = Preprocessor(SourceStyle.learn(pairs), tokenizer, ("en", "fr"))(f"It costs {written} or so.")
+    assert prepared.values == [value]
+
+
 def test_what_is_copied_is_not_respelled() -> None:
     pairs = [("Plain words only.", "x.")] * 20
     tokenizer = Tokenizer.train([source for source, _ in pairs], vocab_size=300)
@@ -105,6 +117,7 @@ def test_what_is_copied_is_not_respelled() -> None:
         ("Apples and so on", "Manzanas, etc.", "Manzanas, etc."),
         ("At five in the afternoon", "A las 5 p. m.", "A las 5 p. m."),
         ("Vitamin C", "Vitamina C.", "Vitamina C"),
+        ("In the USA", "En EE. UU.", "En EE. UU."),
         ("By plane", "En vol.", "En vol"),
         ("It is", "C'est.", "C'est"),
         ("Where is it", "¿Dónde está?", "¿Dónde está?"),

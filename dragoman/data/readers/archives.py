@@ -17,11 +17,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.data.language_codes import same_language
+from dragoman.data.language_codes import two_letters
 from dragoman.data.readers.copies import LocalCopy, local_copy, version_of
+from dragoman.data.readers.fields import NAMED
 from dragoman.data.readers.other_files import OFFICE
 from dragoman.data.readers.text_io import open_input, read_head, unpacking_errors
-from dragoman.data.readers.two_files import languages_of_names
+from dragoman.data.readers.two_files import differing_parts, languages_of_names
 from dragoman.errors import DataError
 
 MOST_FILES = 10_000
@@ -33,13 +34,16 @@ MOST_COMPARED = 200
 PART = 2**20
 _END_OF_ZIP = struct.Struct("<4s4H2LH")
 _NO_PAIRS = re.compile(
-    r"(.*/)?([._].*|(readme|licen[cs]e|copying|citation|about|changelog|changes|credits|notice|authors|sha\d*sums?|md5sums?)"
-    r"([._-].*)?)|__MACOSX/.*|.*\.(ids|scores?|md|pdf|html?|py|sh|bib)",
+    r"__MACOSX/.*|(.*/)?(\.[^./][^/]*(/.*)?|_[^/]*|thumbs\.db|desktop\.ini"
+    r"|(readme|licen[cs]e|copying|citation|about|changelog|changes|credits|notice|authors|sha\d*sums?|md5sums?)([._-].*)?"
+    r"|[^/]*\.(ids|scores?|md|pdf|html?|py|sh|bib|png|jpe?g))",
     re.IGNORECASE,
 )
 """Names of files that come with pairs and are none."""
-_TABLE = re.compile(r".*\.(tsv|txt|csv|jsonl?|ndjson|tmx|xliff|xlf|sdlxliff|xml|po|tab)", re.IGNORECASE)
+_TABLE = re.compile(r".*\.(tsv|txt|csv|jsonl?|ndjson|tmx|xliff|xlf|sdlxliff|po|tab)", re.IGNORECASE)
 """Names of files that have both sides."""
+_XML = re.compile(r".*\.xml", re.IGNORECASE)
+"""Names of files that have both sides. Beside two texts, they say which sentences belong together instead."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ def archive_of(path: Path) -> Path | None:
 def is_archive(path: Path) -> bool:
     """Whether a file is a .zip or .tar, however it is called, and no document of an office."""
     head = read_head(path)
-    return (head.startswith(b"PK\3\4") or head[257:262] == b"ustar") and not re.match(OFFICE, head, re.DOTALL)
+    return (head.startswith((b"PK\3\4", b"PK\5\6")) or head[257:262] == b"ustar") and not re.match(
+        OFFICE, head, re.DOTALL
+    )
 
 
 def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> list[LocalCopy]:
@@ -76,7 +82,10 @@ def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> l
                 chosen = [_named(path, members, inner)]
             else:
                 chosen = _pairs_among(path, [member.name for member in members], languages)
-        return [_copy(path, name) for name in chosen]
+        names = [PurePosixPath(name).name for name in chosen]
+        if len({*names}) < len(names):  # their folders tell the languages
+            names = [name.replace("/", ".") for name in chosen]
+        return [_copy(path, *each) for each in zip(chosen, names, strict=True)]
     except (BadZipFile, tarfile.TarError, RuntimeError, NotImplementedError, zlib.error, *unpacking_errors()) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -84,7 +93,9 @@ def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> l
         raise DataError(f"{path} cannot be unpacked ({error}); {remedy}.") from None
 
 
-def _copy(path: Path, name: str) -> LocalCopy:
+def _copy(path: Path, name: str, file_name: str) -> LocalCopy:
+    """A copy of the member `name` of an archive."""
+
     def unpack(copy: Path) -> None:
         most = _most_bytes(path)
         with _opened(path) as archive, _member_stream(archive, name) as packed, open(copy, "wb") as file:
@@ -95,7 +106,7 @@ def _copy(path: Path, name: str) -> LocalCopy:
                 file.write(part)
 
     version = path.url if hasattr(path, "url") else version_of(path)
-    return local_copy(f"{path}/{name}", PurePosixPath(name).name, version, unpack)
+    return local_copy(f"{path}/{name}", file_name, version, unpack)
 
 
 @contextmanager
@@ -169,17 +180,22 @@ def _pairs_among(path: Path, names: Sequence[str], languages: tuple[str, str] | 
     """The names of the one table, or of the two texts in order. Raises `DataError` if it is not clear which."""
     candidates = [name for name in names if not _NO_PAIRS.fullmatch(name)]
     if not candidates:
-        raise DataError(f"{path} has no files with sentence pairs in it, only {_listed(names)}; give another one.")
+        others = f", only {_listed(names)}" if names else ""
+        raise DataError(f"{path} has no files with sentence pairs in it{others}; give another one.")
     if len(candidates) == 1:
         return candidates
-    texts = [pair for pair in combinations(candidates[:MOST_COMPARED], 2) if all(languages_of_names(*map(Path, pair)))]
-    if languages and len(texts) > 1:
-        texts = [pair for pair in texts if _in_order(pair, languages)]
+    compared = [name for name in candidates if not _XML.fullmatch(name)][:MOST_COMPARED]
+    texts, fitting = (
+        [in_order for pair in combinations(compared, 2) if (in_order := _two_texts(pair, wanted))]
+        for wanted in (None, languages)
+    )
     tables = [name for name in candidates if _TABLE.fullmatch(name) and not any(name in pair for pair in texts)]
-    if len(texts) == 1 and not tables:
-        return list(_in_order(texts[0], languages) or texts[0])
+    if len(fitting) == 1 and not tables:
+        return list(fitting[0])
+    tables += [] if texts else filter(_XML.fullmatch, candidates)
     if len(tables) == 1 and not texts:
         return tables
+    texts = fitting or texts
     example = f"{path}/{candidates[0]}"
     if texts:
         example += f", or two texts, such as {path}/{texts[0][0]} {path}/{texts[0][1]}"
@@ -189,19 +205,29 @@ def _pairs_among(path: Path, names: Sequence[str], languages: tuple[str, str] | 
     )
 
 
-def _in_order(pair: tuple[str, str], languages: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Two texts as source and target of these languages; None if they are in others, or no languages are given."""
-    named = languages_of_names(*map(Path, pair))
-    for (first, second), ordered in ((named, pair), (named[::-1], pair[::-1])):
-        if (
-            languages
-            and first
-            and second
-            and same_language(first, languages[0])
-            and same_language(second, languages[1])
-        ):
-            return ordered
+def _two_texts(pair: tuple[str, str], wanted: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Two files as source and target, if their names and folders differ by languages, or as source and target do.
+
+    None for other files, and for languages that are not the ones that are `wanted`.
+    """
+    names = [name.replace("/", ".") for name in pair]
+    source, target = languages_of_names(*map(Path, names))
+    if source and target:
+        if not wanted or _are_close((source, target), wanted):
+            return pair
+        return pair[::-1] if _are_close((target, source), wanted) else None
+    for parts in differing_parts(*names):
+        sides = parts[0].casefold(), parts[1].casefold()
+        if sides in NAMED:
+            return pair
+        if sides[::-1] in NAMED:
+            return pair[::-1]
     return None
+
+
+def _are_close(languages: tuple[str, str], wanted: tuple[str, str]) -> bool:
+    """Whether each language is the one that is wanted, or a variety of it."""
+    return all(two_letters(one) == two_letters(other) for one, other in zip(languages, wanted, strict=True))
 
 
 def _most_bytes(path: Path) -> int:

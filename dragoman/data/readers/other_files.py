@@ -15,7 +15,6 @@ OTHER_FILES = {
     OFFICE: "a document of an office program; save its table there as .csv, or as tab-separated text in UTF-8",
     rb"PK\x03\x04|7z\xbc\xaf|Rar!\x1a|.{257}ustar":
         "an archive that is not opened here; unpack it and give the file inside",
-    rb"BZh\d1AY": "packed by bzip2; unpack it with `bunzip2`",
     rb"%PDF-": "a PDF; copy its text into a text file, a sentence or pair on each line",
     rb"PAR1": "a Parquet file; give its folder as hf:./FOLDER",
     WEB_PAGE: "a web page; download the file itself instead of the page that shows it",

@@ -7,6 +7,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from dragoman.data.language_codes import TEXT_IN, are_exchanged, language_of, languages_named
@@ -20,7 +21,7 @@ from dragoman.errors import DataError
 
 BLOCK, FARTHEST = 1 << 16, 1 << 26
 """A sample is made of blocks of so many bytes: the first, and one at each doubling of the distance, up to the other."""
-DELIMITERS = "\t;,"
+DELIMITERS = "\t|;,"
 """What may separate the columns of a .csv file, the rarest in text first."""
 NO_TEXT = re.compile(
     r"[\W\d_]*|\S*\d\S*|\w*_\w*|(https?://|www\.)\S+|[\w-]+(\.[\w-]+)+|.*(CC[ -]BY|CC0|tatoeba\.org|[Ll]icen[cs]e|©).*"
@@ -41,6 +42,8 @@ _PAIR = re.compile("(?<![A-Za-z0-9])([A-Za-z]{2,3})-([A-Za-z]{2,3})(?![A-Za-z0-9
 _QUOTED = re.compile('"(?:[^"]|"")*"')
 _WORD = re.compile(r"[^\W\d_]{1,12}([-_][^\W_]{1,8})?")
 _AROUND_NAME = re.compile(rf"{TEXT_IN.pattern}|[-_]\w{{2,8}}$", re.IGNORECASE)
+_SEPARATOR = re.compile("sep=(.)")
+"""The first line of a .csv file for Excel, which says what separates its columns."""
 _JSON = re.compile(r'\s*(\[\s*)?\{\s*"')
 csv.field_size_limit(MAX_LINE)
 
@@ -54,9 +57,12 @@ def open_table(path: Path, options: ReaderOptions) -> PairReader:
 
 
 def open_csv(path: Path, options: ReaderOptions) -> PairReader:
-    """A reader of comma-separated text, which may have semicolons or tabs in place of commas."""
+    """A reader of comma-separated text, which may have semicolons, tabs or bars in place of commas."""
     sample = Sample(path, options)
-    return _reader(sample, max(DELIMITERS, key=lambda each: sample.split(each, quoted=True)), quoted=True)
+    if (named := _SEPARATOR.fullmatch(sample.lines[0])) and sample.lines[1:]:
+        sample.lines = sample.lines[1:]
+        return _reader(sample, named[1], quoted=True)
+    return _reader(sample, max(DELIMITERS, key=lambda delimiter: sample.split(delimiter, quoted=True)), quoted=True)
 
 
 def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
@@ -88,7 +94,10 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
 def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its fields."""
     # A quoted field may hold line ends.
-    rows = csv.reader((f"{line}\n" for line in read_file(path, replace=replace)), delimiter=delimiter, strict=True)
+    lines = read_file(path, replace=replace)
+    first = next(lines)
+    lines = chain(["" if _SEPARATOR.fullmatch(first) else first], lines)
+    rows = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
     line = 0
     try:
         for row in rows:

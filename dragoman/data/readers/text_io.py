@@ -1,5 +1,6 @@
 """Lines of text in and out: UTF-8, split at LF only, plain or packed, from a file or stdin, to a file or stdout."""
 
+import bz2
 import codecs
 import gzip
 import lzma
@@ -13,7 +14,10 @@ from types import ModuleType
 from dragoman.errors import DataError
 from dragoman.system.optional import load
 
-PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+PACKED = {
+    ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd",
+    ".bz2": tuple(b"BZh%d1AY&SY" % level for level in range(1, 10)),
+}  # fmt: skip
 """Ends of names of packed files, and the bytes with which such files begin."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32-le", codecs.BOM_UTF32_BE: "utf-32-be",
@@ -36,7 +40,7 @@ def open_input(path: Path | None) -> BufferedIOBase:
         packing = packing_of(path)
         if packing == ".zst":
             return zstd().open(path)
-        return {".gz": gzip.open, ".xz": lzma.open}.get(packing, open)(path, "rb")
+        return {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get(packing, open)(path, "rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from None
 
@@ -63,7 +67,7 @@ def read_head(path: Path) -> bytes:
 
 
 def unpacked_name(path: Path) -> str:
-    """The name of a file without `.gz`, `.xz` or `.zst`."""
+    """The name of a file without the end that says how it is packed."""
     return path.stem if path.suffix.lower() in PACKED else path.name
 
 

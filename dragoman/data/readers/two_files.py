@@ -1,4 +1,4 @@
-"""Two files of which line N is the same sentence."""
+"""Sentence pairs in two files: line N of both is the same sentence."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.filtering import reason_to_drop
-from dragoman.data.language_codes import are_exchanged, languages_named
+from dragoman.data.language_codes import are_exchanged, language_of, languages_named
 from dragoman.data.readers.text_io import read_file
 from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
@@ -17,7 +17,7 @@ def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[
     """The common name and a reader of two files, whose names may tell the languages: train.en, train_fr.txt."""
     if source.samefile(target):
         raise DataError(f"Source and target are the same file {source}; give one per language.")
-    parts = _parts(source, target, ".")
+    parts = _parts(source.name, target.name, ".")
     common = list(takewhile(lambda pair: pair[0] == pair[1], parts))
     name = ".".join(part for part, _ in common) or parts[0][0]
     named = languages_of_names(source, target)
@@ -30,20 +30,29 @@ def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[
 
 def languages_of_names(source: Path, target: Path) -> Languages:
     """The languages that the names of two files tell by the only part in which they differ, such as .en and .fr."""
-    for marks in (".", "._-"):
-        different = [pair for pair in _parts(source, target, marks) if pair[0] != pair[1]]
-        if len(different) == 1 and any(languages := languages_named(*different[0])):
+    for parts in differing_parts(source.name, target.name):
+        if any(languages := languages_named(*parts)):
+            return languages
+        if all(languages := (language_of(parts[0]), language_of(parts[1]))):  # english and french
             return languages
     return None, None
 
 
-def _parts(source: Path, target: Path, marks: str) -> list[tuple[str, str]]:
+def differing_parts(source: str, target: str) -> Iterator[tuple[str, str]]:
+    """The parts of two names that differ, if all that do are the same: first parts between full stops, then smaller."""
+    for marks in (".", "._-"):
+        different = {pair for pair in _parts(source, target, marks) if pair[0] != pair[1]}
+        if len(different) == 1:
+            yield different.pop()
+
+
+def _parts(source: str, target: str, marks: str) -> list[tuple[str, str]]:
     """The parts of both names between any of these marks, side by side."""
-    return list(zip(*(re.split(f"[{marks}]", path.name) for path in (source, target)), strict=False))
+    return list(zip(*(re.split(f"[{marks}]", name) for name in (source, target)), strict=False))
 
 
 def _read(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:
-    """Line N of both files; their numbers of lines must be equal."""
+    """Reads pairs of lines; the files must have equally many."""
     sources, targets = read_file(source, replace=replace), read_file(target, replace=replace)
     for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
         if left is None or right is None:
@@ -57,7 +66,7 @@ def _read(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:
 
 
 def _hint(source: Path, target: Path, replace: bool) -> str:
-    """Where to look, if that is known: where the check of alignment finds the sides out of step.
+    """The end of a sentence that says where to look: where the check of alignment finds the sides out of step.
 
     It needs some hundreds of lines. Of fewer, the first line counts on which the sides do not look like one sentence.
     """

@@ -39,7 +39,6 @@ def tarred() -> bytes:
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an office program"),
         (b"7z\xbc\xaf\x27\x1c", "an archive that is not opened here; unpack it and give the file inside"),
         (b"Rar!\x1a\x07\x00", "an archive that is not opened here; unpack it"),
-        (b"BZh91AY&SY", "packed by bzip2; unpack it with `bunzip2`"),
         (b"%PDF-1.7\n", "a PDF; copy its text into a text file"),
         (b"\n<!DOCTYPE HTML>\n<title>fra.txt</title>", "a web page; download the file itself"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),

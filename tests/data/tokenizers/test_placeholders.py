@@ -49,6 +49,21 @@ A, B, C = SLOTS[:3]
         *("2024-05-06T12:30:00Z", "6'2\"", "45°", "%50", "123e4567-e89b-12d3-a456-426614174000"),
         *("[X7X]", "@a@b.c", ":smile:", "%count%", "$t(key)", "@:key", "@.lower:key", "%1", "%L1", "$HOME", "$x$"),
         *("%<name>s", "%{x}", "{{ x | y }}", "{{n, number}}", "<%= x %>", "{% if x %}", "%Y", "%APPDATA%"),
+        *(
+            "%count",
+            "%title",
+            "%%name%%",
+            "##name##",
+            "###NAME###",
+            "@@name@@",
+            "*|NAME|*",
+            "$(name)",
+            "%[1]d",
+            "{{{x}}}",
+        ),
+        *("{ $name }", "{ -brand }", "{0:d MMM yyyy}", "{0,-10}", "{user['name']}", "${a.b()}", "<?= $x->name ?>"),
+        *("mailto:a@b.org", "ftp://example.org/a", "./run.sh", "~/.profile", "C:\\x", "3f2a1bc9d8e7", "IPv4", "iOS17"),
+        *("H₂O", "CO₂", "km²", "x²", "GPL-3.0", "V1.2", "UTC+2", "3 ½", "\u201140", "± 5", "≥ 15", "§§ 5–7", "→", "≠"),
         *("🎉", "👨‍👩‍👧‍👦", "👍🏽👍🏽", "🇩🇪", "☺️", "1️⃣", "🏴󠁧󠁢󠁥󠁮󠁧󠁿"),
     ],
 )
@@ -71,7 +86,22 @@ def test_placeholders_are_found_in_text_without_spaces(value: str) -> None:
     [
         *("a < b and c > d", "a <b and c> d", "1<2 and 3>2", "<>", "&", "X&y"),
         *("{count, plural, one {# file} other {# files}}", "{ a b }", "a@b", "http://", "x^2", "and/or", "km/h"),
-        *("I am A.", "DON'T", "T-shirt", "CDs", "C#", "U.S.", "НАТО", "snake_case", "5, 6", "x12"),
+        *(
+            "I am A.",
+            "DON'T",
+            "T-shirt",
+            "CDs",
+            "C#",
+            "U.S.",
+            "the sun¹",
+            "Table1",
+            "## A title ##",
+            '{"text"}',
+            "НАТО",
+            "snake_case",
+            "5, 6",
+            "x12",
+        ),
     ],
 )
 def test_what_only_looks_like_one_stays_text(text: str) -> None:
@@ -101,6 +131,17 @@ PARTS = [
     "ab",
     "7",
 ]
+
+
+def test_many_placeholders_take_linear_time() -> None:
+    def seconds(number: int) -> float:
+        begun = time.process_time()
+        masked = mask("½" * number)
+        assert unmask(masked.text, masked) == "½" * number
+        return time.process_time() - begun
+
+    small = min(seconds(1 << 12) for _ in range(3))
+    assert seconds(1 << 16) < 80 * small
 
 
 @given(text=st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map("".join))
