@@ -69,6 +69,10 @@ class _Atom:
     kind: Literal["alone", "word", "break", "formula"]
     """Whether it stands between words, for a word, for a space, or for a word together with the text before it."""
 
+    def says_something(self) -> bool:
+        """Whether it has a number or a symbol, and not only marks of punctuation."""
+        return any(isinstance(part, str) and _SAYS_SOMETHING.search(part) for part in self.parts)
+
 
 def take_out(content: Content, *, copied: bool = False) -> PlainText:
     """The text of a content without codes.
@@ -239,12 +243,12 @@ def _with_formulas(pieces: Iterable[str | Code | _Atom]) -> Iterator[str | Code 
     """Pieces in which small numbers and the like are one word with what they touch, as in H2O and $10."""
     last: str | Code | _Atom = ""
     for piece in pieces:
-        if isinstance(piece, _Atom) and isinstance(last, _Atom) and piece.kind in ("formula", "word"):
-            says_something = any(isinstance(part, str) and _SAYS_SOMETHING.search(part) for part in last.parts)
-            if last.kind == piece.kind == "formula" or (
-                says_something and (last.kind, piece.kind) == ("alone", "word")
-            ):
-                last = _Atom([*last.parts, *piece.parts], piece.kind)
+        if isinstance(piece, _Atom) and isinstance(last, _Atom):
+            if last.kind == piece.kind == "formula":
+                last.parts.extend(piece.parts)
+                continue
+            if last.kind == "alone" and piece.kind == "word" and last.says_something():
+                last = _Atom([*last.parts, *piece.parts], "word")
                 continue
         elif isinstance(piece, _Atom) and piece.kind == "formula":
             if isinstance(last, str) and (base := _LAST_WORD.search(last)):
@@ -423,12 +427,15 @@ class Projection:
             if translated.count(part) == 1:
                 left += translated.index(part)
                 right = left + len(part)
-            elif letters_before and len(before) < len(translated) and translated.startswith(before):
-                left += len(before)
-            elif letters_after and len(after) < len(translated) and translated.endswith(after):
-                right -= len(after)
-            elif 2 * len(part) < len(word) or (letters_before and before.isdecimal()):
-                return None
+            else:
+                begins = letters_before and len(before) < len(translated) and translated.startswith(before)
+                ends = letters_after and len(after) < len(translated) and translated.endswith(after)
+                if begins:
+                    left += len(before)
+                if ends and left < right - len(after):
+                    right -= len(after)
+                if not begins and not ends and (2 * len(part) < len(word) or (letters_before and before.isdecimal())):
+                    return None
         if before and not letters_before:
             while right - left > 1 and self.target[left] in _OPENING and not self._is_whole(left):
                 left += 1

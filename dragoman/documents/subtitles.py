@@ -10,6 +10,7 @@ from dragoman.documents.lines import LinedSegment, joined
 from dragoman.documents.office import with_spaces_outside
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
+_NEWLINE = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*")
 _TIME = r"[ \t]*-?\d{1,4}(?::\d{1,2}){1,2}(?:[ \t]*[.,:][ \t]*-?\d{1,4})?[ \t]*"
 _TIMES = re.compile(rf"\ufeff?{_TIME}-{{1,2}}>{_TIME}(?:[ \t]|\Z|[^\d:.,])")
 _NUMBER = re.compile(r"\ufeff?\s*\d+\s*\Z")
@@ -109,13 +110,9 @@ def _segment(lines: Sequence[_Line]) -> Segment | None:
     content = with_spaces_outside(trimmed(split_codes(joined(whole[start:end]))))
     if not has_words(content):
         return None
-    lengths = [len(line.text) for line in lines]
-    newlines = [line.newline + _indentation(after) for line, after in pairwise(lines)]
+    lengths = [len(line) for line in _NEWLINE.split(whole[start:end])]
+    newlines = _NEWLINE.findall(whole[start:end])
     return LinedSegment(lines[0].start + start, lines[0].start + end, content, lengths=lengths, newlines=newlines)
-
-
-def _indentation(line: _Line) -> str:
-    return line.text[: len(line.text) - len(line.text.lstrip())]
 
 
 def split_codes(text: str) -> Content:

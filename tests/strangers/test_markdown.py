@@ -94,6 +94,7 @@ TRANSLATED = [
     ("See [[some page|Some text]] and [[other]]\n", "SEE [[some page|SOME TEXT]] AND [[other]]\n"),
     ("Press ++ctrl+c++ or <kbd>some key</kbd>\n", "PRESS ++ctrl+c++ OR <kbd>some key</kbd>\n"),
     ("A \\(x^2\\) and $a b$ here, 5$ and 6$\n", "A \\(x^2\\) AND $a b$ HERE, 5$ AND 6$\n"),
+    ("Some `x`![c](d)`x` here\n", "SOME `x`![C](d)`x` HERE\n"),
     ("- [x] done\n- [ ] open\n", "- [x] DONE\n- [ ] OPEN\n"),
     ("| one line\n| other line\n", "| ONE LINE\n| OTHER LINE\n"),
     ("AT&amp;T &lt; x&nbsp;y &copy; z\n", "AT&amp;T &lt; X&nbsp;Y &copy; Z\n"),

@@ -19,6 +19,7 @@ TIMES = "00:00:01,000 --> 00:00:02,000"
         (">> TOM: go << home >>\n", ">> TOM: GO << HOME >>\n"),
         ("{\\an8}<font color=\"#fff\">red fox</font>\n", "{\\an8}<font color=\"#fff\">RED FOX</font>\n"),
         ("♪ la la land ♪\n", "♪ LA LA LAND ♪\n"),
+        ("♪\nla la land of\nsongs\n♪\n", "♪\nLA LA LAND OF\nSONGS\n♪\n"),
         ("[door slams]\n(laughs)\n", "[DOOR SLAMS]\n(LAUGHS)\n"),
         ("-40 degrees\nhere\n", "-40 DEGREES\nHERE\n"),
         ("<i>- Where here?</i>\n<i>- There.</i>\n", "<i>- WHERE HERE?</i>\n<i>- THERE.</i>\n"),
