@@ -46,13 +46,20 @@ def _lines(text: str, begin: int) -> Iterator[tuple[int, int]]:
 
 def _goes_on(text: str, line: tuple[int, int], following: tuple[int, int]) -> bool:
     """Whether a sentence goes on in the following line."""
-    first, second = text[slice(*line)], text[slice(*following)]
+    is_next = len(_BREAK.findall(text, line[1], following[0])) == 1
+    return is_next and may_go_on(text[slice(*line)], text[slice(*following)])
+
+
+def may_go_on(line: str, following: str) -> bool:
+    """Whether a sentence may go on in the next line: not after a short line or its end, nor in a new item or label.
+
+    Both lines are without blanks around them.
+    """
     return (
-        len(_BREAK.findall(text, line[1], following[0])) == 1
-        and _columns(first) >= NARROWEST
-        and not _END.search(first[-10:])
-        and not ITEM.match(second)
-        and not _LABEL.match(second)
+        _columns(line) >= NARROWEST
+        and not _END.search(line[-10:])
+        and not ITEM.match(following)
+        and not _LABEL.match(following)
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from dragoman.data.text import has_letters
+
 
 class FormatError(Exception):
     """What is wrong with a document, as it is said after its name."""
@@ -51,6 +53,10 @@ class Segment:
     in_place: bool = True
     """Whether the text of the document from `start` to `end` is the source itself: where its translation is the same,
     it stays, byte for byte."""
+
+    def writable(self, content: Content) -> Content:
+        """A translation without the codes that the format cannot write where they stand."""
+        return content
 
     def written(self, content: Content) -> str:
         """A translation as it is written into the document."""
@@ -146,12 +152,9 @@ def _replaced(text: str, offset: int, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[last - offset :]])
 
 
-_LETTER = re.compile(r"[^\W\d_]")
-
-
 def has_words(content: Content) -> bool:
     """Whether there is anything to translate."""
-    return any(isinstance(each, str) and _LETTER.search(each) for each in content)
+    return any(isinstance(part, str) and has_letters(part) for part in content)
 
 
 _SPACES = re.compile(r"[ \t\r\n\f]+")

@@ -10,6 +10,7 @@ from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, 
 from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
 from dragoman.documents.html_sentences import Piece, Sentence
 from dragoman.documents.html_tokens import BLANKS, Attribute, Spelling, Token, Tokenizer, as_text, is_value
+from dragoman.documents.office import with_spaces_outside
 
 UNTRANSLATED = {
     "code", "iframe", "kbd", "listing", "math", "noembed", "noframes", "plaintext", "pre", "rp", "rt", "rtc", "samp",
@@ -44,7 +45,6 @@ META_LANGUAGE = {"content-language", "dc.language", "dcterms.language", "inlangu
 """Names of `<meta>` that say in which language a page is."""
 NO_LANGUAGE = {"mis", "mul", "und"}
 _NO_VALUES: dict[str, str] = {}
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 def read_html(text: str, languages: Languages = UNKNOWN) -> Document:
@@ -161,7 +161,7 @@ class _Reader:
 
     def _end_sentence(self) -> None:
         pieces, self._pieces = self._pieces, []
-        if any(isinstance(piece.content, str) and _LETTER.search(piece.content) for piece in pieces):
+        if has_words([piece.content for piece in pieces]):
             parts = Sentence(pieces).parts() if len(pieces) > 1 else [pieces]
             self.sentences += [segment for part in parts if (segment := _segment(self.text, part))]
 
@@ -388,7 +388,7 @@ def _tag(language: str) -> str:
 
 def _segment(text: str, pieces: Sequence[Piece]) -> Segment | None:
     """The segment of a sentence; None if it has no words."""
-    content = trimmed([piece.content for piece in pieces])
+    content = with_spaces_outside(trimmed([piece.content for piece in pieces]))
     if not has_words(content):
         return None
     first, last = pieces[0], pieces[-1]

@@ -6,16 +6,17 @@ that do not overlap in the source do not overlap in the translation.
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
 from typing import Literal
 
+from dragoman.data.text import INVISIBLE, has_letters
 from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
-from dragoman.documents.document import Code, Content
+from dragoman.documents.document import Code, Content, has_words
 
 MOST_STAND_INS = 99
 """Words that stand for codes in one text; with more of them a text is hardly one, and its codes only stand between
@@ -24,9 +25,11 @@ LONGEST_ATOM = 200
 """Characters of a formatted placeholder; longer stretches are texts."""
 _INK = re.compile(r"\S")
 _OPENING, _CLOSING = "\"'([{«“‘„¿¡", "\"')]}»”’“.,;:!?…。！？、，"
-_LETTER, _WORD_CHARACTER = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
+_WORD_CHARACTER = re.compile(r"[^\W_]")
 _SAYS_SOMETHING = re.compile(r"[^\W_]|[$€£¥%°+=<>←-⇿∀-⋿☀-➿\U0001F000-\U0001FAFF]")
 """Tells a number or a symbol, which stands for a word, from marks of punctuation."""
+_SEPARATES = re.compile(rf"(?:[^\w{INVISIBLE}]|_)+")
+"""Marks of which no part is a word; without them, the words around them would be one."""
 _LAST_WORD, _SHORT_WORD = re.compile(r"[^\W_]{1,20}\Z"), re.compile(r"[^\W_]{1,3}(?![^\W_])")
 _FORMULA = re.compile(r"\w|[^\W_]*[^\Wa-z_][^\W_]+|\d.*|[^\W_]+\d|[A-Z]+|[cdkmn]m|ft|mi|sq|yd")
 """What a small number is a part of, as in H2O, km2, NaCl2 and 106; it is the mark of a footnote behind other words."""
@@ -66,16 +69,23 @@ class _Atom:
     kind: Literal["alone", "word", "break", "formula"]
     """Whether it stands between words, for a word, for a space, or for a word together with the text before it."""
 
+    def says_something(self) -> bool:
+        """Whether it has a number or a symbol, and not only marks of punctuation."""
+        return any(isinstance(part, str) and _SAYS_SOMETHING.search(part) for part in self.parts)
+
 
 def take_out(content: Content, *, copied: bool = False) -> PlainText:
     """The text of a content without codes.
 
     If placeholders are `copied` into translations, words in the text stand for codes that stand for words.
     """
+    plain = "".join(part for part in content if isinstance(part, str))
+    if not any(isinstance(part, Code) for part in content):
+        return PlainText(plain, Span(0, len(plain)), {})
     root = Span(0, 0)
     stack = [root]
     stand_ins: dict[str, Content] = {}
-    names = _unused_names("".join(part for part in content if isinstance(part, str)))
+    names = _unused_names(plain)
     text: list[str] = []
     length, last = 0, ""  # the characters so far, and the last one of them
     point: Span | None = None
@@ -134,7 +144,7 @@ def _unused_names(text: str) -> Iterator[str]:
 def pairs(content: Content) -> dict[int, int]:
     """The indices of opening codes, with those of the codes that close them, as far as these are nested."""
     waiting: list[tuple[int, str]] = []
-    names = Counter[str]()
+    names: dict[str, int] = defaultdict(int)
     closed: dict[int, int] = {}
     for index, code in enumerate(content):
         if not isinstance(code, Code) or code.kind not in ("open", "close"):
@@ -152,18 +162,14 @@ def pairs(content: Content) -> dict[int, int]:
     return closed
 
 
-def partners(content: Content) -> set[int]:
-    """The indices of codes that belong together, and are nested."""
-    return {index for pair in pairs(content).items() for index in pair}
-
-
 def _with_atoms(content: Content, *, copied: bool) -> list[str | Code | _Atom]:
     """A content whose only codes are pairs around words; all others are atoms.
 
     Such are codes without a partner, and stretches without a word: those without letters, and placeholders.
     """
-    closed, paired = pairs(content), partners(content)
-    letters = [0, *accumulate(isinstance(part, str) and bool(_LETTER.search(part)) for part in content)]
+    closed = pairs(content)
+    paired = {index for pair in closed.items() for index in pair}
+    letters = [0, *accumulate(has_words([part]) for part in content)]
     sizes = [0, *accumulate(len(part) if isinstance(part, str) else 0 for part in content)]
     before, after = _neighbours(content), _neighbours([*reversed(content)], first=True)[::-1]
     pieces: list[str | Code | _Atom] = []
@@ -212,7 +218,7 @@ def _is_literal(content: Content) -> bool:
     text = "".join(part for part in content if isinstance(part, str))
     spans = literal_spans(text)
     starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
-    return not any(_LETTER.search(text, start, end) for start, end in zip(starts, ends, strict=True))
+    return not any(has_letters(text[start:end]) for start, end in zip(starts, ends, strict=True))
 
 
 def _kind(stretch: Content, before: str, after: str, base: str) -> Literal["alone", "word", "break", "formula"]:
@@ -221,24 +227,30 @@ def _kind(stretch: Content, before: str, after: str, base: str) -> Literal["alon
     codes = {part.kind for part in stretch if isinstance(part, Code)}
     if not text.strip() and "word" not in codes:
         return "break" if text or "break" in codes else "alone"
+    between_words = _WORD_CHARACTER.match(before) and _WORD_CHARACTER.match(after)
+    otherwise: Literal["alone", "break"] = "break" if between_words and _SEPARATES.fullmatch(text) else "alone"
     if "word" not in codes and not _SAYS_SOMETHING.search(text):
-        return "alone"
+        return otherwise
     if _WORD_CHARACTER.match(before):
         word = _LAST_WORD.search(base)
-        return "formula" if word and _FORMULA.fullmatch(word[0]) else "alone"
+        return "formula" if word and _FORMULA.fullmatch(word[0]) else otherwise
     if _WORD_CHARACTER.match(after):
         return "alone"
     return "word" if before in ("", *_OPENING) or before.isspace() or _SAYS_SOMETHING.match(before) else "alone"
 
 
 def _with_formulas(pieces: Iterable[str | Code | _Atom]) -> Iterator[str | Code | _Atom]:
-    """Pieces in which small numbers and the like are one word with the text that they stand in, as in H2O."""
+    """Pieces in which small numbers and the like are one word with what they touch, as in H2O and $10."""
     last: str | Code | _Atom = ""
     for piece in pieces:
-        if isinstance(piece, _Atom) and piece.kind == "formula":
-            if isinstance(last, _Atom) and last.kind == "formula":
+        if isinstance(piece, _Atom) and isinstance(last, _Atom):
+            if last.kind == piece.kind == "formula":
                 last.parts.extend(piece.parts)
                 continue
+            if last.kind == "alone" and piece.kind == "word" and last.says_something():
+                last = _Atom([*last.parts, *piece.parts], "word")
+                continue
+        elif isinstance(piece, _Atom) and piece.kind == "formula":
             if isinstance(last, str) and (base := _LAST_WORD.search(last)):
                 yield last[: base.start()]
                 last = _Atom([base[0], *piece.parts], "formula")
@@ -415,12 +427,15 @@ class Projection:
             if translated.count(part) == 1:
                 left += translated.index(part)
                 right = left + len(part)
-            elif letters_before and len(before) < len(translated) and translated.startswith(before):
-                left += len(before)
-            elif letters_after and len(after) < len(translated) and translated.endswith(after):
-                right -= len(after)
-            elif 2 * len(part) < len(word) or (letters_before and before.isdecimal()):
-                return None
+            else:
+                begins = letters_before and len(before) < len(translated) and translated.startswith(before)
+                ends = letters_after and len(after) < len(translated) and translated.endswith(after)
+                if begins:
+                    left += len(before)
+                if ends and left < right - len(after):
+                    right -= len(after)
+                if not begins and not ends and (2 * len(part) < len(word) or (letters_before and before.isdecimal())):
+                    return None
         if before and not letters_before:
             while right - left > 1 and self.target[left] in _OPENING and not self._is_whole(left):
                 left += 1

@@ -5,17 +5,21 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
+from dragoman.data.text import has_letters
 from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
 from dragoman.documents.html import closed_up, read_html
 from dragoman.documents.inline import pairs
 from dragoman.documents.lines import in_lines, joined, units
 from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
 from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
+from dragoman.documents.office import with_spaces_outside
 
 MOST_MARKS = 10_000
 """Characters of markup in one paragraph; with more it is hardly a text, and stays as it is."""
+MOST_READINGS = 5
+"""How often a text is read to find emphasis that is not read as such."""
 _FRONT = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<text>(?:.*?\n)??)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
@@ -27,7 +31,6 @@ _KEPT = re.compile(r"@?\[{1,2}_?(?:TOC|TOSP|toc)_?\]{1,2}|\$\{toc\}|\{:?toc\}")
 _HOLDS_MARKDOWN = re.compile(r"\s*<[a-zA-Z][^<>\n]*\smarkdown(?=[\s=>])[^<>\n]*>")
 _FIRST_TAG = re.compile(r"(<[^<>]{1,300}>)[ \t]*\r?\n[ \t]*")
 _LAST_TAG = re.compile(r"\r?\n[ \t]*(</[^<>]{1,300}>)\Z")
-_LETTER = re.compile(r"[^\W\d_]")
 _SPECIAL = "*_`[]<\\"
 """Characters that may begin or end markup wherever they stand."""
 _ALL_SPECIAL = "\\`*_{}[]<>$~=^&!|"
@@ -353,7 +356,7 @@ def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
         if index in opened and content.name in ("link", "a"):
             links.append(parts[index : opened[index] + 1])
             index = opened[index]
-        elif content.kind == "word" if isinstance(content, Code) else _LETTER.search(content):
+        elif content.kind == "word" if isinstance(content, Code) else has_letters(content):
             yield parts
             return
         index += 1
@@ -361,7 +364,7 @@ def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> Segment | None:
-    content = trimmed(_with_single_codes([part.content for part in parts]))
+    content = with_spaces_outside(trimmed(_with_single_codes([part.content for part in parts])))
     if not has_words(content):
         return None
     start, end = parts[0].start, parts[-1].end
@@ -460,21 +463,43 @@ class _Text(Segment):
     short: Mapping[str, str] = field(default_factory=dict)
     """How the ends of links are spelled whose text is the label itself."""
 
+    def writable(self, content: Content) -> Content:
+        """A translation without emphasis that Markdown cannot write: of nothing, or next to some characters."""
+        if not any(map(_is_mark, content)):
+            return content
+        content = _without_empty_emphasis(content)
+        loosened = _loosened(content)
+        for own, escape_all in ((content, False), (content, True), (loosened, True)):
+            if self._is_read_as(self._spelled(own, escape_all=escape_all), own):
+                return own
+        return self._without_unread_emphasis(loosened)
+
+    def _without_unread_emphasis(self, content: Content) -> Content:
+        """A content without emphasis whose marks are read as text. Other marks may be read as text after that."""
+        for _ in range(MOST_READINGS):
+            written = self._spelled(content, escape_all=True)
+            read = pieces(_whole(written), self.labels)
+            codes = {(piece.start, piece.end) for piece in read if isinstance(piece.content, Code)}
+            ends = [*accumulate(len(part.markup if isinstance(part, Code) else part) for part in written)]
+            unread = {
+                index
+                for index, (start, end) in enumerate(pairwise([0, *ends]))
+                if _is_mark(content[index]) and (start, end) not in codes
+            }
+            if not unread:
+                break
+            unread |= {index for pair in pairs(content).items() if not unread.isdisjoint(pair) for index in pair}
+            content = [part for index, part in enumerate(content) if index not in unread]
+        return content
+
     def written(self, content: Content) -> str:
         """A translation as it is written into the document."""
         return self._in_lines(self._escaped(content))
 
     def _escaped(self, content: Content) -> Content:
         """The content with its texts written so that the same codes are read from it."""
-        content = _without_empty_emphasis(content)
         attempt = self._spelled(content, escape_all=False)
-        if self._is_read_as(attempt, content):
-            return attempt
-        for own in (content, _loosened(content)):
-            attempt = self._spelled(own, escape_all=True)
-            if self._is_read_as(attempt, own):
-                break
-        return attempt
+        return attempt if self._is_read_as(attempt, content) else self._spelled(content, escape_all=True)
 
     def _spelled(self, content: Content, *, escape_all: bool) -> list[str | Code]:
         written: list[str | Code] = []
@@ -497,15 +522,15 @@ class _Text(Segment):
 
     def _is_read_as(self, written: Content, content: Content) -> bool:
         """Whether reading what is written gives the texts and codes of the content."""
-        whole = "".join(part.markup if isinstance(part, Code) else part for part in written)
+        whole = _whole(written)
         if not _MARKUP.search(whole):
             return True
         return _merged([piece.content for piece in pieces(whole, self.labels)]) == _merged(content)
 
     def _in_lines(self, content: Content) -> str:
         if not self.newlines or any(isinstance(part, Code) and _is_hard_break(part) for part in content):
-            whole = "".join(part.markup if isinstance(part, Code) else part for part in content)
-            lines, newlines = whole.split("\n"), self.newlines[:1] * whole.count("\n")
+            lines = _whole(content).split("\n")
+            newlines = self.newlines[:1] * (len(lines) - 1)
         else:
             parts = units(content)
             for before, unit in pairwise(parts):
@@ -526,6 +551,11 @@ class _Text(Segment):
         return line
 
 
+def _whole(content: Content) -> str:
+    """The text of a content, with its codes as they are spelled."""
+    return "".join(part.markup if isinstance(part, Code) else part for part in content)
+
+
 def _merged(content: Content) -> list[tuple[bool, str]]:
     """Texts and codes, each in one piece. Addresses and emoji are read as codes, and are texts all the same."""
     parts: list[tuple[bool, list[str]]] = []
@@ -543,15 +573,16 @@ def _without_empty_emphasis(content: Content) -> Content:
     """The content without emphasis of nothing, whose marks would be text: Markdown cannot write it."""
     left: list[str | Code] = []
     for part in content:
-        if left and _is_mark(part, "close") and _is_mark(left[-1], "open") and part.markup == left[-1].markup:
+        if left and _is_mark(part) and _is_mark(left[-1]) and (left[-1].kind, part.kind) == ("open", "close"):
             left.pop()
         else:
             left.append(part)
     return left
 
 
-def _is_mark(part: str | Code, kind: str) -> bool:
-    return isinstance(part, Code) and part.kind == kind and part.markup in ("*", "**", "_", "__", "~", "~~", "==")
+def _is_mark(part: str | Code) -> bool:
+    """Whether a part is one end of emphasis."""
+    return isinstance(part, Code) and part.markup in ("*", "**", "_", "__", "~", "~~", "==")
 
 
 def _loosened(content: Content) -> Content:

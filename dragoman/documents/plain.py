@@ -5,20 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dragoman.data.lines import ITEM, may_go_on
+from dragoman.data.text import has_letters
 from dragoman.documents.document import UNKNOWN, Document, Languages, Segment, has_words
 from dragoman.documents.lines import columns, filled, joined, units
 
 _LINE = re.compile(r"[^\r\n\v\f\x85\u2028\u2029]+")
 _END = re.compile(r"[.!?:;。！？：；…][\"'”’»”」』)\]]*\s*\Z")
-_LETTER = re.compile(r"[^\W\d_]")
-_BEFORE = re.compile(r"[\ufeff\s]*(?:>[> \t]*)?(?:(?:[-*•–·‣▪]|\d{1,3}[.)]|[a-zA-Z][.)])[\s])?\s*")
+_BEFORE = re.compile(rf"[\ufeff\s]*(?:>[> \t]*)?(?:{ITEM.pattern})?\s*")
 """Indentation, the mark of a quotation in a letter, and the mark of an item."""
 _QUOTED = re.compile(r"\s*(?:>[> \t]*)?")
-_ITEM = re.compile(r"(?:[-*•–·‣▪]|\d{1,3}[.)]|[a-zA-Z][.)])\s")
 _BAR = re.compile("[|│┃║]")
 _GAP = re.compile(r"(?<=\S)(?:[ \t]*\t[ \t]*| {2,}(?=\S))")
-NARROWEST = 40
-"""Columns of a line that may have been wrapped."""
 SLACK = 8
 """Columns by which a wrapped line may be shorter than it could be."""
 
@@ -115,16 +113,19 @@ def _row(line: _Line) -> Iterator[Segment]:
 
 def _goes_on(before: _Line, line: _Line, width: int) -> bool:
     """Whether a sentence goes on from one line to the next, since the next word had no place in the first."""
-    if before.cells or line.cells or _END.search(before.text[-20:]):
-        return False
     quoted, own = _QUOTED.match(before.text)[0], _QUOTED.match(line.text)[0]
-    first = line.text[len(own) :]
-    if quoted.strip() != own.strip() or _ITEM.match(first) or not _LETTER.search(before.text):
+    rest = line.text[len(own) :]
+    if (
+        before.cells
+        or line.cells
+        or quoted.strip() != own.strip()
+        or not may_go_on(before.text.rstrip(), rest.rstrip())
+    ):
         return False
-    if columns(before.text) < NARROWEST or not _LETTER.search(first):
+    if not has_letters(before.text) or not has_letters(rest):
         return False
-    word = units([first[:200]])[0].text
-    return first[0].islower() or columns(before.text) + 1 + columns(word) > width - SLACK
+    word = units([rest[:200]])[0].text
+    return rest[0].islower() or columns(before.text) + 1 + columns(word) > width - SLACK
 
 
 def _paragraph(text: str, lines: Sequence[_Line]) -> Iterator[Segment]:

@@ -7,8 +7,10 @@ from itertools import pairwise
 
 from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words, trimmed
 from dragoman.documents.lines import LinedSegment, joined
+from dragoman.documents.office import with_spaces_outside
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
+_NEWLINE = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*")
 _TIME = r"[ \t]*-?\d{1,4}(?::\d{1,2}){1,2}(?:[ \t]*[.,:][ \t]*-?\d{1,4})?[ \t]*"
 _TIMES = re.compile(rf"\ufeff?{_TIME}-{{1,2}}>{_TIME}(?:[ \t]|\Z|[^\d:.,])")
 _NUMBER = re.compile(r"\ufeff?\s*\d+\s*\Z")
@@ -16,6 +18,7 @@ _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
 _CODE = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][\w-]*)(?:[^\w<>\n-][^<>\n]*)?>|<\d[\d:.,]*>|\{\\[^{}\n]*\}")
 _SPEAKER = re.compile(r"\s*(?:(?:[-–—‒―‐]+|>{2,}|<{2,})\s*(?=[^\W\d_]|[<{\[(\"'“«¿¡♪.…]))")
 """The mark before what a speaker says."""
+_NAME = re.compile(r"[^\W\d_][^:<>\n]{0,30}:(?=\s)")
 _BEFORE = re.compile(r"(?:\{\\[^{}\n]*\}|\s|[♪♫♬])*")
 _AFTER = re.compile(r"[\s♪♫♬]*\Z")
 _ASIDE = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
@@ -74,7 +77,7 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
 
 def _speakers(lines: list[_Line]) -> Iterator[list[_Line]]:
     """The lines of each speaker; all lines if there is one."""
-    begins = [bool(_SPEAKER.match(line.text, _BEFORE.match(line.text).end())) for line in lines]
+    begins = [_begins_speech(_CODE.sub("", line.text)) for line in lines]
     if sum(begins) < 2:
         yield lines
         return
@@ -87,6 +90,13 @@ def _speakers(lines: list[_Line]) -> Iterator[list[_Line]]:
     yield group
 
 
+def _begins_speech(line: str) -> bool:
+    """Whether a line begins with the mark of a speaker, or a name in capitals as in `TOM: Hello`."""
+    start = _BEFORE.match(line).end()
+    name = _NAME.match(line, start)
+    return bool(_SPEAKER.match(line, start)) or bool(name and name[0].isupper())
+
+
 def _segment(lines: Sequence[_Line]) -> Segment | None:
     """The segment of some lines. Marks of speakers and music around the text, and brackets around all of it, stay."""
     whole = "".join(line.text + line.newline for line in lines[:-1]) + lines[-1].text
@@ -97,16 +107,12 @@ def _segment(lines: Sequence[_Line]) -> Segment | None:
     end = max(start, tail.start())
     if _ASIDE.fullmatch(whole, start, end):
         start, end = start + 1, end - 1
-    content = trimmed(split_codes(joined(whole[start:end])))
+    content = with_spaces_outside(trimmed(split_codes(joined(whole[start:end]))))
     if not has_words(content):
         return None
-    lengths = [len(line.text) for line in lines]
-    newlines = [line.newline + _indentation(after) for line, after in pairwise(lines)]
+    lengths = [len(line) for line in _NEWLINE.split(whole[start:end])]
+    newlines = _NEWLINE.findall(whole[start:end])
     return LinedSegment(lines[0].start + start, lines[0].start + end, content, lengths=lengths, newlines=newlines)
-
-
-def _indentation(line: _Line) -> str:
-    return line.text[: len(line.text) - len(line.text.lstrip())]
 
 
 def split_codes(text: str) -> Content:

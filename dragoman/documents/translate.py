@@ -12,7 +12,7 @@ from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.documents.document import Code, Content, Document, FormatError, has_words
+from dragoman.documents.document import Code, Content, Document, FormatError, Segment, has_words
 from dragoman.documents.inline import Projection, Span, lacking, take_out, without_surplus
 
 
@@ -40,6 +40,8 @@ class Report:
     """Placeholders that translations lacked, and that were put back where the source has them."""
     homeless: int = 0
     """Formats whose words were not found in the translation, so that they stand there without words."""
+    dropped: int = 0
+    """Formats that are left out, since the document's format cannot write them where their words are."""
     remarks: list[str] = field(default_factory=list)
     """What the format has to say."""
 
@@ -62,6 +64,11 @@ class Report:
             formats = _number(self.homeless, "format")
             notes.append(
                 f"has {formats} whose words were not found in the translation, with nothing between their ends."
+            )
+        if self.dropped:
+            notes.append(
+                f"lacks {_number(self.dropped, 'format')} in its translation, such as emphasis inside of a word,"
+                " for which there was no place."
             )
         return notes
 
@@ -106,7 +113,12 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
         report.done += document.done
         report.remarks += [note for note in document.notes if note not in report.remarks]
     return [
-        document.filled([part.filled(found.get(part.plain.text), report) for part in own])
+        document.filled(
+            [
+                part.filled(segment, found.get(part.plain.text), report)
+                for segment, part in zip(document.segments, own, strict=True)
+            ]
+        )
         for document, own in zip(documents, parts, strict=True)
     ]
 
@@ -131,12 +143,17 @@ class _Part:
     def __init__(self, content: Content, copied: bool):
         self.content, self.plain = content, take_out(content, copied=copied)
 
-    def filled(self, translation: Translation | None, report: Report) -> Content:
-        """A translation with the codes of its source, each as often, and with as many placeholders."""
+    def filled(self, segment: Segment, translation: Translation | None, report: Report) -> Content:
+        """A translation with the codes of its source, each as often, and with as many placeholders.
+
+        Only codes that the format of the segment cannot write are left out.
+        """
         source = self.plain.text
         if translation is None or translation.text == source:
             return self.content
         spans = literal_spans(source)
+        if not spans and not self.plain.root.children and not self.plain.stand_ins:
+            return [translation.text]
         literals = {start: source[start:end] for start, end in spans}
         expected = Counter(dict.fromkeys(self.plain.stand_ins, 0))
         for match in _STAND_IN.finditer(source):
@@ -156,8 +173,12 @@ class _Part:
             return [target]
         projection = Projection(source, target, alignment)
         content = projection.put_in(root)
-        report.homeless += projection.homeless
-        return [part for piece in content for part in self._with_codes(piece)]
+        content = [part for piece in content for part in self._with_codes(piece)]
+        writable = segment.writable(content)
+        dropped = (_count_codes(content) - _count_codes(writable)) // 2
+        report.dropped += dropped
+        report.homeless += max(0, projection.homeless - dropped)
+        return writable
 
     def _with_codes(self, piece: str | Code) -> Content:
         """A text with codes in the place of the words that stand for them."""
@@ -167,6 +188,10 @@ class _Part:
         for part in _STAND_IN.split(piece):
             parts += self.plain.stand_ins.get(part, [part])
         return parts
+
+
+def _count_codes(content: Content) -> int:
+    return sum(isinstance(part, Code) for part in content)
 
 
 def _is_within(spans: Sequence[tuple[int, int]], position: int) -> bool:

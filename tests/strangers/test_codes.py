@@ -72,6 +72,10 @@ def test_a_code_stays_with_its_word_when_words_change_places(text: str, expected
     assert translated(text, SAME) == text
 
 
+def test_a_sign_and_its_number_move_together():
+    assert translated("<b>$</b><b>10</b> only", BACKWARDS) == "only <b>$</b><b>10</b>"
+
+
 def test_what_has_no_letters_is_not_shown_to_the_model():
     assert seen("big.<sup>[1]</sup> The cat") == "big. The cat"
     assert seen("the cat<sup>1</sup> sat") == "the cat sat"

@@ -151,6 +151,9 @@ def test_no_tag_is_lost_or_added_whatever_order_the_words_have(page):
         ("<p><b>W</b><i>orld</i> <b>U</b><i>S</i>", ["World US"]),
         ("Hello<span> </span>world", ["Hello world"]),
         ("<code>x</code> is <i></i>a <tt>name</tt>", ["{1} is a name"]),
+        ("One<i>, </i>two <b>three </b>four<a> five</a>", ["One two three four five"]),
+        ("This<i>—</i>that<b>/</b>other e<i>\xad</i>mail", ["This that other email"]),
+        ("<td>½<td>1º<td>²<td>Ⅳ<td>One", ["One"]),
     ],
 )
 def test_what_only_touches_is_no_sentence(page, texts):

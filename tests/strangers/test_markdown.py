@@ -6,6 +6,7 @@ import time
 import pytest
 from markdown_it import MarkdownIt
 
+from dragoman.documents.formats import translate_document
 from dragoman.documents.markdown import read_markdown
 from dragoman.documents.markdown_blocks import read_blocks
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
@@ -93,6 +94,7 @@ TRANSLATED = [
     ("See [[some page|Some text]] and [[other]]\n", "SEE [[some page|SOME TEXT]] AND [[other]]\n"),
     ("Press ++ctrl+c++ or <kbd>some key</kbd>\n", "PRESS ++ctrl+c++ OR <kbd>some key</kbd>\n"),
     ("A \\(x^2\\) and $a b$ here, 5$ and 6$\n", "A \\(x^2\\) AND $a b$ HERE, 5$ AND 6$\n"),
+    ("Some `x`![c](d)`x` here\n", "SOME `x`![C](d)`x` HERE\n"),
     ("- [x] done\n- [ ] open\n", "- [x] DONE\n- [ ] OPEN\n"),
     ("| one line\n| other line\n", "| ONE LINE\n| OTHER LINE\n"),
     ("AT&amp;T &lt; x&nbsp;y &copy; z\n", "AT&amp;T &lt; X&nbsp;Y &copy; Z\n"),
@@ -163,6 +165,24 @@ def test_emphasis_beside_characters_without_spaces_is_still_emphasis():
     for text in ("_Bold_ Word\n", "Word **Bold** Word\n"):
         found = translated(text, "a.md", by_word(japanese))
         assert structure(found) == structure(text)
+
+
+def test_spaces_inside_of_links_and_tags_separate_words():
+    assert shout("One<i>, </i>two[ three ](x)four\n") == "ONE<i>,</i> TWO [THREE](x) FOUR\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "expected"),
+    [
+        ("Big un*frigging*believable **thing**\n", SHOUTING, "BIG UNFRIGGINGBELIEVABLE **THING**\n"),
+        ("Go _on_)*(-)*(two\n", by_word(lambda word: f"{word}x"), "Gox *on*)(twox(-)\n"),
+    ],
+)
+def test_emphasis_that_has_no_place_is_left_out_and_counted(text, engine, expected):
+    document = translate_document(text.encode(), "a.md", ("en", "fr"), engine)
+    assert document.content.decode() == expected
+    (note,) = document.report.notes()
+    assert note.startswith("lacks 1 format in its translation")
 
 
 def test_lines_of_chinese_are_joined_without_spaces():

@@ -19,6 +19,12 @@ def texts(text):
         ("It is so.  And so on\n", ["It is so.  And so on"]),
         ("+-----+-----+\n| One | two |\n+-----+-----+\n", ["One", "two"]),
         ("1. Open the door.\n2. Close it.\n", ["Open the door.", "Close it."]),
+        ("A. Smith said so.\n(1) One\n1.2. Two\n", ["A. Smith said so.", "One", "Two"]),
+        (
+            "A title that is wide enough for having been wrapped by a person at the\nName: Tom Li\n",
+            ["A title that is wide enough for having been wrapped by a person at the", "Name: Tom Li"],
+        ),
+        ("½\n1º\nⅣ\n", []),
         ("one\ftwo\u2028three\rfour\n", ["one", "two", "three", "four"]),
         ("*****\n  12\n", []),
         (

@@ -19,8 +19,10 @@ TIMES = "00:00:01,000 --> 00:00:02,000"
         (">> TOM: go << home >>\n", ">> TOM: GO << HOME >>\n"),
         ("{\\an8}<font color=\"#fff\">red fox</font>\n", "{\\an8}<font color=\"#fff\">RED FOX</font>\n"),
         ("♪ la la land ♪\n", "♪ LA LA LAND ♪\n"),
+        ("♪\nla la land of\nsongs\n♪\n", "♪\nLA LA LAND OF\nSONGS\n♪\n"),
         ("[door slams]\n(laughs)\n", "[DOOR SLAMS]\n(LAUGHS)\n"),
         ("-40 degrees\nhere\n", "-40 DEGREES\nHERE\n"),
+        ("<i>- Where here?</i>\n<i>- There.</i>\n", "<i>- WHERE HERE?</i>\n<i>- THERE.</i>\n"),
         ("in the year\n2012\n", "IN THE YEAR\n2012\n"),
     ],
 )  # fmt: skip
@@ -70,6 +72,16 @@ def test_japanese_has_as_many_lines_and_breaks_at_punctuation():
     assert found.split("\n")[2:4] == ["窓を開けてから、", "静かに部屋に入ってください。"]
 
 
-def test_two_speakers_are_two_texts():
-    document = read_subtitles(f"1\n{TIMES}\n-Who are you?\n-Nobody.\n")
-    assert [segment.content for segment in document.segments] == [["Who are you?"], ["Nobody."]]
+@pytest.mark.parametrize(
+    ("cue", "texts"),
+    [
+        ("-Who are you?\n-Nobody.\n", ["Who are you?", "Nobody."]),
+        ("<i>- Who are you?</i>\n<i>- Nobody.</i>\n", ["- Who are you?", "- Nobody."]),
+        ("{\\an8}<i>- Who are\nyou?\n- Nobody.</i>\n", ["- Who are you?", "Nobody."]),
+        ("TOM: Who are you?\nDR. ANN: Nobody.\n", ["TOM: Who are you?", "DR. ANN: Nobody."]),
+        ("Look: he\nsaid: no\n", ["Look: he said: no"]),
+    ],
+)
+def test_two_speakers_are_two_texts(cue, texts):
+    segments = read_subtitles(f"1\n{TIMES}\n{cue}").segments
+    assert ["".join(part for part in segment.content if isinstance(part, str)) for segment in segments] == texts
