@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from dragoman.data.language_codes import same_language
+from dragoman.data.language_codes import is_written_alike
 from dragoman.data.readers.po import ESCAPE, Message, messages, named_languages
-from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages, Segment
+from dragoman.documents.document import UNKNOWN, Document, Languages, Segment
 from dragoman.documents.messages import Left, pieces_of
-from dragoman.documents.rewriting import Rewriting
+from dragoman.documents.rewriting import Rewriting, fits, other_languages
 
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _SPECIAL = re.compile(r'[\n\t\r"\\]')
@@ -30,22 +30,22 @@ def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
             done += message.progress != "obsolete"
     notes = left.notes()
     if damaged:
-        notes.append(f"has {len(damaged):,} lines that belong to no message, the first of them line {damaged[0]:,}.")
+        notes.append(_damaged_note(damaged))
     return catalogue.out.finished(done, notes)
+
+
+def _damaged_note(lines: list[int]) -> str:
+    if len(lines) == 1:
+        return f"has a line that belongs to no message, line {lines[0]:,}; its message is left unchanged."
+    return f"has {len(lines):,} lines that belong to no message, the first of them line {lines[0]:,}."
 
 
 def _check(named: Languages, languages: Languages) -> None:
     """Raises `FormatError` if a catalogue names other languages than those of the model."""
     source = languages[0]
-    if named[1] and source and same_language(named[1], source):  # the catalogue of the source, to be translated
-        named = (named[0], None)
-    pairs = zip(named, languages, strict=True)
-    if any(own and wanted and not same_language(own, wanted) for own, wanted in pairs):
-        says, model = (" to ".join(code or "some language" for code in codes) for codes in (named, languages))
-        raise FormatError(
-            f"says that it is from {says}, and the model translates from {model}; choose a model for the languages of "
-            "the file, or correct them in it."
-        )
+    is_of_source = named[1] and source and is_written_alike(named[1], source)  # it is to be translated
+    if not fits((named[0], None) if is_of_source else named, languages):
+        raise other_languages(named, languages)
 
 
 class _Catalogue:
@@ -61,8 +61,11 @@ class _Catalogue:
 
     def name_language(self, header: Message, target: str | None) -> None:
         """Write the target language into the header, if it has a place for it."""
+        named = named_languages(header)[1]
+        if not target or (named and is_written_alike(named, target)):
+            return
         start, end = self._line(header.first["msgstr"])[0], self._line(header.last)[1]
-        if target and (match := _LANGUAGE.search(self.text, start, end)) and not same_language(match[1], target):
+        if match := _LANGUAGE.search(self.text, start, end):
             self.out.keep(match.start(1))
             self.out.write((" " if self.text[match.start(1) - 1] == ":" else "") + target.replace("-", "_"))
             self.out.skip(match.end(1))

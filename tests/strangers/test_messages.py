@@ -94,6 +94,7 @@ def test_a_language_at_the_top_becomes_the_other_one():
         "Total: {{n}}",
         "U.S.",
         "Don't",
+        "It''s {n}",
         "file(s)",
         "(optional)",
         "and/or",
@@ -255,6 +256,40 @@ def test_a_catalogue_of_other_languages_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("named", "model", "is_filled"),
+    [
+        ("de_AT", "de-DE", True),
+        ("zh_CN", "zh-Hans", True),
+        ("sr@latin", "sr-Latn", True),
+        ("sr_RS@cyrillic", "sr", True),
+        ("ca@valencia", "ca", True),
+        ("sr@latin", "sr", False),
+        ("zh_TW", "zh-CN", False),
+    ],
+)
+def test_the_script_of_a_catalogue_counts_and_its_region_does_not(named, model, is_filled):
+    text = f'msgid ""\nmsgstr ""\n"Language: {named}\\n"\n\nmsgid "A dog"\nmsgstr ""\n'
+    if is_filled:
+        found = translate_document(text.encode(), "a.po", ("en", model), SHOUTING).content.decode()
+        assert f'"Language: {named}\\n"' in found
+        assert 'msgstr "A DOG"' in found
+    else:
+        with pytest.raises(DataError, match="says that it is from some language to"):
+            translate_document(text.encode(), "a.po", ("en", model), SHOUTING)
+
+
+def test_a_catalogue_of_the_source_in_another_region_is_filled():
+    text = PO.replace("Language: ", "Language: en_GB").encode()
+    found = translate_document(text, "a.po", ("en-US", "fr"), SHOUTING).content.decode()
+    assert '"Language: fr\\n"' in found
+
+
+def test_one_damaged_line_is_one_line():
+    report = translate_document(b'msgid "A dog"\nx\nmsgstr ""\n', "a.po", ("en", "fr"), SHOUTING).report
+    assert report.notes() == ["has a line that belongs to no message, line 2; its message is left unchanged."]
+
+
+@pytest.mark.parametrize(
     ("source", "translation", "expected"),
     [
         ("&Save", "Guardar", "&Guardar"),
@@ -277,6 +312,7 @@ def test_other_marks_are_no_keys(text):
 def test_apostrophes_in_branches_quote_nothing():
     (piece,) = pieces_of("{n, select, other {the {name}}}", Left())
     assert piece.wrap("l'{name}") == "l''{name}"
+    assert piece.wrap("les chiens'") == "les chiens''"
 
 
 @pytest.mark.parametrize(

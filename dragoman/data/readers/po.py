@@ -126,8 +126,16 @@ def open_po(path: Path, options: ReaderOptions) -> PairReader:
 def named_languages(first: Message) -> Languages:
     """The languages that a catalogue names in its first message, if that is its header."""
     named = first.metadata() if first.is_header else {}
-    source, target = (named.get(key, "") for key in ("X-Source-Language", "Language"))
-    return source if CODE.fullmatch(source) else None, target if CODE.fullmatch(target) else None
+    source, target = (_code(named.get(key, "")) for key in ("X-Source-Language", "Language"))
+    return source, target
+
+
+def _code(locale: str) -> str | None:
+    """The code of a language in the name of a locale: of `sr@latin`, `sr-Latn`; None if it names no language."""
+    code, _, modifier = locale.partition("@")
+    if script := {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva"}.get(modifier):
+        code = f"{code}-{script}"
+    return code if CODE.fullmatch(code) else None
 
 
 def _encoding(path: Path) -> str:
