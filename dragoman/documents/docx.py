@@ -117,6 +117,25 @@ def _is_translated(codes: str) -> bool:
     return any(name.upper() in TRANSLATED_FIELDS for name in codes.split(maxsplit=1)[:1])
 
 
+@dataclass(frozen=True)
+class _Run:
+    """A run of a paragraph: texts and other elements of one format."""
+
+    start: int
+    end: int
+    inside: int
+    """Where its opening tag ends."""
+    close: int
+    """Where its closing tag begins."""
+    properties: Element | None
+    """What its format is."""
+
+    @property
+    def opening_end(self) -> int:
+        """Where its properties end, or its opening tag if it has none."""
+        return self.properties.end if self.properties else self.inside
+
+
 @dataclass
 class _Piece(Piece):
     """A part of a paragraph in a DOCX."""
@@ -125,11 +144,11 @@ class _Piece(Piece):
     opening: "_Piece | None" = None
     """What a box begins with: a tag, or the codes of a field."""
     closing: "_Piece | None" = None
-    run: Element | None = None
+    run: _Run | None = None
     """The run that an element is a child of."""
-    run_before: Element | None = None
+    run_before: _Run | None = None
     """The run that it stands in if it is not the first in it."""
-    run_after: Element | None = None
+    run_after: _Run | None = None
     """The run that it stands in if it is not the last in it."""
     markup: str = ""
     """How it is written by itself if it begins or ends within a run."""
@@ -204,7 +223,7 @@ class _Part:
                 yield from self._blocks(_children(block), depth)
 
     def _paragraph(self, paragraph: Element, depth: int) -> Iterator[Segment]:
-        prefix = self.text[paragraph.start + 1 : paragraph.inside].partition("p")[0]
+        prefix = xml.prefix(paragraph, self.text)
         pieces = self._pieces(paragraph)
         if until := self.codes_until.get(paragraph.start):
             pieces = [piece for piece in pieces if piece.start > until]
@@ -218,9 +237,10 @@ class _Part:
         pieces: list[_Piece] = []
         for child in _children(box):
             if child.name == "r":
+                run = _Run(child.start, child.end, child.inside, child.close, child.child("rPr"))
                 inside = [part for part in _children(child) if part.name != "rPr"]
                 for index, part in enumerate(inside):
-                    pieces.append(self._leaf(part, child, is_first=index == 0, is_last=index == len(inside) - 1))
+                    pieces.append(self._leaf(part, run, is_first=index == 0, is_last=index == len(inside) - 1))
             elif child.name in BOXES and child.content and not _is_word(child):
                 pieces.append(self._box(child))
             elif not child.name.endswith("Pr") and child.name not in IGNORED:
@@ -238,7 +258,7 @@ class _Part:
         )  # fmt: skip
 
     def _leaf(
-        self, element: Element, run: Element | None = None, *, is_first: bool = True, is_last: bool = True
+        self, element: Element, run: _Run | None = None, *, is_first: bool = True, is_last: bool = True
     ) -> _Piece:
         kind, text, range_end = KINDS.get(element.name, "alone"), "", None
         if element.name == "t" and run:
@@ -339,10 +359,9 @@ def _covering(pieces: Sequence[_Piece], position: int | None) -> int | None:
     return index if index >= 0 and position < pieces[index].end else None
 
 
-def _opening(text: str, run: Element) -> str:
+def _opening(text: str, run: _Run) -> str:
     """The tag that a run begins with, and its properties."""
-    properties = run.child("rPr")
-    return text[run.start : properties.end if properties else run.inside]
+    return text[run.start : run.opening_end]
 
 
 def _children(element: Element) -> Iterator[Element]:
@@ -378,7 +397,7 @@ class _Runs:
             if leaf.run:
                 number = self._number(leaf.run)
                 sizes += [Counter()] * (number == len(sizes))
-                sizes[number][_opening(text, leaf.run)[leaf.run.inside - leaf.run.start :]] += len(leaf.text)
+                sizes[number][text[leaf.run.inside : leaf.run.opening_end]] += len(leaf.text)
             if leaf.text in CHARACTERS.values() and leaf.elements[0].name in CHARACTERS:
                 self.characters[leaf.text] = text[leaf.start : leaf.end]
         self.formats = [max(spelled, key=lambda form: spelled[form]) for spelled in sizes]
@@ -402,11 +421,10 @@ class _Runs:
         """Spaces in the format of a piece."""
         return _mark(self._number(piece.run)) + spaces if piece.run and spaces else ""
 
-    def _number(self, run: Element) -> int:
+    def _number(self, run: _Run) -> int:
         """The number of the format of a run."""
         if run.start not in self.keys:
-            properties = run.child("rPr")
-            self.keys[run.start] = _seen(self.text, properties) if properties else ""
+            self.keys[run.start] = _seen(self.text, run.properties) if run.properties else ""
         return self.numbers.setdefault(self.keys[run.start], len(self.numbers))
 
     def _usual(self, pieces: Sequence[_Piece]) -> int:

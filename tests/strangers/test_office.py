@@ -420,8 +420,10 @@ def test_deep_nesting_is_refused(text):
         "<w:p>" + "".join(run("ab ", f'<w:sz w:val="{number}"/>') for number in range(2_000)) + "</w:p>",
         "<w:p>" + '<w:bookmarkStart w:id="1"/>' * 2_000 + run("a b") + "</w:p>",
         "<w:p>" + run("ab<w:tab/>" * 2_000) + "</w:p>",
+        "<w:p>" + run("ab<w:softHyphen/>" * 4_000) + "</w:p>",
+        "<w:p>" + run(f"{BEGIN}<w:instrText>QUOTE</w:instrText>{SEPARATE}ab c{END}" * 2_000) + "</w:p>",
     ],
-    ids=["spaces", "begins", "ends", "formats", "bookmarks", "tabs"],
+    ids=["spaces", "begins", "ends", "formats", "bookmarks", "tabs", "hyphens", "fields"],
 )
 def test_hostile_paragraphs_take_no_time_to_speak_of(text):
     start = time.process_time()
