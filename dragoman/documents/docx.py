@@ -81,7 +81,8 @@ def find_parts(files: Mapping[str, bytes]) -> Parts:
 
 def _types(files: Mapping[str, bytes]) -> dict[str, str]:
     """The type of content of each file in a document, as far as it is known."""
-    root = xml.parse(office.decoded(files[TYPES], TYPES))
+    text, _ = office.decoded(files[TYPES], TYPES)
+    root = xml.parse(text)
     names = {element.attributes.get("PartName", "").casefold(): element for element in root.walk("Override")}
     endings = {element.attributes.get("Extension", "").casefold(): element for element in root.walk("Default")}
     types = {}

@@ -4,7 +4,6 @@ A paragraph is read as pieces: texts, boxes such as links, and all else that sta
 between tabs and page breaks, without pictures, spaces and marks around their words.
 """
 
-import codecs
 import io
 import re
 import zlib
@@ -16,6 +15,7 @@ from typing import Literal, TypeVar
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from dragoman.data.language_codes import two_letters
+from dragoman.data.readers.xml import xml_encoding
 from dragoman.documents import xml
 from dragoman.documents.document import Code, Document, FormatError, Languages, Segment, has_words
 from dragoman.documents.xml import Element
@@ -39,9 +39,6 @@ NO_OFFICE = {
 FEW_SPACES = 2
 """So many spaces have no format of their own."""
 MANIFEST = "META-INF/manifest.xml"
-_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_FIRST_BYTES = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
-_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -79,8 +76,9 @@ def translate_office(
     if b"encryption-data" in files.get(MANIFEST, b""):
         raise FormatError("is protected by a password; save it without one.")
     parts = find_parts(files)
-    encodings = {name: _encoding(files[name]) for name in (*parts.texts, *parts.others)}
-    texts = {name: decoded(files[name], name, encoding) for name, encoding in encodings.items()}
+    texts, encodings = {}, {}
+    for name in (*parts.texts, *parts.others):
+        texts[name], encodings[name] = decoded(files[name], name)
     translations = translate([read(texts[name], languages) for name in parts.texts])
     changed = dict(zip(parts.texts, translations, strict=True))
     if any(texts[name] != text for name, text in changed.items()):
@@ -140,22 +138,16 @@ def _described(member: ZipInfo) -> ZipInfo:
     return info
 
 
-def _encoding(content: bytes) -> str:
-    """The encoding of an XML file, by its first bytes or by what it says of itself."""
-    for first_bytes, encoding in (_MARKS | _FIRST_BYTES).items():
-        if content.startswith(first_bytes):
-            return encoding
-    declared = _ENCODING.match(content)
-    return declared[1].decode() if declared else "utf-8"
-
-
-def decoded(content: bytes, name: str, encoding: str | None = None) -> str:
-    """An XML file in a document as text."""
-    encoding = encoding or _encoding(content)
+def decoded(content: bytes, name: str) -> tuple[str, str]:
+    """An XML file in a document as text, and its encoding."""
     try:
-        return content.decode(encoding)
-    except (LookupError, UnicodeDecodeError):
-        raise FormatError(f"has a file {name} that is no text in {encoding}; save it again.") from None
+        encoding = xml_encoding(content[:4096])
+        return content.decode(encoding), encoding
+    except LookupError as error:
+        fault = f"has a file {name} in an {error}"
+    except UnicodeDecodeError as error:
+        fault = f"has a file {name} that is no text in {error.encoding}"
+    raise FormatError(f"{fault}; save it again.")
 
 
 @dataclass

@@ -267,6 +267,14 @@ def test_the_main_part_is_found_by_its_type_in_any_encoding(kind, encoded):
     )
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32-le", "iso-8859-1"])
+def test_parts_of_a_document_are_read_in_every_encoding_that_xml_declares(encoding):
+    declared = f'<?xml version="1.0" encoding="{encoding[:-3] if "utf" in encoding else encoding}"?>'
+    content = archive(content_xml=f"{declared}{OFFICE}<text:p>Le caf\u00e9</text:p></office:x>".encode(encoding))
+    found = members(translate_document(content, "a.odt", ("en", "fr"), SHOUTING).content)["content.xml"]
+    assert "LE CAF\u00c9" in found.decode(encoding)
+
+
 ENCRYPTED = b"\xd0\xcf\x11\xe0" + bytes(2000) + "EncryptedPackage".encode("utf-16-le")
 
 

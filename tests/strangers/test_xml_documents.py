@@ -382,6 +382,15 @@ def test_encodings_are_kept_and_what_they_lack_is_spelled(encoding):
     assert ("süß→ süß→" if "utf" in encoding else "süß&#8594; süß&#8594;") in found
 
 
+@pytest.mark.parametrize("name", ["a.xlf", "a.tmx"])
+def test_only_the_declaration_names_the_encoding_of_xml(name):
+    text = '<?xml version="1.0"?><!-- <meta charset="latin-1"> charset=latin-1\\n é -->'
+    text += old("") if name == "a.xlf" else memory("").partition("?>")[2]
+    assert read(text, name) == text
+    python = old("").replace("<xliff", '<?xml version="1.0" encoding="punycode"?><xliff')
+    assert read(python) == python
+
+
 def test_names_with_prefixes_and_marks_in_attributes():
     content = (
         '<x:xliff xmlns:x="urn:x" version="1.2"><x:file source-language="en" target-language="fr" original="a > b">'

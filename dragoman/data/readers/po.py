@@ -140,8 +140,7 @@ def _code(locale: str) -> str | None:
 
 def _encoding(path: Path) -> str:
     """The charset that the header of a catalogue declares; UTF-8 if there is none, or that of a template."""
-    declared = _CHARSET.search(read_head(path))
-    name = declared[1].decode() if declared and declared[1] not in (b"CHARSET", b"ASCII", b"US-ASCII") else "UTF-8"
+    name = declared_charset(read_head(path)) or "UTF-8"
     try:
         b"x".decode(name)
     except (LookupError, UnicodeDecodeError):
@@ -149,6 +148,12 @@ def _encoding(path: Path) -> str:
             f"{path} declares the charset {name}, in which it cannot be read; convert it with `msgconv -t UTF-8`."
         ) from None
     return name
+
+
+def declared_charset(head: bytes) -> str | None:
+    """The charset in the header of a catalogue; None for one without, or one that a template or ASCII has."""
+    declared = _CHARSET.search(head)
+    return declared[1].decode() if declared and declared[1] not in (b"CHARSET", b"ASCII", b"US-ASCII") else None
 
 
 def _messages(path: Path, encoding: str, replace: bool) -> Iterator[Message]:
