@@ -39,6 +39,7 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".po": read_po,
     ".pot": read_po,
     ".json": read_json,
+    ".arb": read_json,
     ".yaml": read_yaml,
     ".yml": read_yaml,
     ".tmx": read_tmx,

@@ -71,6 +71,32 @@ def test_what_describes_a_message_is_no_message():
     assert translated(chrome, "a.json", SHOUTING) == chrome.replace("Hello $NAME$ there", "HELLO $NAME$ THERE")
 
 
+def test_resources_of_flutter_are_read_and_those_of_another_language_refused():
+    arb = '{"@@locale": "LANGUAGE", "n": "{n, plural, =1{one dog} other{{n} dogs}}", "@n": {"description": "All dogs"}}'
+    expected = arb.replace("one dog", "ONE DOG").replace("} dogs", "} DOGS").replace("LANGUAGE", "fr")
+    assert translated(arb.replace("LANGUAGE", "en_GB"), "a.arb", SHOUTING) == expected
+    with pytest.raises(DataError, match="says that it is in de, and the model translates from en; give the file with"):
+        translated(arb.replace("LANGUAGE", "de"), "a.arb", SHOUTING)
+
+
+def test_of_texts_in_several_languages_those_of_the_source_are_translated():
+    regions = '{"en-GB": {"a": "Hello you"}, "en-US": {"a": "Hello you"}}'
+    for model, other in (("en-US", "en-GB"), ("en-GB", "en-US")):
+        found = json.loads(translate_document(regions.encode(), "a.json", (model, "fr"), SHOUTING).content)
+        assert found == {other: {"a": "Hello you"}, "fr": {"a": "HELLO YOU"}}
+    assert translate_document(b'{"en-GB": {"a": "b c"}}', "a.json", ("en-US", "fr"), SHOUTING).content.decode() == (
+        '{"fr": {"a": "B C"}}'
+    )
+    for name, text in (
+        ("a.json", '{"de": {"a": "b c"}, "it": {"a": "b c"}}'),
+        ("a.yaml", "de:\n  a: b\nit:\n  a: b\n"),
+    ):
+        with pytest.raises(DataError, match="has texts in de, it, and none in en, which the model translates from"):
+            translated(text, name, SHOUTING)
+    with pytest.raises(DataError, match="has texts in fr, and none in en"):
+        translated('{"fr": {"a": "b c"}}', "a.json", SHOUTING)
+
+
 def test_a_language_at_the_top_becomes_the_other_one():
     assert translated('{"en": {"a": "Hello you"}}', "a.json", SHOUTING) == '{"fr": {"a": "HELLO YOU"}}'
     assert translated("en:\n  a: Hello %{x}\n", "a.yaml", SHOUTING) == "fr:\n  a: HELLO %{x}\n"
