@@ -310,6 +310,62 @@ def test_a_catalogue_of_the_source_in_another_region_is_filled():
     assert '"Language: fr\\n"' in found
 
 
+PLURAL = """msgid ""
+msgstr ""
+"Language: {language}\\n"
+"Content-Type: text/plain; charset=CHARSET\\n"
+"Plural-Forms: {rule}\\n"
+
+msgid "One dog"
+msgid_plural "%d dogs"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "A cat"
+msgstr ""
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("target", "count"), [("ru", 3), ("ja", 1), ("ar", 6), ("fr", 2), ("pt-BR", 2), ("sr-Latn", 3)]
+)
+@pytest.mark.parametrize(
+    ("language", "rule"),
+    [
+        ("", "nplurals=INTEGER; plural=EXPRESSION;"),
+        ("en", 'nplurals=2; plural=(n "\n"!= 1);'),
+    ],
+)
+def test_a_template_gets_the_forms_of_its_language(target, count, newline, language, rule):
+    text = PLURAL.format(language=language, rule=rule).replace("\n", newline)
+    found = translate_document(text.encode(), "a.pot", ("en", target), SHOUTING).content.decode()
+    assert ("\r" in found) == (newline == "\r\n")
+    catalogue = polib.pofile(found.replace("\r", ""))
+    assert catalogue.metadata["Plural-Forms"].startswith(f"nplurals={count};")
+    assert catalogue.metadata["Content-Type"].endswith("charset=UTF-8")
+    first, second = catalogue
+    forms = ["ONE DOG", *["%d DOGS"] * (count - 1)] if count > 1 else ["%d DOGS"]
+    assert first.msgstr_plural == dict(enumerate(forms))
+    assert second.msgstr == "A CAT"
+
+
+def test_forms_that_a_catalogue_has_stay():
+    text = PLURAL.format(language="ru", rule="nplurals=2; plural=(n > 1);")
+    found = translate_document(text.encode(), "a.po", ("en", "ru"), SHOUTING)
+    assert "nplurals=2; plural=(n > 1);" in found.content.decode()
+    assert found.content.decode().count("msgstr[") == 2
+    done = '\nmsgid "One bird"\nmsgid_plural "%d birds"\nmsgstr[0] "One bird"\nmsgstr[1] "%d birds"\n'
+    text = PLURAL.format(language="en", rule="nplurals=2; plural=(n != 1);") + done
+    report = translate_document(text.encode(), "a.po", ("en", "ru"), SHOUTING).report
+    assert report.notes() == ["has a header Plural-Forms of another language; write that of ru into it."]
+
+
+def test_a_catalogue_without_anything_to_fill_stays():
+    text = PLURAL.format(language="", rule="nplurals=INTEGER; plural=EXPRESSION;").partition("\n\n")[0] + "\n"
+    assert translated(text + '\nmsgid "A dog"\nmsgstr "Un chien"\n', "a.po", SHOUTING).startswith(text)
+
+
 def test_one_damaged_line_is_one_line():
     report = translate_document(b'msgid "A dog"\nx\nmsgstr ""\n', "a.po", ("en", "fr"), SHOUTING).report
     assert report.notes() == ["has a line that belongs to no message, line 2; its message is left unchanged."]

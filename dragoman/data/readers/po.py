@@ -54,6 +54,11 @@ class Message:
         """Whether it has come to its translation."""
         return any(keyword.startswith("msgstr") for keyword in self.lines)
 
+    @property
+    def is_plural(self) -> bool:
+        """Whether it has forms of the plural."""
+        return "msgid_plural" in self.lines
+
     @cached_property
     def texts(self) -> dict[str, str]:
         """The texts of a message that is read."""
