@@ -44,11 +44,11 @@ USUAL_NAMES = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes
 """Parts with texts in a document that says nothing about types."""
 
 BOXES = {"hyperlink", "ins", "moveTo", "fldSimple", "smartTag", "sdt", "sdtContent", "customXml", "dir", "bdo"}
-"""What runs stand in, besides a paragraph."""
+"""Elements with runs inside, besides a paragraph."""
 REMOVED = {"del", "moveFrom"}
 """Text that a change has removed."""
 IGNORED = {"proofErr"}
-"""What Word finds again by itself: marks of the spelling checker would be at the wrong words of a translation."""
+"""Elements that Word makes again by itself: marks of the spelling checker would be at wrong words of a translation."""
 KINDS = {
     "tab": "split", "ptab": "split", "br": "break", "cr": "break",
     "sym": "word", "oMath": "word", "oMathPara": "word", "ruby": "word", "fld": "word",
@@ -129,7 +129,7 @@ class _Run:
     close: int
     """Where its closing tag begins."""
     properties: Element | None
-    """What its format is."""
+    """The element with its format."""
 
     @property
     def opening_end(self) -> int:
@@ -143,7 +143,7 @@ class _Piece(Piece):
 
     parts: Sequence["_Piece"] = ()
     opening: "_Piece | None" = None
-    """What a box begins with: a tag, or the codes of a field."""
+    """The beginning of a box: a tag, or the codes of a field."""
     closing: "_Piece | None" = None
     run: _Run | None = None
     """The run that an element is a child of."""
@@ -234,7 +234,7 @@ class _Part:
             yield from self._blocks(piece.elements, depth + 1)
 
     def _pieces(self, box: Element) -> list[_Piece]:
-        """What stands in a paragraph or box."""
+        """The pieces of a paragraph or box."""
         pieces: list[_Piece] = []
         for child in _children(box):
             if child.name == "r":
@@ -280,28 +280,28 @@ class _Part:
 
     def _with_fields(self, pieces: Sequence[_Piece]) -> list[_Piece]:
         """Pieces in which each field is one."""
-        found: list[_Piece] = []
+        whole: list[_Piece] = []
         index = 0
         while index < len(pieces):
             piece = pieces[index]
             own = self.fields.get(piece.start) if piece.kind != "box" else None
             if own:
-                last = self._add_field(found, pieces, index, own)
+                last = self._add_field(whole, pieces, index, own)
             elif piece.field_end and (end := _covering(pieces, piece.field_end)) is not None:
-                found.append(self._slice(pieces[index : end + 1], "word"))
+                whole.append(self._slice(pieces[index : end + 1], "word"))
                 last = end
             else:
-                found.append(piece)
+                whole.append(piece)
                 last = index
             index = last + 1
-        return found
+        return whole
 
-    def _add_field(self, found: list[_Piece], pieces: Sequence[_Piece], first: int, own: Field) -> int:
-        """Adds the field that begins with a piece; the index of the last piece of it."""
+    def _add_field(self, whole: list[_Piece], pieces: Sequence[_Piece], first: int, own: Field) -> int:
+        """Adds the field that begins with a piece to the `whole` ones; returns the index of the last piece of it."""
         separate, last = _covering(pieces, own.separate), _covering(pieces, own.end)
         if last is None:  # it goes on in another paragraph, or behind the box
             last = len(pieces) - 1 if separate is None else separate
-            found.append(replace(self._slice(pieces[first : last + 1]), field_end=own.end or 0))
+            whole.append(replace(self._slice(pieces[first : last + 1]), field_end=own.end or 0))
             return last
         is_translated = own.is_translated and separate is not None
         if is_translated:
@@ -310,7 +310,7 @@ class _Part:
             is_translated = all(mark.kind != "box" for mark in marks) and any(part.has_words for part in parts)
         if is_translated:
             opening, closing = self._slice(pieces[first : separate + 1]), self._slice(pieces[last : last + 1])
-            found.append(
+            whole.append(
                 _Piece(
                     opening.outer_start, closing.outer_end, "box", parts=self._with_fields(parts),
                     opening=opening, closing=closing,
@@ -318,7 +318,7 @@ class _Part:
                 )
             )  # fmt: skip
         else:
-            found.append(self._slice(pieces[first : last + 1], "alone" if own.separate is None else "word"))
+            whole.append(self._slice(pieces[first : last + 1], "alone" if own.separate is None else "word"))
         return last
 
     def _slice(self, pieces: Sequence[_Piece], kind: Literal["word", "alone"] = "alone") -> _Piece:

@@ -1,4 +1,4 @@
-"""Which format a document has, and its bytes as text."""
+"""The formats of documents: which one a name means, and the bytes of a document as text."""
 
 import codecs
 import re
@@ -119,14 +119,14 @@ def format_of(name: str) -> str:
 
 def texts_of(content: bytes, name: str) -> list[str]:
     """The texts of a document that are translated, such as to tell its language. Raises `DataError`."""
-    found: list[str] = []
+    collected: list[str] = []
 
     def collect(texts: list[str]) -> list[Translation]:
-        found.extend(texts)
+        collected.extend(texts)
         return [Translation(text, 0.0, 0.0, []) for text in texts]
 
     translate_document(content, name, UNKNOWN, Engine(collect, copies=False))
-    return found
+    return collected
 
 
 def _encoding(content: bytes, ending: str) -> str:

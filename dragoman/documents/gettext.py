@@ -14,7 +14,7 @@ from dragoman.documents.rewriting import Rewriting, fits, other_languages
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _SPECIAL = re.compile(r'[\n\t\r"\\]')
 _NO_CHARSET = re.compile(r'(?m)^(?:msgstr\s*)?"Content-Type:[^"\n]*charset=(CHARSET|(?:US-)?ASCII)\b')
-_PLURAL_FORMS = re.compile(r'"Plural-Forms:[ \t]*((?:[^"\\\n]|"\r?\n[ \t]*")*+)\\n"')
+_PLURAL_FORMS = re.compile(r'"Plural-Forms:[ \t]*((?:[^"\\\n]|"\r?\n[ \t]*"){0,1000}+)\\n"')
 _LANGUAGE = re.compile(r'(?m)^(?:msgstr\s*)?"Language:[ \t]*([\w@.-]*)[ \t]*\\n"')
 
 

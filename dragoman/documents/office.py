@@ -21,11 +21,11 @@ from dragoman.documents.document import Code, Document, FormatError, Languages, 
 from dragoman.documents.xml import Element
 
 MOST_BYTES, MOST_FILES = 2**28, 10_000
-"""Of all files in a document, unpacked."""
+"""Most bytes of all files in a document, unpacked, and most files."""
 MOST_RATIO, LEAST_BYTES = 100, 2**22
-"""How many times as large as the document they may be, if they are larger than so many bytes."""
+"""How many times as large as the document its files may be, if they are larger than so many bytes."""
 MOST_NESTED = 30
-"""Paragraphs inside of each other, such as those in text boxes."""
+"""Most paragraphs inside of each other, such as those in text boxes."""
 CHUNK = 2**20
 NO_OFFICE = {
     rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e": (
@@ -37,7 +37,7 @@ NO_OFFICE = {
 }
 """Patterns of first bytes: what such a file is, and what to do."""
 FEW_SPACES = 2
-"""So many spaces have no format of their own."""
+"""Most spaces that have no format of their own."""
 MANIFEST = "META-INF/manifest.xml"
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -164,7 +164,7 @@ class Piece:
     range_end: tuple[str, str] | None = None
     """For one end of a range, such as a bookmark: which of them, `start` or `end`, and the name of the range."""
     elements: Sequence[Element] = ()
-    """What may have paragraphs of its own inside, such as a text box."""
+    """Elements that may have paragraphs of their own inside, such as a text box."""
     has_words: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -230,23 +230,23 @@ def with_spaces_outside(content: Sequence[str | Code]) -> list[str | Code]:
 
     More than a few spaces stay: they may be underlined, as a line to write on.
     """
-    found = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
-    return _spaces_moved(found[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
+    moved = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
+    return _spaces_moved(moved[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
 
 
 def _spaces_moved(content: Sequence[str | Code], kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
     """A content in which spaces that stand right before codes of a kind stand behind them."""
-    found: list[str | Code] = []
+    moved: list[str | Code] = []
     for part in content:
-        before = found[-1] if found else None
+        before = moved[-1] if moved else None
         match = None
         if isinstance(part, Code) and part.kind == kind and isinstance(before, str):
             match = spaces.search(before)
         if match and isinstance(before, str):
-            found[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
+            moved[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
         else:
-            found.append(part)
-    return [part for part in found if part != ""]
+            moved.append(part)
+    return [part for part in moved if part != ""]
 
 
 def outermost(elements: Iterable[Element], is_block: Callable[[Element], bool], skipped: set[str]) -> Iterator[Element]:

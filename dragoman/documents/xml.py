@@ -376,7 +376,7 @@ def _branches(pieces: Sequence[Piece], message: str, text: str) -> list[Segment]
     places = [place for piece in pieces for place in _places(piece, text)]
     codes = iter([piece.part for piece in pieces if isinstance(piece.part, Code)])
     spelled = _as_cdata if has_cdata else spelling(text[pieces[0].start : pieces[-1].end])
-    found: list[Segment] = []
+    result: list[Segment] = []
     last = 0
     for start, end in stretches:
         branch = message[start:end].strip(_BLANK)
@@ -388,8 +388,8 @@ def _branches(pieces: Sequence[Piece], message: str, text: str) -> list[Segment]
         write = partial(_in_turn, quoted, spelled)
         parts = [part for whole in content for part in _restored(whole, codes, write)]
         if has_words(parts):
-            found.append(Segment(places[start][0], places[last - 1][1], parts, write))
-    return found
+            result.append(Segment(places[start][0], places[last - 1][1], parts, write))
+    return result
 
 
 def _in_turn(first: Callable[[str], str], second: Callable[[str], str], text: str) -> str:

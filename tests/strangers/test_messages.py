@@ -350,6 +350,13 @@ def test_a_template_gets_the_forms_of_its_language(target, count, newline, langu
     assert second.msgstr == "A CAT"
 
 
+def test_a_long_header_takes_no_time_to_speak_of():
+    text = PLURAL.format(language="", rule="x").replace("Plural-Forms: x\\n", 'Plural-Forms: x"\n"' * 20_000)
+    started = time.process_time()
+    translated(text, "a.po", SHOUTING)
+    assert time.process_time() - started < 5
+
+
 def test_forms_that_a_catalogue_has_stay():
     text = PLURAL.format(language="ru", rule="nplurals=2; plural=(n > 1);")
     found = translate_document(text.encode(), "a.po", ("en", "ru"), SHOUTING)

@@ -67,7 +67,8 @@ class Message:
     @property
     def targets(self) -> list[str]:
         """The keywords of the translation in each form of the plural."""
-        return sorted((each for each in self.texts if each.startswith("msgstr")), key=lambda each: (len(each), each))
+        keywords = [keyword for keyword in self.texts if keyword.startswith("msgstr")]
+        return sorted(keywords, key=lambda keyword: (len(keyword), keyword))
 
     @property
     def forms(self) -> list[str]:
@@ -118,7 +119,7 @@ def open_po(path: Path, options: ReaderOptions) -> PairReader:
     wanted, encoding = options.languages, _encoding(path)
     first = next(_messages(path, encoding, options.replace_bad_bytes), Message())
     languages = named_languages(first)
-    swap = wanted and languages[1] and [same_language(languages[1], each) for each in wanted] == [True, False]
+    swap = wanted and languages[1] and [same_language(languages[1], code) for code in wanted] == [True, False]
 
     def read() -> Iterator[Numbered]:
         for message in _messages(path, encoding, options.replace_bad_bytes):
