@@ -266,18 +266,17 @@ def _yaml_segments(text: str, start: int, end: int, scalar: yaml.ScalarNode, lef
         else:
             yield from _lines_of_block(text, start, end)
         return
-    inside = spelled[1:-1] if scalar.style else spelled
-    if inside == value and scalar.style in ("'", '"'):
+    inside = spelled[1:-1]
+    if scalar.style in WRITERS and "\n" not in spelled and (places := _yaml_places(inside, value, scalar.style)):
         escaped = _in_single_quotes if scalar.style == "'" else _in_double_quotes
         for piece in pieces:
             wrap = partial(_changed, piece.wrap, escaped)
-            yield Segment(start + 1 + piece.start, start + 1 + piece.end, piece.content, wrap=wrap)
-        return
-    if scalar.style == '"' and "\n" not in spelled and (places := _yaml_places(inside, value)):
-        for piece in pieces:
-            wrap = partial(_changed, piece.wrap, _in_double_quotes)
             first, last = places[piece.start], places[piece.end]
             yield Segment(start + 1 + first, start + 1 + last, piece.content, wrap=wrap)
+        return
+    if is_icu(value):
+        if pieces:
+            left.add(FORMS, value)
         return
     write = WRITERS.get(scalar.style)
     if scalar.style is None:
@@ -331,12 +330,16 @@ def _lines_of_block(text: str, start: int, end: int) -> Iterator[Segment]:
                 yield Segment(group[0][0] + piece.start, group[0][0] + piece.end, piece.content, wrap=piece.wrap)
 
 
-_YAML_ESCAPE = re.compile(r"\\x[\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\U[\da-fA-F]{8}|\\.|[^\\]")
+_YAML_CHARACTER = {
+    '"': re.compile(r"\\x[\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\U[\da-fA-F]{8}|\\.|[^\\]"),
+    "'": re.compile(r"''|[^']"),
+}
+"""A character as a string in these quotes spells it."""
 
 
-def _yaml_places(inside: str, value: str) -> list[int] | None:
-    """Where each character of a string in double quotes stands; None where that is not certain."""
-    starts = [match.start() for match in _YAML_ESCAPE.finditer(inside)]
+def _yaml_places(inside: str, value: str, quote: str) -> list[int] | None:
+    """The position of each character of a string in quotes, and its end; None where that is not certain."""
+    starts = [match.start() for match in _YAML_CHARACTER[quote].finditer(inside)]
     return [*starts, len(inside)] if len(starts) == len(value) else None
 
 

@@ -219,6 +219,23 @@ def test_nothing_but_the_texts_of_yaml_changes(newline):
     assert second == {"second": "THE OTHER DOCUMENT"}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: '{n, plural, one {it''s one} other {it is}}'\n", "a: '{n, plural, one {IT''S ONE} other {IT IS}}'\n"),
+        ("a: 'one''s line\\nAnother: it''s'\n", "a: 'ONE''S LINE\\nANOTHER: IT''S'\n"),
+        ("a: You have {n, plural, one {a dog} other {# dogs}}\n", None),
+        ("a: 'You''ve {n, plural, one {a dog} other {# dogs}}'\n", None),
+        ("a: '{n, plural, one {a dog}\n  other {# dogs}}'\n", None),
+        ("a: >2\n  {n, plural, one {a dog} other {# dogs}}\n", None),
+    ],
+)
+def test_messages_of_icu_in_yaml_are_translated_by_branch_or_left(text, expected):
+    result = translate_document(text.encode(), "a.yaml", ("en", "fr"), SHOUTING)
+    assert result.content.decode() == (expected or text)
+    assert expected or "ICU forms" in result.report.notes()[0]
+
+
 PO = """msgid ""
 msgstr ""
 "Language: \\n"
