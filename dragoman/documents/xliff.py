@@ -78,10 +78,15 @@ def _units(scope: Element) -> Iterator[_Unit]:
             yield _Unit(element, element.child("seg-source") or source, element.child("target"), is_preserved)
 
 
-def _parts(element: Element | None) -> dict[str, Element]:
-    """The sentences that a text was divided into, by their numbers; none if it was not."""
+def _sentences(element: Element | None) -> list[Element]:
+    """The sentences that a text was divided into; none if it was not."""
     marks = element.walk("mrk") if element else ()
-    return {mark.attributes.get("mid", ""): mark for mark in marks if mark.attributes.get("mtype") == "seg"}
+    return [mark for mark in marks if mark.attributes.get("mtype") == "seg"]
+
+
+def _parts(element: Element | None) -> dict[str, Element]:
+    """The sentences that a text was divided into, by their numbers."""
+    return {mark.attributes.get("mid", ""): mark for mark in _sentences(element)}
 
 
 class _Reader:
@@ -132,7 +137,7 @@ class _Reader:
     def _fill(self, unit: _Unit) -> None:
         """Make the whole source the target."""
         source, target = unit.source, unit.target
-        parts = [self._segments(part, unit) for part in _parts(source).values() or [source]]
+        parts = [self._segments(part, unit) for part in _sentences(source) or [source]]
         segments = [segment for own in parts for segment in own or ()]
         if not segments or None in parts:
             return

@@ -480,16 +480,17 @@ def read_fragment(
         for element in (holder, *holder.children) if is_structure else (holder,):
             if (is_structure or element.name in splitting) and element.name not in (*non_splitting, *ignored):
                 ends |= {element.start, element.close} if element.content else {element.start}
-    segments, run = [], []
+    result: list[Segment] = []
+    run: list[Piece] = []
     for piece in (*pieces(root, text, (), ignored), Piece(len(text), len(text), "")):
         if piece.start in ends or piece.start == len(text):
-            segments.append(sentence(run, text))
+            result += segments(run, text) or ()
             run = []
         elif text.startswith(_CDATA, piece.start):
             run.append(Piece(piece.start, piece.end, Code(text[piece.start : piece.end], "word")))
         else:
             run.append(piece)
-    return Document(text, [segment for segment in segments if segment])
+    return Document(text, result)
 
 
 def _is_structure(element: Element) -> bool:

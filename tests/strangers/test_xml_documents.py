@@ -218,6 +218,12 @@ def test_outer_spaces_and_lines_of_preserved_text_stay():
     assert ">Tom Name:\n  Boston City: \n</target>" in found
 
 
+def test_sentences_without_numbers_are_all_translated():
+    source = '<mrk mtype="seg">Red dog.</mrk> <mrk mtype="seg">Old cat.</mrk>'
+    found = read(old(unit(f"<source>x</source><seg-source>{source}</seg-source>")))
+    assert '<mrk mtype="seg">dog. Red</mrk> <mrk mtype="seg">cat. Old</mrk></target>' in found
+
+
 def test_segmented_sources_have_targets_of_the_same_segments():
     source = '<mrk mtype="seg" mid="0">Red dog.</mrk> <g id="1"><mrk mtype="seg" mid="1">Old cat.</mrk></g>'
     inner = f'<source>Red dog. <g id="1">Old cat.</g></source><seg-source>{source}</seg-source>'
@@ -448,6 +454,8 @@ def fragment(text: str, **options) -> str:
         ("<doc>\n <par>A <b>b</b></par>\n</doc>", {}, "<doc>\n <par><b>b</b> A</par>\n</doc>"),
         ("<par>A b</par> <par>C d</par>", {}, "<par>d C</par> <par>b A</par>"),
         ("A <![CDATA[b c]]> d<!-- e f -->", {}, "d <![CDATA[b c]]> A<!-- e f -->"),
+        ("<p>{n, plural, one {a b} other {c d}}</p>", {}, "<p>{n, plural, one {b a} other {d c}}</p>"),
+        ("<p>Hi {n, plural, one {a b} other {c d}}</p>", {}, "<p>Hi {n, plural, one {a b} other {c d}}</p>"),
         ("A &nbsp; b &brand; c", {}, "c &brand; b &nbsp; A"),
         ('<?xml version="1.0"?><d><p>A b</p></d>', {}, '<?xml version="1.0"?><d><p>b A</p></d>'),
         (" plain text ", {}, " text plain "),
