@@ -129,7 +129,7 @@ def served_language(code: str, served: Collection[str], *, reads: bool = False) 
     language reads it from all regions.
     """
     wanted = variety(code)
-    fitting = [one for one in served if _is_written_alike(variety(one), wanted)]
+    fitting = [one for one in served if is_written_alike(one, code)]
     exact = [one for one in fitting if variety(one).region == wanted.region]
     general = [one for one in fitting if not variety(one).region]
     if exact:
@@ -139,8 +139,11 @@ def served_language(code: str, served: Collection[str], *, reads: bool = False) 
     return fitting[0] if fitting and (reads or not wanted.region) else None
 
 
-def _is_written_alike(one: Variety, other: Variety) -> bool:
-    return (one.language, one.script) == (other.language, other.script)
+def is_written_alike(one: str, other: str) -> bool:
+    """Whether two codes mean one language in one script: en-US and en-GB, but not zh-Hans and zh-Hant, or sr-Latn and
+    sr."""
+    ours, theirs = variety(one), variety(other)
+    return (ours.language, ours.script) == (theirs.language, theirs.script)
 
 
 def _parts(code: str) -> list[str]:

@@ -44,11 +44,11 @@ USUAL_NAMES = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes
 """Parts with texts in a document that says nothing about types."""
 
 BOXES = {"hyperlink", "ins", "moveTo", "fldSimple", "smartTag", "sdt", "sdtContent", "customXml", "dir", "bdo"}
-"""What runs stand in, besides a paragraph."""
+"""Elements with runs inside, besides a paragraph."""
 REMOVED = {"del", "moveFrom"}
 """Text that a change has removed."""
 IGNORED = {"proofErr"}
-"""What Word finds again by itself: marks of the spelling checker would be at the wrong words of a translation."""
+"""Elements that Word makes again by itself: marks of the spelling checker would be at wrong words of a translation."""
 KINDS = {
     "tab": "split", "ptab": "split", "br": "break", "cr": "break",
     "sym": "word", "oMath": "word", "oMathPara": "word", "ruby": "word", "fld": "word",
@@ -81,7 +81,8 @@ def find_parts(files: Mapping[str, bytes]) -> Parts:
 
 def _types(files: Mapping[str, bytes]) -> dict[str, str]:
     """The type of content of each file in a document, as far as it is known."""
-    root = xml.parse(office.decoded(files[TYPES], TYPES))
+    text, _ = office.decoded(files[TYPES], TYPES)
+    root = xml.parse(text)
     names = {element.attributes.get("PartName", "").casefold(): element for element in root.walk("Override")}
     endings = {element.attributes.get("Extension", "").casefold(): element for element in root.walk("Default")}
     types = {}
@@ -117,19 +118,38 @@ def _is_translated(codes: str) -> bool:
     return any(name.upper() in TRANSLATED_FIELDS for name in codes.split(maxsplit=1)[:1])
 
 
+@dataclass(frozen=True)
+class _Run:
+    """A run of a paragraph: texts and other elements of one format."""
+
+    start: int
+    end: int
+    inside: int
+    """Where its opening tag ends."""
+    close: int
+    """Where its closing tag begins."""
+    properties: Element | None
+    """The element with its format."""
+
+    @property
+    def opening_end(self) -> int:
+        """Where its properties end, or its opening tag if it has none."""
+        return self.properties.end if self.properties else self.inside
+
+
 @dataclass
 class _Piece(Piece):
     """A part of a paragraph in a DOCX."""
 
     parts: Sequence["_Piece"] = ()
     opening: "_Piece | None" = None
-    """What a box begins with: a tag, or the codes of a field."""
+    """The beginning of a box: a tag, or the codes of a field."""
     closing: "_Piece | None" = None
-    run: Element | None = None
+    run: _Run | None = None
     """The run that an element is a child of."""
-    run_before: Element | None = None
+    run_before: _Run | None = None
     """The run that it stands in if it is not the first in it."""
-    run_after: Element | None = None
+    run_after: _Run | None = None
     """The run that it stands in if it is not the last in it."""
     markup: str = ""
     """How it is written by itself if it begins or ends within a run."""
@@ -204,7 +224,7 @@ class _Part:
                 yield from self._blocks(_children(block), depth)
 
     def _paragraph(self, paragraph: Element, depth: int) -> Iterator[Segment]:
-        prefix = self.text[paragraph.start + 1 : paragraph.inside].partition("p")[0]
+        prefix = xml.prefix(paragraph, self.text)
         pieces = self._pieces(paragraph)
         if until := self.codes_until.get(paragraph.start):
             pieces = [piece for piece in pieces if piece.start > until]
@@ -214,13 +234,14 @@ class _Part:
             yield from self._blocks(piece.elements, depth + 1)
 
     def _pieces(self, box: Element) -> list[_Piece]:
-        """What stands in a paragraph or box."""
+        """The pieces of a paragraph or box."""
         pieces: list[_Piece] = []
         for child in _children(box):
             if child.name == "r":
+                run = _Run(child.start, child.end, child.inside, child.close, child.child("rPr"))
                 inside = [part for part in _children(child) if part.name != "rPr"]
                 for index, part in enumerate(inside):
-                    pieces.append(self._leaf(part, child, is_first=index == 0, is_last=index == len(inside) - 1))
+                    pieces.append(self._leaf(part, run, is_first=index == 0, is_last=index == len(inside) - 1))
             elif child.name in BOXES and child.content and not _is_word(child):
                 pieces.append(self._box(child))
             elif not child.name.endswith("Pr") and child.name not in IGNORED:
@@ -238,7 +259,7 @@ class _Part:
         )  # fmt: skip
 
     def _leaf(
-        self, element: Element, run: Element | None = None, *, is_first: bool = True, is_last: bool = True
+        self, element: Element, run: _Run | None = None, *, is_first: bool = True, is_last: bool = True
     ) -> _Piece:
         kind, text, range_end = KINDS.get(element.name, "alone"), "", None
         if element.name == "t" and run:
@@ -259,28 +280,28 @@ class _Part:
 
     def _with_fields(self, pieces: Sequence[_Piece]) -> list[_Piece]:
         """Pieces in which each field is one."""
-        found: list[_Piece] = []
+        whole: list[_Piece] = []
         index = 0
         while index < len(pieces):
             piece = pieces[index]
             own = self.fields.get(piece.start) if piece.kind != "box" else None
             if own:
-                last = self._add_field(found, pieces, index, own)
+                last = self._add_field(whole, pieces, index, own)
             elif piece.field_end and (end := _covering(pieces, piece.field_end)) is not None:
-                found.append(self._slice(pieces[index : end + 1], "word"))
+                whole.append(self._slice(pieces[index : end + 1], "word"))
                 last = end
             else:
-                found.append(piece)
+                whole.append(piece)
                 last = index
             index = last + 1
-        return found
+        return whole
 
-    def _add_field(self, found: list[_Piece], pieces: Sequence[_Piece], first: int, own: Field) -> int:
-        """Adds the field that begins with a piece; the index of the last piece of it."""
+    def _add_field(self, whole: list[_Piece], pieces: Sequence[_Piece], first: int, own: Field) -> int:
+        """Adds the field that begins with a piece to the `whole` ones; returns the index of the last piece of it."""
         separate, last = _covering(pieces, own.separate), _covering(pieces, own.end)
         if last is None:  # it goes on in another paragraph, or behind the box
             last = len(pieces) - 1 if separate is None else separate
-            found.append(replace(self._slice(pieces[first : last + 1]), field_end=own.end or 0))
+            whole.append(replace(self._slice(pieces[first : last + 1]), field_end=own.end or 0))
             return last
         is_translated = own.is_translated and separate is not None
         if is_translated:
@@ -289,7 +310,7 @@ class _Part:
             is_translated = all(mark.kind != "box" for mark in marks) and any(part.has_words for part in parts)
         if is_translated:
             opening, closing = self._slice(pieces[first : separate + 1]), self._slice(pieces[last : last + 1])
-            found.append(
+            whole.append(
                 _Piece(
                     opening.outer_start, closing.outer_end, "box", parts=self._with_fields(parts),
                     opening=opening, closing=closing,
@@ -297,7 +318,7 @@ class _Part:
                 )
             )  # fmt: skip
         else:
-            found.append(self._slice(pieces[first : last + 1], "alone" if own.separate is None else "word"))
+            whole.append(self._slice(pieces[first : last + 1], "alone" if own.separate is None else "word"))
         return last
 
     def _slice(self, pieces: Sequence[_Piece], kind: Literal["word", "alone"] = "alone") -> _Piece:
@@ -339,10 +360,9 @@ def _covering(pieces: Sequence[_Piece], position: int | None) -> int | None:
     return index if index >= 0 and position < pieces[index].end else None
 
 
-def _opening(text: str, run: Element) -> str:
+def _opening(text: str, run: _Run) -> str:
     """The tag that a run begins with, and its properties."""
-    properties = run.child("rPr")
-    return text[run.start : properties.end if properties else run.inside]
+    return text[run.start : run.opening_end]
 
 
 def _children(element: Element) -> Iterator[Element]:
@@ -378,7 +398,7 @@ class _Runs:
             if leaf.run:
                 number = self._number(leaf.run)
                 sizes += [Counter()] * (number == len(sizes))
-                sizes[number][_opening(text, leaf.run)[leaf.run.inside - leaf.run.start :]] += len(leaf.text)
+                sizes[number][text[leaf.run.inside : leaf.run.opening_end]] += len(leaf.text)
             if leaf.text in CHARACTERS.values() and leaf.elements[0].name in CHARACTERS:
                 self.characters[leaf.text] = text[leaf.start : leaf.end]
         self.formats = [max(spelled, key=lambda form: spelled[form]) for spelled in sizes]
@@ -402,11 +422,10 @@ class _Runs:
         """Spaces in the format of a piece."""
         return _mark(self._number(piece.run)) + spaces if piece.run and spaces else ""
 
-    def _number(self, run: Element) -> int:
+    def _number(self, run: _Run) -> int:
         """The number of the format of a run."""
         if run.start not in self.keys:
-            properties = run.child("rPr")
-            self.keys[run.start] = _seen(self.text, properties) if properties else ""
+            self.keys[run.start] = _seen(self.text, run.properties) if run.properties else ""
         return self.numbers.setdefault(self.keys[run.start], len(self.numbers))
 
     def _usual(self, pieces: Sequence[_Piece]) -> int:

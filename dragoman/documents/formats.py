@@ -1,4 +1,4 @@
-"""Which format a document has, and its bytes as text."""
+"""The formats of documents: which one a name means, and the bytes of a document as text."""
 
 import codecs
 import re
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dragoman.data.readers.po import declared_charset
 from dragoman.data.readers.text_io import encoding_of
+from dragoman.data.readers.xml import NO_ENCODINGS, declared_encoding
 from dragoman.decoding.translation import Translation
 from dragoman.documents import docx, odt
 from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages
@@ -37,6 +39,7 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".po": read_po,
     ".pot": read_po,
     ".json": read_json,
+    ".arb": read_json,
     ".yaml": read_yaml,
     ".yml": read_yaml,
     ".tmx": read_tmx,
@@ -54,12 +57,9 @@ OFFICE = {
 ENDINGS = (*READERS, *OFFICE)
 """Ends of the names of documents."""
 MOST_BYTES = 2**26
-_DECLARED = re.compile(
-    rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)|charset=([\w.:-]+)\\n"""
-)
-_NO_CHARSETS = ("idna", "unicode-escape", "raw-unicode-escape")
-"""What Python calls encodings, but no document is written in."""
+_META = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)""")
 _PAGES = (".html", ".htm", ".xhtml")
+_MARKED_UP = (*_PAGES, ".tmx", ".xliff", ".xlf")
 _BROWSERS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
@@ -119,22 +119,22 @@ def format_of(name: str) -> str:
 
 def texts_of(content: bytes, name: str) -> list[str]:
     """The texts of a document that are translated, such as to tell its language. Raises `DataError`."""
-    found: list[str] = []
+    collected: list[str] = []
 
     def collect(texts: list[str]) -> list[Translation]:
-        found.extend(texts)
+        collected.extend(texts)
         return [Translation(text, 0.0, 0.0, []) for text in texts]
 
     translate_document(content, name, UNKNOWN, Engine(collect, copies=False))
-    return found
+    return collected
 
 
 def _encoding(content: bytes, ending: str) -> str:
     """The encoding by the first bytes, or by what the document says of itself."""
-    if told := encoding_of(content[:4096]):
-        return told
-    declared = _DECLARED.search(content[:4096]) if ending not in (".txt", ".md", ".json", ".yaml", ".yml") else None
-    name = next(filter(None, declared.groups())).decode() if declared else "utf-8"
+    head = content[:4096]
+    if marked := encoding_of(head):
+        return marked
+    name = _declared(head, ending) or "utf-8"
     if ending in _PAGES:
         name = _VARIANT.sub("", name)
     try:
@@ -142,12 +142,23 @@ def _encoding(content: bytes, ending: str) -> str:
         codec = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         return "utf-8"
+    if codec in NO_ENCODINGS:
+        return "utf-8"
     if ending not in _PAGES:
-        return "utf-8" if codec in _NO_CHARSETS else name
+        return name
     codec = _BROWSERS.get(codec, codec)
     if codec == "cp1252" and not _is_in(content, codec):
         return "iso8859-1"  # has five bytes that Python has no characters for in cp1252
-    return "utf-8" if codec in _NO_CHARSETS else codec
+    return codec
+
+
+def _declared(head: bytes, ending: str) -> str | None:
+    """The encoding that the beginning of a document declares."""
+    if ending in (".po", ".pot"):
+        return declared_charset(head)
+    encoding = declared_encoding(head) if ending in _MARKED_UP else None
+    meta = _META.search(head) if ending in _PAGES and not encoding else None
+    return meta[1].decode() if meta else encoding
 
 
 def _is_in(content: bytes, encoding: str) -> bool:

@@ -1,71 +1,99 @@
 """Catalogues of gettext, .po: empty translations are filled and marked for review, others stay."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from dragoman.data.language_codes import same_language
+from dragoman.data.language_codes import is_written_alike
 from dragoman.data.readers.po import ESCAPE, Message, messages, named_languages
-from dragoman.documents.document import UNKNOWN, Document, FormatError, Languages, Segment
+from dragoman.documents.document import UNKNOWN, Document, Languages, Segment
 from dragoman.documents.messages import Left, pieces_of
-from dragoman.documents.rewriting import Rewriting
+from dragoman.documents.plurals import plural_forms
+from dragoman.documents.rewriting import Rewriting, fits, other_languages
 
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _SPECIAL = re.compile(r'[\n\t\r"\\]')
+_NO_CHARSET = re.compile(r'(?m)^(?:msgstr\s*)?"Content-Type:[^"\n]*charset=(CHARSET|(?:US-)?ASCII)\b')
+_PLURAL_FORMS = re.compile(r'"Plural-Forms:[ \t]*((?:[^"\\\n]|"\r?\n[ \t]*"){0,1000}+)\\n"')
 _LANGUAGE = re.compile(r'(?m)^(?:msgstr\s*)?"Language:[ \t]*([\w@.-]*)[ \t]*\\n"')
 
 
 def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of a catalogue: the messages whose translations are all empty."""
-    catalogue, done, left = _Catalogue(text), 0, Left()
+    left = Left()
     damaged: list[int] = []
-    for number, message in enumerate(messages(text.removeprefix("\ufeff").split("\n"), damaged)):
-        if message.is_header:
-            if number == 0:
-                _check(named_languages(message), languages)
-                catalogue.name_language(message, languages[1])
-        elif message.progress == "missing":
+    catalogue_messages = [*messages(text.removeprefix("\ufeff").split("\n"), damaged)]
+    header = next((message for message in catalogue_messages[:1] if message.is_header), None)
+    if header:
+        _check(named_languages(header), languages)
+    texts = [message for message in catalogue_messages if not message.is_header and message.progress != "obsolete"]
+    done = [message for message in texts if message.progress != "missing"]
+    catalogue = _Catalogue(text, header, languages[1], [message for message in texts if message.is_plural])
+    for message in texts:
+        if message.progress == "missing":
             catalogue.fill(message, left)
-        else:
-            done += message.progress != "obsolete"
-    notes = left.notes()
+    notes = [*left.notes(), *catalogue.notes]
     if damaged:
-        notes.append(f"has {len(damaged):,} lines that belong to no message, the first of them line {damaged[0]:,}.")
-    return catalogue.out.finished(done, notes)
+        notes.append(_damaged_note(damaged))
+    return catalogue.out.finished(len(done), notes)
+
+
+def _damaged_note(lines: list[int]) -> str:
+    if len(lines) == 1:
+        return f"has a line that belongs to no message, line {lines[0]:,}; its message is left unchanged."
+    return f"has {len(lines):,} lines that belong to no message, the first of them line {lines[0]:,}."
+
+
+def _number_of_forms(rule: str) -> int | None:
+    """How many forms of the plural a header Plural-Forms says."""
+    match = re.search(r"nplurals\s*=\s*(\d+)", rule)
+    return int(match[1]) if match else None
 
 
 def _check(named: Languages, languages: Languages) -> None:
     """Raises `FormatError` if a catalogue names other languages than those of the model."""
     source = languages[0]
-    if named[1] and source and same_language(named[1], source):  # the catalogue of the source, to be translated
-        named = (named[0], None)
-    pairs = zip(named, languages, strict=True)
-    if any(own and wanted and not same_language(own, wanted) for own, wanted in pairs):
-        says, model = (" to ".join(code or "some language" for code in codes) for codes in (named, languages))
-        raise FormatError(
-            f"says that it is from {says}, and the model translates from {model}; choose a model for the languages of "
-            "the file, or correct them in it."
-        )
+    is_of_source = named[1] and source and is_written_alike(named[1], source)  # it is to be translated
+    if not fits((named[0], None) if is_of_source else named, languages):
+        raise other_languages(named, languages)
 
 
 class _Catalogue:
     """A catalogue of which copies of sources become the translations."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, header: Message | None, target: str | None, plurals: Sequence[Message]):
         self.text, self.out = text, Rewriting(text)
         self.newline = "\r\n" if "\r\n" in text else "\n"
         self.starts = [0]
         """Where each line begins."""
         for match in re.finditer("\n", text):
             self.starts.append(match.end())
+        self.forms: int | None = None
+        """How many forms of the plural a translation has; None for as many as there are places for."""
+        self.notes: list[str] = []
+        self._edits = [*self._header_edits(header, target, plurals)] if header else []
 
-    def name_language(self, header: Message, target: str | None) -> None:
-        """Write the target language into the header, if it has a place for it."""
+    def _header_edits(
+        self, header: Message, target: str | None, plurals: Sequence[Message]
+    ) -> Iterator[tuple[int, int, str]]:
+        """Start, end and new text of what is not true of the translation in the header, in the places it has."""
         start, end = self._line(header.first["msgstr"])[0], self._line(header.last)[1]
-        if target and (match := _LANGUAGE.search(self.text, start, end)) and not same_language(match[1], target):
-            self.out.keep(match.start(1))
-            self.out.write((" " if self.text[match.start(1) - 1] == ":" else "") + target.replace("-", "_"))
-            self.out.skip(match.end(1))
+        if charset := _NO_CHARSET.search(self.text, start, end):
+            yield *charset.span(1), "UTF-8"
+        named = named_languages(header)[1]
+        is_renamed = target is not None and not (named and is_written_alike(named, target))
+        if is_renamed and (language := _LANGUAGE.search(self.text, start, end)):
+            space = " " if self.text[language.start(1) - 1] == ":" else ""
+            yield *language.span(1), space + target.replace("-", "_")
+        rule = _PLURAL_FORMS.search(self.text, start, end)
+        if not target or not rule or not (is_renamed or "INTEGER" in rule[1]):
+            return
+        known = plural_forms(target)
+        if known and all(message.progress == "missing" for message in plurals):
+            self.forms = known[1]
+            yield *rule.span(1), known[0]
+        elif plurals and not (known and known[1] == _number_of_forms(rule[1])):
+            self.notes.append(f"has a header Plural-Forms of another language; write that of {target} into it.")
 
     def fill(self, message: Message, left: Left) -> None:
         """Copy the sources of a message to its translations, with segments, if it has any words."""
@@ -77,14 +105,27 @@ class _Catalogue:
         }
         if not any(segments.values()):
             return
+        self._begin()
         self._mark(message)
-        for number, target in enumerate(message.targets):
-            is_one = "msgid_plural" not in message.lines or (number == 0 and len(message.targets) > 1)
-            source = "msgid" if is_one else "msgid_plural"
-            start, end = sources[target]
-            self.out.keep(start)
+        targets = message.targets
+        count = (message.is_plural and self.forms) or len(targets)
+        for number in range(count):
+            source = "msgid_plural" if message.is_plural and (number > 0 or count == 1) else "msgid"
+            if number < len(targets):
+                self.out.keep(sources[targets[number]][0])
+            else:
+                self.out.write(f"{self.newline}msgstr[{number}] ")
             self.out.copy(*sources[source], segments[source])
+            self.out.skip(sources[targets[min(number, len(targets) - 1)]][1])
+        self.out.skip(sources[targets[-1]][1])
+
+    def _begin(self) -> None:
+        """Write the header, if this is the first message that is filled."""
+        for start, end, text in sorted(self._edits):
+            self.out.keep(start)
+            self.out.write(text)
             self.out.skip(end)
+        self._edits = []
 
     def _mark(self, message: Message) -> None:
         """Mark the translation of a message for review."""

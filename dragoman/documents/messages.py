@@ -146,22 +146,26 @@ def _pieces(message: str, start: int, end: int, *, branch: bool = False) -> Iter
     text = message[start:end]
     core = text.strip()
     start += len(text) - len(text.lstrip())
-    if branch and "''" in core:
-        content = codes_of(core.replace("''", "'"), branch=True)
-        wrap: Callable[[str], str] = partial(_apostrophes, always=True)
-    elif branch:
-        content, wrap = codes_of(core, branch=True), _apostrophes
+    wrap: Callable[[str], str] = str
+    if branch:
+        content, wrap = branch_content(core)
     elif key := _key(core):
         content, wrap = codes_of(key.plain), key.marked
     else:
-        content, wrap = codes_of(core), str
+        content = codes_of(core)
     if has_words(content):
         yield Piece(start, start + len(core), content, wrap)
 
 
-def _apostrophes(text: str, *, always: bool = False) -> str:
-    """A text as ICU reads it: an apostrophe before a brace would quote it."""
-    return re.sub("'" if always else r"'(?=[{}#|])", "''", text)
+def branch_content(text: str) -> tuple[Content, Callable[[str], str]]:
+    """The content of a branch, and a function that spells its translation as ICU reads it.
+
+    One apostrophe before a brace or a number sign would quote that, and the end of a branch is a brace; two are an
+    apostrophe. Where the source has two of them, so has the translation.
+    """
+    is_doubled = "''" in text
+    content = codes_of(text.replace("''", "'") if is_doubled else text, branch=True)
+    return content, partial(re.sub, "'" if is_doubled else r"'(?=[{}#|]|\Z)", "''")
 
 
 @dataclass(frozen=True)
@@ -283,7 +287,7 @@ _WORDS = re.compile(
     | [A-Z]+(?:s|'s)? | [A-Z\d]*[A-Z][A-Z\d]*        # OK, PDFs, 3D, MP3
     | [A-Z][a-z]+\d{1,3}                             # Step1
     | [A-Z][A-Za-z]*(?:-[A-Za-z]+)+ | [A-Z]+(?:-[A-Z]+)+  # Wi-Fi, Sign-in, READ-ONLY
-    | [A-Za-z]+['’][A-Za-z]+ | [A-Za-z]+\([a-z]{1,3}\)?   # Don't, file(s)
+    | [A-Za-z]+(?:''|['’])[A-Za-z]+ | [A-Za-z]+\([a-z]{1,3}\)?   # Don't, Don''t, file(s)
     | (?:[A-Za-z]\.)+[A-Za-z]? | [A-Z]\+{0,2}\#?     # U.S., C++, C#
     """,
     re.VERBOSE,

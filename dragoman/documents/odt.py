@@ -28,7 +28,7 @@ TEXT_ONLY = {"title", "desc", "index-title-template"}
 REMOVED = {"tracked-changes"}
 """Text that a change has removed."""
 BOXES = {"span", "a", "meta", "placeholder", "text-input"}
-"""What texts stand in, besides a paragraph. Other elements with a text, such as a date, are words to copy."""
+"""Elements with texts inside, besides a paragraph. Others with a text, such as a date, are words to copy."""
 KINDS = {"s": "break", "line-break": "break", "tab": "split", "ruby": "word"}
 ALONE = {"note", "annotation"}
 UNSEEN = re.compile("rsid|language|country|script|rfc-language-tag")
@@ -59,7 +59,7 @@ class _Box(Piece):
     """The tag that it begins with."""
     closing: str = ""
     style: str | None = None
-    """What people see of a span; None for other boxes."""
+    """The style of a span as people see it; None for other boxes."""
 
 
 class _Part:
@@ -71,8 +71,8 @@ class _Part:
 
     @cached_property
     def styles(self) -> dict[str, str]:
-        """What people see of each style that the part defines, by name; nothing if it only tells unseen properties."""
-        found = {}
+        """Each style that the part defines as people see it, by name; "" if it only has unseen properties."""
+        styles = {}
         for style in self.root.walk("style"):
             name, properties = style.attributes.get("name", ""), []
             for part in style.content:
@@ -80,10 +80,10 @@ class _Part:
                     seen = [f"{key}={value}" for key, value in part.attributes.items() if not UNSEEN.search(key)]
                     properties += [part.name, *seen] if seen or part.content else []
             if properties or "parent-style-name" in style.attributes:
-                found[name] = " ".join([style.attributes.get("parent-style-name", ""), *properties])
+                styles[name] = " ".join([style.attributes.get("parent-style-name", ""), *properties])
             else:
-                found[name] = "" if style.content else name
-        return found
+                styles[name] = "" if style.content else name
+        return styles
 
     def segments(self) -> Iterator[Segment]:
         yield from self._blocks([self.root], 0)
@@ -100,7 +100,7 @@ class _Part:
                 yield from self._blocks(piece.elements, depth + 1)
 
     def _pieces(self, box: Element) -> list[Piece]:
-        """What stands in a paragraph or box."""
+        """The pieces of a paragraph or box."""
         pieces: list[Piece] = []
         for child in box.content:
             if isinstance(child, Token):

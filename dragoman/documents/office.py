@@ -4,7 +4,6 @@ A paragraph is read as pieces: texts, boxes such as links, and all else that sta
 between tabs and page breaks, without pictures, spaces and marks around their words.
 """
 
-import codecs
 import io
 import re
 import zlib
@@ -16,16 +15,17 @@ from typing import Literal, TypeVar
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from dragoman.data.language_codes import two_letters
+from dragoman.data.readers.xml import xml_encoding
 from dragoman.documents import xml
 from dragoman.documents.document import Code, Document, FormatError, Languages, Segment, has_words
 from dragoman.documents.xml import Element
 
 MOST_BYTES, MOST_FILES = 2**28, 10_000
-"""Of all files in a document, unpacked."""
+"""Most bytes of all files in a document, unpacked, and most files."""
 MOST_RATIO, LEAST_BYTES = 100, 2**22
-"""How many times as large as the document they may be, if they are larger than so many bytes."""
+"""How many times as large as the document its files may be, if they are larger than so many bytes."""
 MOST_NESTED = 30
-"""Paragraphs inside of each other, such as those in text boxes."""
+"""Most paragraphs inside of each other, such as those in text boxes."""
 CHUNK = 2**20
 NO_OFFICE = {
     rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e": (
@@ -37,11 +37,8 @@ NO_OFFICE = {
 }
 """Patterns of first bytes: what such a file is, and what to do."""
 FEW_SPACES = 2
-"""So many spaces have no format of their own."""
+"""Most spaces that have no format of their own."""
 MANIFEST = "META-INF/manifest.xml"
-_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_FIRST_BYTES = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
-_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -79,8 +76,9 @@ def translate_office(
     if b"encryption-data" in files.get(MANIFEST, b""):
         raise FormatError("is protected by a password; save it without one.")
     parts = find_parts(files)
-    encodings = {name: _encoding(files[name]) for name in (*parts.texts, *parts.others)}
-    texts = {name: decoded(files[name], name, encoding) for name, encoding in encodings.items()}
+    texts, encodings = {}, {}
+    for name in (*parts.texts, *parts.others):
+        texts[name], encodings[name] = decoded(files[name], name)
     translations = translate([read(texts[name], languages) for name in parts.texts])
     changed = dict(zip(parts.texts, translations, strict=True))
     if any(texts[name] != text for name, text in changed.items()):
@@ -140,22 +138,16 @@ def _described(member: ZipInfo) -> ZipInfo:
     return info
 
 
-def _encoding(content: bytes) -> str:
-    """The encoding of an XML file, by its first bytes or by what it says of itself."""
-    for first_bytes, encoding in (_MARKS | _FIRST_BYTES).items():
-        if content.startswith(first_bytes):
-            return encoding
-    declared = _ENCODING.match(content)
-    return declared[1].decode() if declared else "utf-8"
-
-
-def decoded(content: bytes, name: str, encoding: str | None = None) -> str:
-    """An XML file in a document as text."""
-    encoding = encoding or _encoding(content)
+def decoded(content: bytes, name: str) -> tuple[str, str]:
+    """An XML file in a document as text, and its encoding."""
     try:
-        return content.decode(encoding)
-    except (LookupError, UnicodeDecodeError):
-        raise FormatError(f"has a file {name} that is no text in {encoding}; save it again.") from None
+        encoding = xml_encoding(content[:4096])
+        return content.decode(encoding), encoding
+    except LookupError as error:
+        fault = f"has a file {name} in an {error}"
+    except UnicodeDecodeError as error:
+        fault = f"has a file {name} that is no text in {error.encoding}"
+    raise FormatError(f"{fault}; save it again.")
 
 
 @dataclass
@@ -172,7 +164,7 @@ class Piece:
     range_end: tuple[str, str] | None = None
     """For one end of a range, such as a bookmark: which of them, `start` or `end`, and the name of the range."""
     elements: Sequence[Element] = ()
-    """What may have paragraphs of its own inside, such as a text box."""
+    """Elements that may have paragraphs of their own inside, such as a text box."""
     has_words: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,23 +230,23 @@ def with_spaces_outside(content: Sequence[str | Code]) -> list[str | Code]:
 
     More than a few spaces stay: they may be underlined, as a line to write on.
     """
-    found = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
-    return _spaces_moved(found[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
+    moved = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
+    return _spaces_moved(moved[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
 
 
 def _spaces_moved(content: Sequence[str | Code], kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
     """A content in which spaces that stand right before codes of a kind stand behind them."""
-    found: list[str | Code] = []
+    moved: list[str | Code] = []
     for part in content:
-        before = found[-1] if found else None
+        before = moved[-1] if moved else None
         match = None
         if isinstance(part, Code) and part.kind == kind and isinstance(before, str):
             match = spaces.search(before)
         if match and isinstance(before, str):
-            found[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
+            moved[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
         else:
-            found.append(part)
-    return [part for part in found if part != ""]
+            moved.append(part)
+    return [part for part in moved if part != ""]
 
 
 def outermost(elements: Iterable[Element], is_block: Callable[[Element], bool], skipped: set[str]) -> Iterator[Element]:

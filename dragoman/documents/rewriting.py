@@ -1,9 +1,25 @@
-"""Documents that keep their sources and get translations beside them."""
+"""Documents that keep their sources and get translations beside them, and whether their languages are the model's."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dragoman.documents.document import Document, Segment
+from dragoman.data.language_codes import is_written_alike
+from dragoman.documents.document import Document, FormatError, Languages, Segment
+
+
+def fits(named: Languages, languages: Languages) -> bool:
+    """Whether a model for some languages may fill a document that names its own; the regions of a language are one."""
+    pairs = zip(named, languages, strict=True)
+    return all(own is None or wanted is None or is_written_alike(own, wanted) for own, wanted in pairs)
+
+
+def other_languages(named: Languages, languages: Languages) -> FormatError:
+    """The refusal of a document that names other languages than those of the model."""
+    says, model = (" to ".join(code or "some language" for code in codes) for codes in (named, languages))
+    return FormatError(
+        f"says that it is from {says}, and the model translates from {model}; choose a model for the languages of the "
+        "file, or correct them in it."
+    )
 
 
 class Rewriting:
@@ -36,7 +52,8 @@ class Rewriting:
         """Write what stands elsewhere; the `segments` there are those of the copy."""
         moved = self._size - start
         self.write(self.text[start:end])
-        self.segments += [replace(each, start=each.start + moved, end=each.end + moved) for each in segments]
+        for segment in segments:
+            self.segments.append(replace(segment, start=segment.start + moved, end=segment.end + moved))
 
     def finished(self, done: int, notes: Iterable[str], *, unencodable: str = "strict") -> Document:
         """The document with the copies."""

@@ -8,7 +8,7 @@ from functools import partial
 
 import yaml
 
-from dragoman.data.language_codes import CODE, language_of, same_language
+from dragoman.data.language_codes import CODE, find_language, is_written_alike, language_of
 from dragoman.documents.document import UNKNOWN, Document, Edit, FormatError, Languages, Segment, has_words
 from dragoman.documents.messages import FORMS, IDENTIFIER, Left, codes_of, is_icu, is_language, pieces_of
 
@@ -43,6 +43,8 @@ def read_json(text: str, languages: Languages = UNKNOWN) -> Document:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"is no JSON ({error}); repair it first.") from None
     spelled = partial(_json_spelled, ascii_only=text.isascii() and "\\u" in text, slashes="\\/" in text)
+    if isinstance(parsed, dict) and isinstance(named := parsed.get("@@locale"), str):
+        _check_language(named, languages)
     is_chrome, by_language = _is_chrome(parsed), None
     if isinstance(parsed, dict) and all(isinstance(inside, dict) for inside in parsed.values()):
         by_language = _by_language([*parsed], languages)
@@ -122,9 +124,19 @@ def _language_edit(value: _Value, languages: Languages) -> Edit | None:
     """What names the target language where a file names that of its texts."""
     source, target = languages
     is_named = len(value.path) == 1 and value.path[0] in _LANGUAGE_KEYS and CODE.fullmatch(value.text)
-    if not is_named or not source or not target or not same_language(value.text, source):
+    if not is_named or not source or not target or not is_written_alike(value.text, source):
         return None
     return Edit(value.start + 1, value.end - 1, target.replace("-", "_") if "_" in value.text else target)
+
+
+def _check_language(named: str, languages: Languages) -> None:
+    """Raises `FormatError` if a file says that its texts are in another language than that of the model's source."""
+    source = languages[0]
+    if source and CODE.fullmatch(named) and not is_written_alike(named, source):
+        raise FormatError(
+            f"says that it is in {named}, and the model translates from {source}; give the file with the texts in "
+            f"{source}, or correct the language in it."
+        )
 
 
 @dataclass(frozen=True)
@@ -140,17 +152,21 @@ class _ByLanguage:
 def _by_language(keys: Sequence[str], languages: Languages) -> _ByLanguage | None:
     """Which of the keys at the top of a file is the source language, if all of them are languages.
 
-    Raises `FormatError` if the target language is there too: nothing that somebody translated is replaced.
+    Raises `FormatError` if the target language is there too, as nothing that somebody translated is replaced, and if
+    there are several languages and the source is none of them.
     """
     source, target = languages
     if not source or not target or not all(CODE.fullmatch(key) and language_of(key) for key in keys):
         return None
-    ours = [key for key in keys if same_language(key, source)]
-    if len(ours) != 1:
-        return None
-    if any(same_language(key, target) for key in keys):
+    ours = [key for key in keys if is_written_alike(key, source)]
+    key = find_language(source, ours) or next(iter(ours), None)
+    if key and any(is_written_alike(other, target) for other in keys if other not in ours):
         raise FormatError(f"has texts in {target} beside those in {source}; give a file with those in {source} alone.")
-    return _ByLanguage(ours[0], target.replace("-", "_") if "_" in ours[0] else target)
+    if not key and (len(keys) > 1 or any(is_written_alike(other, target) for other in keys)):
+        raise FormatError(
+            f"has texts in {', '.join(keys[:12])}, and none in {source}, which the model translates from."
+        )
+    return _ByLanguage(key, target.replace("-", "_") if "_" in key else target) if key else None
 
 
 def _segments(value: _Value, places: Callable[[int], int], spelled: Callable[[str], str], left: Left) -> list[Segment]:
@@ -250,18 +266,17 @@ def _yaml_segments(text: str, start: int, end: int, scalar: yaml.ScalarNode, lef
         else:
             yield from _lines_of_block(text, start, end)
         return
-    inside = spelled[1:-1] if scalar.style else spelled
-    if inside == value and scalar.style in ("'", '"'):
+    inside = spelled[1:-1]
+    if scalar.style in WRITERS and "\n" not in spelled and (places := _yaml_places(inside, value, scalar.style)):
         escaped = _in_single_quotes if scalar.style == "'" else _in_double_quotes
         for piece in pieces:
             wrap = partial(_changed, piece.wrap, escaped)
-            yield Segment(start + 1 + piece.start, start + 1 + piece.end, piece.content, wrap=wrap)
-        return
-    if scalar.style == '"' and "\n" not in spelled and (places := _yaml_places(inside, value)):
-        for piece in pieces:
-            wrap = partial(_changed, piece.wrap, _in_double_quotes)
             first, last = places[piece.start], places[piece.end]
             yield Segment(start + 1 + first, start + 1 + last, piece.content, wrap=wrap)
+        return
+    if is_icu(value):
+        if pieces:
+            left.add(FORMS, value)
         return
     write = WRITERS.get(scalar.style)
     if scalar.style is None:
@@ -315,12 +330,16 @@ def _lines_of_block(text: str, start: int, end: int) -> Iterator[Segment]:
                 yield Segment(group[0][0] + piece.start, group[0][0] + piece.end, piece.content, wrap=piece.wrap)
 
 
-_YAML_ESCAPE = re.compile(r"\\x[\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\U[\da-fA-F]{8}|\\.|[^\\]")
+_YAML_CHARACTER = {
+    '"': re.compile(r"\\x[\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\U[\da-fA-F]{8}|\\.|[^\\]"),
+    "'": re.compile(r"''|[^']"),
+}
+"""A character as a string in these quotes spells it."""
 
 
-def _yaml_places(inside: str, value: str) -> list[int] | None:
-    """Where each character of a string in double quotes stands; None where that is not certain."""
-    starts = [match.start() for match in _YAML_ESCAPE.finditer(inside)]
+def _yaml_places(inside: str, value: str, quote: str) -> list[int] | None:
+    """The position of each character of a string in quotes, and its end; None where that is not certain."""
+    starts = [match.start() for match in _YAML_CHARACTER[quote].finditer(inside)]
     return [*starts, len(inside)] if len(starts) == len(value) else None
 
 

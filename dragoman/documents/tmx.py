@@ -1,8 +1,10 @@
 """Translation memories, TMX: units that lack the target language get a variant in it."""
 
-from dragoman.data.language_codes import same_language
+from collections import Counter
+
+from dragoman.data.language_codes import is_written_alike, same_language
 from dragoman.documents import xml
-from dragoman.documents.document import Document, FormatError, Languages, has_words
+from dragoman.documents.document import Document, FormatError, Languages, Segment, has_words
 from dragoman.documents.rewriting import Rewriting
 from dragoman.documents.xml import Element
 
@@ -14,48 +16,63 @@ def read_tmx(text: str, languages: Languages) -> Document:
     source, target = languages
     if not source or not target:
         raise FormatError("names languages, and the model does not; choose them with --from and --to.")
-    out, done, damaged = Rewriting(text), 0, 0
+    out, done, left = Rewriting(text), 0, Counter[str]()
     codes: dict[str, None] = {}
     for unit in xml.parse(text).walk("tu"):
-        variants = {each.attributes.get("lang", ""): each for each in unit.walk("tuv")}
-        codes |= dict.fromkeys(variants)
-        variant = next((each for code, each in variants.items() if same_language(code, source)), None)
-        segment = variant.child("seg") if variant else None
-        if not segment or not has_words([segment.text_without(WHOLE)]):
+        variants = [*unit.walk("tuv")]
+        codes |= dict.fromkeys(map(_language, variants))
+        variant = _source_variant(variants, source)
+        if not variant:
             continue
-        existing = next((each for code, each in variants.items() if same_language(code, target)), None)
-        if existing and not _is_empty(existing):
+        segment = variant.child("seg")
+        existing = [other for other in variants if same_language(_language(other), target)]
+        if any(map(_text, existing)):
             done += 1
         elif xml.has_forbidden(text[segment.start : segment.end]):
-            damaged += 1
+            left["with characters that XML forbids"] += 1
+        elif (segments := xml.segments(xml.pieces(segment, text, WHOLE), text)) is None:
+            left[xml.LEFT_MESSAGE] += 1
         else:
-            _fill(out, variant, segment, existing, target)
-    if codes and not any(same_language(code, source) for code in codes):
+            place = next((child for other in existing if (child := other.child("seg"))), None)
+            _fill(out, variant, segments, place, target)
+    if codes and not any(is_written_alike(code, source) for code in codes):
+        named = ", ".join([*filter(None, codes)][:12]) or "no language that it names"
         raise FormatError(
-            f"has texts in {', '.join([*codes][:12])}, and none in {source}, which the model translates from; choose a "
-            "model for one of these, or correct the languages in the file."
+            f"has texts in {named}, and none in {source}, which the model translates from; choose a model for one of "
+            "these, or correct the languages in the file."
         )
-    notes = [xml.left_note(damaged, "with characters that XML forbids")] if damaged else []
+    notes = [xml.left_note(count, reason) for reason, count in left.items()]
     return out.finished(done, notes, unencodable=xml.UNENCODABLE)
 
 
-def _is_empty(variant: Element) -> bool:
-    """Whether a variant has a place for a text, and none in it."""
+def _language(variant: Element) -> str:
+    return variant.attributes.get("lang", "")
+
+
+def _text(variant: Element) -> str:
+    """The text of a variant without its codes, and without spaces around it."""
     segment = variant.child("seg")
-    return segment is not None and not segment.content
+    return segment.text_without(WHOLE).strip() if segment else ""
 
 
-def _fill(out: Rewriting, variant: Element, segment: Element, existing: Element | None, language: str) -> None:
-    """Copy the text of a variant to one in the target language."""
-    translated = xml.sentence(xml.pieces(segment, out.text, WHOLE), out.text)
-    place = existing.child("seg") if existing else None
-    if place:
-        out.keep(place.start)
-        out.write("<seg>")
-    else:
-        out.keep(variant.end)
+def _source_variant(variants: list[Element], source: str) -> Element | None:
+    """The variant of a unit that is translated: one in the source language, else in another region's, with words."""
+    ours = [variant for variant in variants if is_written_alike(_language(variant), source)]
+    ours.sort(key=lambda variant: not same_language(_language(variant), source))
+    return next((variant for variant in ours if has_words([_text(variant)])), None)
+
+
+def _fill(out: Rewriting, variant: Element, segments: list[Segment], place: Element | None, language: str) -> None:
+    """Copy the text of a variant to the `place` that there is for it, or to a new variant."""
+    source, prefix = variant.child("seg"), xml.prefix(variant, out.text)
+    opening, closing = f"<{prefix}seg>", f"</{prefix}seg>"
+    if not place:
         lang = "xml:lang" if "xml:lang" in out.text[variant.start : variant.inside] else "lang"
-        out.write(f"{xml.indent(out.text, variant.start)}<tuv {lang}={xml.in_quotes(language)}><seg>")
-    out.copy(segment.inside, segment.close, [translated] if translated else [])
-    out.write("</seg>" if place else "</seg></tuv>")
+        indent = xml.indent(out.text, variant.start)
+        opening = f"{indent}<{prefix}tuv {lang}={xml.in_quotes(language)}>{opening}"
+        closing += f"</{prefix}tuv>"
+    out.keep(place.start if place else variant.end)
+    out.write(opening)
+    out.copy(source.inside, source.close, segments)
+    out.write(closing)
     out.skip(place.end if place else variant.end)

@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dragoman.data.readers.xliff import agree, named_languages, progress
+from dragoman.data.readers.xliff import named_languages, progress
 from dragoman.documents import xml
-from dragoman.documents.document import Document, FormatError, Languages, Segment, has_words
-from dragoman.documents.messages import is_icu
-from dragoman.documents.rewriting import Rewriting
+from dragoman.documents.document import Document, Languages, Segment, has_words
+from dragoman.documents.rewriting import Rewriting, fits, other_languages
 from dragoman.documents.xml import Element
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
@@ -50,12 +49,12 @@ def read_xliff(text: str, languages: Languages) -> Document:
     attribute = "trgLang" if is_second else "target-language"
     scopes = [document] if is_second else [*document.walk("file")] or [document]
     named = [named_languages(document.attributes, scope.attributes) for scope in scopes]
-    fitting = [agree(own, languages) for own in named]
+    fitting = [fits(own, languages) for own in named]
     if not any(fitting):
-        raise _other_languages(named[0], languages)
+        raise other_languages(named[0], languages)
     reader = _Reader(text)
-    for scope, (_, own_target), fits in zip(scopes, named, fitting, strict=True):
-        if fits:
+    for scope, (_, own_target), is_fitting in zip(scopes, named, fitting, strict=True):
+        if is_fitting:
             is_unnamed = languages[1] and not own_target and (is_second or scope.name == "file")
             reader.header = (scope, attribute, languages[1]) if is_unnamed else None
             for unit in _units(scope):
@@ -63,14 +62,6 @@ def read_xliff(text: str, languages: Languages) -> Document:
         else:
             reader.left["in other languages"] += sum(1 for _ in _units(scope))
     return reader.out.finished(reader.done, reader.notes(), unencodable=xml.UNENCODABLE)
-
-
-def _other_languages(named: Languages, languages: Languages) -> FormatError:
-    says, model = (" to ".join(code or "some language" for code in codes) for codes in (named, languages))
-    return FormatError(
-        f"says that it is from {says}, and the model translates from {model}; choose a model for the languages of the "
-        "file, or correct them in it."
-    )
 
 
 def _units(scope: Element) -> Iterator[_Unit]:
@@ -87,10 +78,15 @@ def _units(scope: Element) -> Iterator[_Unit]:
             yield _Unit(element, element.child("seg-source") or source, element.child("target"), is_preserved)
 
 
-def _parts(element: Element | None) -> dict[str, Element]:
-    """The sentences that a text was divided into, by their numbers; none if it was not."""
+def _sentences(element: Element | None) -> list[Element]:
+    """The sentences that a text was divided into; none if it was not."""
     marks = element.walk("mrk") if element else ()
-    return {each.attributes.get("mid", ""): each for each in marks if each.attributes.get("mtype") == "seg"}
+    return [mark for mark in marks if mark.attributes.get("mtype") == "seg"]
+
+
+def _parts(element: Element | None) -> dict[str, Element]:
+    """The sentences that a text was divided into, by their numbers."""
+    return {mark.attributes.get("mid", ""): mark for mark in _sentences(element)}
 
 
 class _Reader:
@@ -105,7 +101,7 @@ class _Reader:
 
     def notes(self) -> list[str]:
         """What a person should know about the units that are left."""
-        return [xml.left_note(count, reason) for reason, count in self.left.items()]
+        return [xml.left_note(count, reason) for reason, count in self.left.items() if count]
 
     def read(self, unit: _Unit) -> None:
         """Fill a unit, or the sentences in it that lack a translation."""
@@ -117,55 +113,67 @@ class _Reader:
             self.left["with characters that XML forbids"] += 1
         elif parts and translated:
             parts = {mid: part for mid, part in parts.items() if has_words([part.text_without(WHOLE)])}
-            missing = {mid: part for mid, part in parts.items() if unit.is_missing(part, translated.get(mid))}
+            missing = {
+                mid: self._segments(part, unit)
+                for mid, part in parts.items()
+                if unit.is_missing(part, translated.get(mid))
+            }
             self.done += len(parts) - len(missing)
-            if missing:
-                self._fill_sentences(unit, target, missing, translated)
+            filled = {mid: segments for mid, segments in missing.items() if segments is not None}
+            if filled:
+                self._fill_sentences(unit, target, parts, translated, filled)
         elif not unit.is_missing(source, target):
             self.done += 1
-        elif is_icu(source.text):
-            self.left["with forms of the plural or the like"] += 1
         else:
             self._fill(unit)
 
-    def _segments(self, element: Element, unit: _Unit) -> list[Segment]:
+    def _segments(self, element: Element, unit: _Unit) -> list[Segment] | None:
+        """The segments of a source, or of a sentence in it; None, which is counted, for a message that is left."""
         pieces = xml.pieces(element, self.text, WHOLE)
-        sentences = xml.lines(pieces, self.text) if unit.is_preserved else [pieces]
-        return [segment for each in sentences if (segment := xml.sentence(each, self.text))]
+        segments = xml.segments(pieces, self.text, by_line=unit.is_preserved)
+        self.left[xml.LEFT_MESSAGE] += segments is None
+        return segments
 
     def _fill(self, unit: _Unit) -> None:
         """Make the whole source the target."""
         source, target = unit.source, unit.target
-        segments = [each for part in _parts(source).values() or [source] for each in self._segments(part, unit)]
-        if not segments:
+        parts = [self._segments(part, unit) for part in _sentences(source) or [source]]
+        segments = [segment for own in parts for segment in own or ()]
+        if not segments or None in parts:
             return
         self._begin(unit)
-        prefix = self.text[source.start + 1 : source.inside].partition(source.name)[0]
+        prefix = xml.prefix(source, self.text)
         if target:
             self._open(unit, target)
         else:
             self.out.keep(source.end)
             state = "" if unit.is_segment else f' state="{STATES["trans-unit"]}"'
-            self.out.write(f"{xml.indent(self.text, source.start)}<{prefix}target{state}>")
+            space = f" xml:space={xml.in_quotes(source.attributes['space'])}" if "space" in source.attributes else ""
+            self.out.write(f"{xml.indent(self.text, source.start)}<{prefix}target{space}{state}>")
         self.out.copy(source.inside, source.close, segments)
         self.out.write(f"</{prefix}target>")
         self.out.skip(target.end if target else source.end)
 
     def _fill_sentences(
-        self, unit: _Unit, target: Element, missing: dict[str, Element], translated: dict[str, Element]
+        self,
+        unit: _Unit,
+        target: Element,
+        sources: dict[str, Element],
+        translated: dict[str, Element],
+        segments: dict[str, list[Segment]],
     ) -> None:
-        """Fill those sentences of a target that are missing, and put those without a place at its end."""
+        """Fill those sentences of a target that have `segments`, and put those without a place at its end."""
         self._begin(unit)
         self._open(unit, target)
         for mid, place in translated.items():
-            if part := missing.get(mid):
+            if mid in segments:
                 self.out.keep(place.start)
-                self.out.copy(part.start, part.end, self._segments(part, unit))
+                self.out.copy(sources[mid].start, sources[mid].end, segments[mid])
                 self.out.skip(place.end)
         self.out.keep(target.close)
-        for mid, part in missing.items():
+        for mid, own in segments.items():
             if mid not in translated:
-                self.out.copy(part.start, part.end, self._segments(part, unit))
+                self.out.copy(sources[mid].start, sources[mid].end, own)
 
     def _begin(self, unit: _Unit) -> None:
         """Keep all up to the unit, with the language of the file and the state of a segment of XLIFF 2."""

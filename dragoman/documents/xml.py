@@ -1,8 +1,9 @@
 """XML as elements and texts, each with its place in the document; nothing of the spelling is lost."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 from html.entities import html5
 from typing import NamedTuple
@@ -10,20 +11,21 @@ from xml.sax import ContentHandler
 
 from dragoman.data.readers.xml import MAYBE_FORBIDDEN, XmlError, is_forbidden, parsed
 from dragoman.documents.document import Code, Document, FormatError, Segment, has_words
+from dragoman.documents.messages import branch_content, icu_branches, is_icu
 
 KINDS = {
     "ph": "word", "x": "word", "br": "break",
     "bpt": "open", "bx": "open", "sc": "open", "ept": "close", "ex": "close", "ec": "close",
     "sm": "open", "em": "close",
 }  # fmt: skip
-"""Of elements that stand for a word, for a space, or for one end of a stretch of text."""
+"""Kinds of the codes that elements are which stand for a word, for a space, or for one end of a stretch of text."""
 PAIR = ("startRef", "rid", "i", "id")
 """Attributes that say which two ends belong together."""
 UNENCODABLE = "xmlcharrefreplace"
-"""What becomes of characters that the encoding of a document lacks: `&#8220;`."""
+"""Error handler for characters that the encoding of a document lacks: it spells them as `&#8220;`."""
 MOST_ELEMENTS = 1_000_000
 MOST_DEPTH = 250
-"""Of elements inside of each other. What codes are in is put together by functions that call themselves."""
+"""Most elements inside of each other: functions that call themselves put their codes into a translation."""
 _TAG = re.compile(
     r"""<(?P<close>/?)(?P<name>[^\s<>/=!?]+)(?P<attributes>(?:\s+[^\s=<>/]+\s*=\s*(?:"[^"]*"|'[^']*'))*+)
         \s*(?P<empty>/?)>""",
@@ -42,6 +44,8 @@ _ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _CDATA = "<![CDATA["
 _SPECIAL = re.compile(rf"{MAYBE_FORBIDDEN.pattern}|&[^\s<>&;#]{{1,40}};")
 """References, and characters that XML forbids."""
+_SPELLED = re.compile(f"{_SPECIAL.pattern}|.", re.DOTALL)
+"""A character as XML spells it."""
 _SPACES = re.compile(r"([ \t\r\n]{2,}|[\t\r\n])")
 """More than one space, as a group: re.split keeps it."""
 _LINE_BREAK = re.compile(r"\n|&#(?:10|x0*[Aa]);")
@@ -56,9 +60,9 @@ class Token(NamedTuple):
     kind: str
     """open, close, empty, text or other."""
     name: str
-    """Of a tag, without a prefix."""
+    """The name of a tag, without a prefix."""
     value: str
-    """Of a text, without references; else as it is spelled."""
+    """A text without references, or anything else as it is spelled."""
 
 
 @dataclass(slots=True)
@@ -78,25 +82,25 @@ class Element:
     @property
     def children(self) -> Iterator["Element"]:
         """The elements directly inside."""
-        return (each for each in self.content if isinstance(each, Element))
+        return (part for part in self.content if isinstance(part, Element))
 
     def child(self, name: str) -> "Element | None":
         """The first element of this name directly inside."""
-        return next((each for each in self.children if each.name == name), None)
+        return next((child for child in self.children if child.name == name), None)
 
     def walk(self, *names: str) -> Iterator["Element"]:
         """All elements inside, or those of some names, in the order of the document, also inside of each other."""
         waiting = self.content[::-1]
         while waiting:
-            each = waiting.pop()
-            if isinstance(each, Element):
-                if not names or each.name in names:
-                    yield each
-                waiting += each.content[::-1]
+            part = waiting.pop()
+            if isinstance(part, Element):
+                if not names or part.name in names:
+                    yield part
+                waiting += part.content[::-1]
 
     @property
     def text(self) -> str:
-        """All texts inside."""
+        """All texts inside, as one."""
         return self.text_without(())
 
     def text_without(self, names: Collection[str]) -> str:
@@ -104,11 +108,11 @@ class Element:
         texts = []
         waiting = self.content[::-1]
         while waiting:
-            each = waiting.pop()
-            if isinstance(each, Element):
-                waiting += each.content[::-1] if each.name not in names else ()
-            elif each.kind == "text":
-                texts.append(each.value)
+            part = waiting.pop()
+            if isinstance(part, Element):
+                waiting += part.content[::-1] if part.name not in names else ()
+            elif part.kind == "text":
+                texts.append(part.value)
         return "".join(texts)
 
 
@@ -137,8 +141,8 @@ def _tree(text: str) -> Element:
             element = stack.pop()
             element.close, element.end = token.start, token.end
         elif token.kind in ("open", "empty"):
-            found = _ATTRIBUTE.findall(token.value) if "=" in token.value else ()
-            attributes = {name.rpartition(":")[2]: unescape(a or b) for name, a, b in found}
+            named = _ATTRIBUTE.findall(token.value) if "=" in token.value else ()
+            attributes = {name.rpartition(":")[2]: unescape(double or single) for name, double, single in named}
             element = Element(token.name, attributes, token.start, token.end, token.end, token.end)
             stack[-1].content.append(element)
             if token.kind == "open":
@@ -163,7 +167,7 @@ def _tokens(text: str) -> Iterator[Token]:
             position = tag.end()
             kind = "close" if tag["close"] else "empty" if tag["empty"] else "open"
             yield Token(start, position, kind, tag["name"].rpartition(":")[2], tag[0])
-        elif mark := next((each for each in _ENDS if text.startswith(each, start)), None):
+        elif mark := next((mark for mark in _ENDS if text.startswith(mark, start)), None):
             position = text.index(_ENDS[mark], start + len(mark)) + len(_ENDS[mark])
             value = text[start:position]
             if mark == _CDATA:
@@ -228,27 +232,51 @@ class Piece(NamedTuple):
 def pieces(element: Element, text: str, whole: Collection[str], words: Collection[str] = ()) -> list[Piece]:
     """What is in an element as texts and codes: tags stand around text, and elements of `whole` are one code.
 
-    So are those of `words`, and what is protected or not to be translated; these codes stand for a word.
+    So are those of `words`, and what is protected or not to be translated; these codes stand for a word. Two codes that
+    belong together, such as `<bx/>` and `<ex/>`, stand around text if both are in the same element.
     """
-    found: list[Piece] = []
+
+    def code(start: int, end: int, kind: str, name: str = "") -> Piece:
+        return Piece(start, end, Code(text[start:end], kind, name))
+
+    result: list[Piece] = []
+    protected: set[str] = set()  # the ranges that are open and not to be translated
+    around = [element]
+    opened: dict[str, list[tuple[int, Element]]] = {}  # where pairs begin, and in which element, by their names
     waiting: list[Element | Token | Piece] = element.content[::-1]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Piece):
-            found.append(each)
-        elif isinstance(each, Token):
-            code = Code(each.value, "word" if each.value.startswith("&") else "alone")
-            found.append(Piece(each.start, each.end, each.value if each.kind == "text" else code))
-        elif each.name in words or _is_protected(each):
-            found.append(Piece(each.start, each.end, Code(text[each.start : each.end], "word")))
-        elif each.name in whole or not each.content:
-            kind, name = _kind(each)
-            found.append(Piece(each.start, each.end, Code(text[each.start : each.end], kind, name)))
+        part = waiting.pop()
+        if isinstance(part, Piece):
+            result.append(part)
+            around.pop()
+        elif isinstance(part, Token):
+            if part.kind == "text" and not (protected and part.value.strip()):
+                result.append(Piece(part.start, part.end, part.value))
+            else:
+                is_word = part.kind == "text" or part.value.startswith("&")
+                result.append(code(part.start, part.end, "word" if is_word else "alone"))
+        elif part.name in words or (_is_protected(part) and part.name != "sm"):
+            result.append(code(part.start, part.end, "word"))
+        elif part.name in whole or not part.content:
+            if part.name == "sm" and _is_protected(part):
+                protected.add(part.attributes.get("id", ""))
+            elif part.name == "em":
+                protected.discard(part.attributes.get("startRef", ""))
+            kind, name = _kind(part)
+            if kind == "open":
+                opened.setdefault(name, []).append((len(result), around[-1]))
+            elif kind == "close" and opened.get(name):
+                index, parent = opened[name].pop()
+                if parent is not around[-1]:  # the pair may not stand around one end of an element
+                    kind = "alone"
+                    result[index] = code(result[index].start, result[index].end, kind)
+            result.append(code(part.start, part.end, kind, name))
         else:
-            found.append(Piece(each.start, each.inside, Code(text[each.start : each.inside], "open", each.name)))
-            waiting.append(Piece(each.close, each.end, Code(text[each.close : each.end], "close", each.name)))
-            waiting += each.content[::-1]
-    return found
+            result.append(code(part.start, part.inside, "open", part.name))
+            around.append(part)
+            waiting.append(code(part.close, part.end, "close", part.name))
+            waiting += part.content[::-1]
+    return result
 
 
 def _is_protected(element: Element) -> bool:
@@ -295,31 +323,110 @@ def _as_cdata(text: str) -> str:
     return text.replace("]]>", "]]]]><![CDATA[>")
 
 
-def sentence(found: list[Piece], text: str) -> Segment | None:
+def sentence(pieces: Sequence[Piece], text: str) -> Segment | None:
     """The segment of some pieces, without spaces and single codes around it; None if it has no words."""
-    inside = [index for index, piece in enumerate(found) if not _is_outside(piece.part)]
-    found = found[inside[0] : inside[-1] + 1] if inside else []
-    if not has_words([piece.part for piece in found]):
+    kept = _without_outside(pieces)
+    if not has_words([piece.part for piece in kept]):
         return None
-    is_cdata = len(found) == 1 and text.startswith(_CDATA, found[0].start)
+    is_cdata = len(kept) == 1 and _is_cdata(kept[0], text)
     if is_cdata:
-        found = [Piece(found[0].start + len(_CDATA), found[0].end - len("]]>"), found[0].part)]
-    if isinstance(found[0].part, str):
-        start, end, part = found[0]
+        kept = [Piece(kept[0].start + len(_CDATA), kept[0].end - len("]]>"), kept[0].part)]
+    if isinstance(kept[0].part, str):
+        start, end, part = kept[0]
         blank = len(text[start:end]) - len(text[start:end].lstrip(_BLANK))
-        found[0] = Piece(start + blank, end, part[blank:])
-    if isinstance(found[-1].part, str):
-        start, end, part = found[-1]
+        kept[0] = Piece(start + blank, end, part[blank:])
+    if isinstance(kept[-1].part, str):
+        start, end, part = kept[-1]
         blank = len(text[start:end]) - len(text[start:end].rstrip(_BLANK))
-        found[-1] = Piece(start, end - blank, part[: len(part) - blank])
-    start, end = found[0].start, found[-1].end
+        kept[-1] = Piece(start, end - blank, part[: len(part) - blank])
+    start, end = kept[0].start, kept[-1].end
     spelled = _as_cdata if is_cdata else spelling(text[start:end])
-    content = [part for piece in found for part in _with_breaks(piece.part, spelled)]
+    content = [part for piece in kept for part in _with_breaks(piece.part, spelled)]
     return Segment(start, end, content, spelled)
 
 
+def _is_cdata(piece: Piece, text: str) -> bool:
+    return isinstance(piece.part, str) and text.startswith(_CDATA, piece.start)
+
+
+LEFT_MESSAGE = "with ICU forms in the midst of a sentence"
+"""Why a text is left that has no `segments`."""
+_CODE = "\0"
+"""Stands for a code in the text of a message; XML cannot have it."""
+
+
+def segments(pieces: Sequence[Piece], text: str, *, by_line: bool = False) -> list[Segment] | None:
+    """The segments of a text: the text as one sentence or `by_line`, or the branches of a message of ICU.
+
+    None for a message of which a sentence would be cut.
+    """
+    inside = _without_outside(pieces)
+    message = "".join(piece.part if isinstance(piece.part, str) else _CODE for piece in inside)
+    if is_icu(message):
+        return _branches(inside, message, text)
+    sentences = lines(pieces, text) if by_line else [pieces]
+    return [segment for line in sentences if (segment := sentence(line, text))]
+
+
+def _branches(pieces: Sequence[Piece], message: str, text: str) -> list[Segment] | None:
+    stretches = icu_branches(message)
+    has_cdata = any(_is_cdata(piece, text) for piece in pieces)
+    if stretches is None or (has_cdata and len(pieces) > 1):
+        return None
+    places = [place for piece in pieces for place in _places(piece, text)]
+    codes = iter([piece.part for piece in pieces if isinstance(piece.part, Code)])
+    spelled = _as_cdata if has_cdata else spelling(text[pieces[0].start : pieces[-1].end])
+    result: list[Segment] = []
+    last = 0
+    for start, end in stretches:
+        branch = message[start:end].strip(_BLANK)
+        start = message.index(branch, start)
+        for _ in range(message.count(_CODE, last, start)):  # codes between the branches
+            next(codes)
+        last = start + len(branch)
+        content, quoted = branch_content(branch)
+        write = partial(_in_turn, quoted, spelled)
+        parts = [part for whole in content for part in _restored(whole, codes, write)]
+        if has_words(parts):
+            result.append(Segment(places[start][0], places[last - 1][1], parts, write))
+    return result
+
+
+def _in_turn(first: Callable[[str], str], second: Callable[[str], str], text: str) -> str:
+    """A text after two changes."""
+    return second(first(text))
+
+
+def _restored(part: str | Code, codes: Iterator[Code], write: Callable[[str], str]) -> Iterator[str | Code]:
+    """A part of a branch with the codes whose stand-ins it has."""
+    if isinstance(part, Code):
+        yield replace(part, markup=re.sub(_CODE, lambda _: next(codes).markup, write(part.markup)))
+        return
+    for text in re.split(f"({_CODE})", part):
+        yield from [next(codes)] if text == _CODE else _with_breaks(text, write)
+
+
+def _places(piece: Piece, text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each character of the text of a piece in the document; those of a code as one."""
+    start, end, part = piece
+    if isinstance(part, Code):
+        yield start, end
+        return
+    if _is_cdata(piece, text):
+        start, end = start + len(_CDATA), end - len("]]>")
+        yield from ((position, position + 1) for position in range(start, end))
+        return
+    for match in _SPELLED.finditer(text, start, end):
+        yield from [match.span()] * len(unescape(match[0]))
+
+
+def _without_outside(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces without those at the beginning and end that do not belong to a sentence: blanks and single codes."""
+    inside = [index for index, piece in enumerate(pieces) if not _is_outside(piece.part)]
+    return [*pieces[inside[0] : inside[-1] + 1]] if inside else []
+
+
 def _is_outside(part: str | Code) -> bool:
-    """Whether a part at the beginning or end of a sentence does not belong to it."""
     return part.kind in ("alone", "break") if isinstance(part, Code) else not part.strip(_BLANK)
 
 
@@ -328,18 +435,18 @@ def _with_breaks(part: str | Code, spelled: Callable[[str], str]) -> list[str | 
     if isinstance(part, Code):
         return [part]
     parts = _SPACES.split(part)
-    return [Code(spelled(each), "break") if index % 2 else each for index, each in enumerate(parts) if each]
+    return [Code(spelled(part), "break") if index % 2 else part for index, part in enumerate(parts) if part]
 
 
-def lines(found: list[Piece], text: str) -> Iterator[list[Piece]]:
+def lines(pieces: Iterable[Piece], text: str) -> Iterator[list[Piece]]:
     """The pieces of each line. A line break between two codes that belong together ends none."""
     line: list[Piece] = []
     depth = 0
-    for piece in found:
+    for piece in pieces:
         start, end, part = piece
         if isinstance(part, Code):
             depth = max(0, depth + {"open": 1, "close": -1}.get(part.kind, 0))
-        elif not depth and not text.startswith(_CDATA, start):
+        elif not depth and not _is_cdata(piece, text):
             for match in _LINE_BREAK.finditer(text, start, end):
                 line.append(Piece(start, match.start(), unescape(text[start : match.start()])))
                 yield line
@@ -373,22 +480,28 @@ def read_fragment(
         for element in (holder, *holder.children) if is_structure else (holder,):
             if (is_structure or element.name in splitting) and element.name not in (*non_splitting, *ignored):
                 ends |= {element.start, element.close} if element.content else {element.start}
-    segments, run = [], []
+    result: list[Segment] = []
+    run: list[Piece] = []
     for piece in (*pieces(root, text, (), ignored), Piece(len(text), len(text), "")):
         if piece.start in ends or piece.start == len(text):
-            segments.append(sentence(run, text))
+            result += segments(run, text) or ()
             run = []
         elif text.startswith(_CDATA, piece.start):
             run.append(Piece(piece.start, piece.end, Code(text[piece.start : piece.end], "word")))
         else:
             run.append(piece)
-    return Document(text, [segment for segment in segments if segment])
+    return Document(text, result)
 
 
 def _is_structure(element: Element) -> bool:
     """Whether an element holds others, and between them at most line breaks and what indents the lines."""
-    tokens = [each for each in element.content if isinstance(each, Token) and each.kind == "text"]
-    return any(element.children) and all(not each.value.strip() and "\n" in each.value for each in tokens)
+    texts = [part.value for part in element.content if isinstance(part, Token) and part.kind == "text"]
+    return any(element.children) and all(not value.strip() and "\n" in value for value in texts)
+
+
+def prefix(element: Element, text: str) -> str:
+    """What stands before the name of an element, with its colon: `x:` for `<x:source>`."""
+    return re.match(r"<((?:[^\s:/>]*:)?)", text[element.start : element.inside])[1]
 
 
 def indent(text: str, start: int) -> str:

@@ -71,6 +71,32 @@ def test_what_describes_a_message_is_no_message():
     assert translated(chrome, "a.json", SHOUTING) == chrome.replace("Hello $NAME$ there", "HELLO $NAME$ THERE")
 
 
+def test_resources_of_flutter_are_read_and_those_of_another_language_refused():
+    arb = '{"@@locale": "LANGUAGE", "n": "{n, plural, =1{one dog} other{{n} dogs}}", "@n": {"description": "All dogs"}}'
+    expected = arb.replace("one dog", "ONE DOG").replace("} dogs", "} DOGS").replace("LANGUAGE", "fr")
+    assert translated(arb.replace("LANGUAGE", "en_GB"), "a.arb", SHOUTING) == expected
+    with pytest.raises(DataError, match="says that it is in de, and the model translates from en; give the file with"):
+        translated(arb.replace("LANGUAGE", "de"), "a.arb", SHOUTING)
+
+
+def test_of_texts_in_several_languages_those_of_the_source_are_translated():
+    regions = '{"en-GB": {"a": "Hello you"}, "en-US": {"a": "Hello you"}}'
+    for model, other in (("en-US", "en-GB"), ("en-GB", "en-US")):
+        found = json.loads(translate_document(regions.encode(), "a.json", (model, "fr"), SHOUTING).content)
+        assert found == {other: {"a": "Hello you"}, "fr": {"a": "HELLO YOU"}}
+    assert translate_document(b'{"en-GB": {"a": "b c"}}', "a.json", ("en-US", "fr"), SHOUTING).content.decode() == (
+        '{"fr": {"a": "B C"}}'
+    )
+    for name, text in (
+        ("a.json", '{"de": {"a": "b c"}, "it": {"a": "b c"}}'),
+        ("a.yaml", "de:\n  a: b\nit:\n  a: b\n"),
+    ):
+        with pytest.raises(DataError, match="has texts in de, it, and none in en, which the model translates from"):
+            translated(text, name, SHOUTING)
+    with pytest.raises(DataError, match="has texts in fr, and none in en"):
+        translated('{"fr": {"a": "b c"}}', "a.json", SHOUTING)
+
+
 def test_a_language_at_the_top_becomes_the_other_one():
     assert translated('{"en": {"a": "Hello you"}}', "a.json", SHOUTING) == '{"fr": {"a": "HELLO YOU"}}'
     assert translated("en:\n  a: Hello %{x}\n", "a.yaml", SHOUTING) == "fr:\n  a: HELLO %{x}\n"
@@ -94,6 +120,7 @@ def test_a_language_at_the_top_becomes_the_other_one():
         "Total: {{n}}",
         "U.S.",
         "Don't",
+        "It''s {n}",
         "file(s)",
         "(optional)",
         "and/or",
@@ -192,6 +219,23 @@ def test_nothing_but_the_texts_of_yaml_changes(newline):
     assert second == {"second": "THE OTHER DOCUMENT"}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: '{n, plural, one {it''s one} other {it is}}'\n", "a: '{n, plural, one {IT''S ONE} other {IT IS}}'\n"),
+        ("a: 'one''s line\\nAnother: it''s'\n", "a: 'ONE''S LINE\\nANOTHER: IT''S'\n"),
+        ("a: You have {n, plural, one {a dog} other {# dogs}}\n", None),
+        ("a: 'You''ve {n, plural, one {a dog} other {# dogs}}'\n", None),
+        ("a: '{n, plural, one {a dog}\n  other {# dogs}}'\n", None),
+        ("a: >2\n  {n, plural, one {a dog} other {# dogs}}\n", None),
+    ],
+)
+def test_messages_of_icu_in_yaml_are_translated_by_branch_or_left(text, expected):
+    result = translate_document(text.encode(), "a.yaml", ("en", "fr"), SHOUTING)
+    assert result.content.decode() == (expected or text)
+    assert expected or "ICU forms" in result.report.notes()[0]
+
+
 PO = """msgid ""
 msgstr ""
 "Language: \\n"
@@ -255,6 +299,103 @@ def test_a_catalogue_of_other_languages_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("named", "model", "is_filled"),
+    [
+        ("de_AT", "de-DE", True),
+        ("zh_CN", "zh-Hans", True),
+        ("sr@latin", "sr-Latn", True),
+        ("sr_RS@cyrillic", "sr", True),
+        ("ca@valencia", "ca", True),
+        ("sr@latin", "sr", False),
+        ("zh_TW", "zh-CN", False),
+    ],
+)
+def test_the_script_of_a_catalogue_counts_and_its_region_does_not(named, model, is_filled):
+    text = f'msgid ""\nmsgstr ""\n"Language: {named}\\n"\n\nmsgid "A dog"\nmsgstr ""\n'
+    if is_filled:
+        found = translate_document(text.encode(), "a.po", ("en", model), SHOUTING).content.decode()
+        assert f'"Language: {named}\\n"' in found
+        assert 'msgstr "A DOG"' in found
+    else:
+        with pytest.raises(DataError, match="says that it is from some language to"):
+            translate_document(text.encode(), "a.po", ("en", model), SHOUTING)
+
+
+def test_a_catalogue_of_the_source_in_another_region_is_filled():
+    text = PO.replace("Language: ", "Language: en_GB").encode()
+    found = translate_document(text, "a.po", ("en-US", "fr"), SHOUTING).content.decode()
+    assert '"Language: fr\\n"' in found
+
+
+PLURAL = """msgid ""
+msgstr ""
+"Language: {language}\\n"
+"Content-Type: text/plain; charset=CHARSET\\n"
+"Plural-Forms: {rule}\\n"
+
+msgid "One dog"
+msgid_plural "%d dogs"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "A cat"
+msgstr ""
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("target", "count"), [("ru", 3), ("ja", 1), ("ar", 6), ("fr", 2), ("pt-BR", 2), ("sr-Latn", 3)]
+)
+@pytest.mark.parametrize(
+    ("language", "rule"),
+    [
+        ("", "nplurals=INTEGER; plural=EXPRESSION;"),
+        ("en", 'nplurals=2; plural=(n "\n"!= 1);'),
+    ],
+)
+def test_a_template_gets_the_forms_of_its_language(target, count, newline, language, rule):
+    text = PLURAL.format(language=language, rule=rule).replace("\n", newline)
+    found = translate_document(text.encode(), "a.pot", ("en", target), SHOUTING).content.decode()
+    assert ("\r" in found) == (newline == "\r\n")
+    catalogue = polib.pofile(found.replace("\r", ""))
+    assert catalogue.metadata["Plural-Forms"].startswith(f"nplurals={count};")
+    assert catalogue.metadata["Content-Type"].endswith("charset=UTF-8")
+    first, second = catalogue
+    forms = ["ONE DOG", *["%d DOGS"] * (count - 1)] if count > 1 else ["%d DOGS"]
+    assert first.msgstr_plural == dict(enumerate(forms))
+    assert second.msgstr == "A CAT"
+
+
+def test_a_long_header_takes_no_time_to_speak_of():
+    text = PLURAL.format(language="", rule="x").replace("Plural-Forms: x\\n", 'Plural-Forms: x"\n"' * 20_000)
+    started = time.process_time()
+    translated(text, "a.po", SHOUTING)
+    assert time.process_time() - started < 5
+
+
+def test_forms_that_a_catalogue_has_stay():
+    text = PLURAL.format(language="ru", rule="nplurals=2; plural=(n > 1);")
+    found = translate_document(text.encode(), "a.po", ("en", "ru"), SHOUTING)
+    assert "nplurals=2; plural=(n > 1);" in found.content.decode()
+    assert found.content.decode().count("msgstr[") == 2
+    done = '\nmsgid "One bird"\nmsgid_plural "%d birds"\nmsgstr[0] "One bird"\nmsgstr[1] "%d birds"\n'
+    text = PLURAL.format(language="en", rule="nplurals=2; plural=(n != 1);") + done
+    report = translate_document(text.encode(), "a.po", ("en", "ru"), SHOUTING).report
+    assert report.notes() == ["has a header Plural-Forms of another language; write that of ru into it."]
+
+
+def test_a_catalogue_without_anything_to_fill_stays():
+    text = PLURAL.format(language="", rule="nplurals=INTEGER; plural=EXPRESSION;").partition("\n\n")[0] + "\n"
+    assert translated(text + '\nmsgid "A dog"\nmsgstr "Un chien"\n', "a.po", SHOUTING).startswith(text)
+
+
+def test_one_damaged_line_is_one_line():
+    report = translate_document(b'msgid "A dog"\nx\nmsgstr ""\n', "a.po", ("en", "fr"), SHOUTING).report
+    assert report.notes() == ["has a line that belongs to no message, line 2; its message is left unchanged."]
+
+
+@pytest.mark.parametrize(
     ("source", "translation", "expected"),
     [
         ("&Save", "Guardar", "&Guardar"),
@@ -277,6 +418,7 @@ def test_other_marks_are_no_keys(text):
 def test_apostrophes_in_branches_quote_nothing():
     (piece,) = pieces_of("{n, select, other {the {name}}}", Left())
     assert piece.wrap("l'{name}") == "l''{name}"
+    assert piece.wrap("les chiens'") == "les chiens''"
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,14 @@ def test_the_main_part_is_found_by_its_type_in_any_encoding(kind, encoded):
     )
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32-le", "iso-8859-1"])
+def test_parts_of_a_document_are_read_in_every_encoding_that_xml_declares(encoding):
+    declared = f'<?xml version="1.0" encoding="{encoding[:-3] if "utf" in encoding else encoding}"?>'
+    content = archive(content_xml=f"{declared}{OFFICE}<text:p>Le caf\u00e9</text:p></office:x>".encode(encoding))
+    found = members(translate_document(content, "a.odt", ("en", "fr"), SHOUTING).content)["content.xml"]
+    assert "LE CAF\u00c9" in found.decode(encoding)
+
+
 ENCRYPTED = b"\xd0\xcf\x11\xe0" + bytes(2000) + "EncryptedPackage".encode("utf-16-le")
 
 
@@ -420,8 +428,10 @@ def test_deep_nesting_is_refused(text):
         "<w:p>" + "".join(run("ab ", f'<w:sz w:val="{number}"/>') for number in range(2_000)) + "</w:p>",
         "<w:p>" + '<w:bookmarkStart w:id="1"/>' * 2_000 + run("a b") + "</w:p>",
         "<w:p>" + run("ab<w:tab/>" * 2_000) + "</w:p>",
+        "<w:p>" + run("ab<w:softHyphen/>" * 4_000) + "</w:p>",
+        "<w:p>" + run(f"{BEGIN}<w:instrText>QUOTE</w:instrText>{SEPARATE}ab c{END}" * 2_000) + "</w:p>",
     ],
-    ids=["spaces", "begins", "ends", "formats", "bookmarks", "tabs"],
+    ids=["spaces", "begins", "ends", "formats", "bookmarks", "tabs", "hyphens", "fields"],
 )
 def test_hostile_paragraphs_take_no_time_to_speak_of(text):
     start = time.process_time()

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from dragoman.documents import xml
 from dragoman.documents.document import FormatError
 from dragoman.documents.formats import translate_document
 from dragoman.documents.translate import translate_documents
@@ -126,6 +127,37 @@ def test_files_in_other_languages_are_refused(content, words):
     assert "<target" in read(content, languages=(None, None))
 
 
+@pytest.mark.parametrize(
+    ("named", "model"),
+    [
+        ("en-GB", "en-US"),
+        ("en-US", "en"),
+        ("en", "en-GB"),
+        ("de-AT", "de-DE"),
+        ("ZH-hans-CN", "zh"),
+        ("zh-SG", "zh-CN"),
+    ],
+)
+def test_regions_of_a_language_agree(named, model):
+    content = old(unit("<source>A dog</source>"), f'source-language="{named}" target-language="{named}"')
+    assert ">dog A</target>" in read(content, languages=(model, model))
+    content = memory(f'<tu><tuv xml:lang="{named}"><seg>A dog</seg></tuv></tu>')
+    assert "<seg>dog A</seg>" in read(content, "a.tmx", languages=(model, "fr"))
+
+
+@pytest.mark.parametrize(
+    ("named", "model"), [("zh-Hant", "zh-Hans"), ("zh-TW", "zh-CN"), ("sr-Latn", "sr-Cyrl"), ("sr", "sr-Latn")]
+)
+def test_scripts_of_a_language_do_not(named, model):
+    with pytest.raises(DataError, match=f"says that it is from en to {named}"):
+        read(
+            old(unit("<source>A dog</source>"), f'source-language="en" target-language="{named}"'),
+            languages=("en", model),
+        )
+    with pytest.raises(DataError, match=f"has texts in {named}, and none in {model}"):
+        read(memory(f'<tu><tuv xml:lang="{named}"><seg>A dog</seg></tuv></tu>'), "a.tmx", languages=(model, "fr"))
+
+
 def test_regions_agree_and_a_missing_target_language_is_named():
     assert "dog A" in read(old(unit("<source>A dog</source>"), 'source-language="en-US" target-language="fr-CA"'))
     assert '<file source-language="en" target-language="fr">' in read(
@@ -186,6 +218,12 @@ def test_outer_spaces_and_lines_of_preserved_text_stay():
     assert ">Tom Name:\n  Boston City: \n</target>" in found
 
 
+def test_sentences_without_numbers_are_all_translated():
+    source = '<mrk mtype="seg">Red dog.</mrk> <mrk mtype="seg">Old cat.</mrk>'
+    found = read(old(unit(f"<source>x</source><seg-source>{source}</seg-source>")))
+    assert '<mrk mtype="seg">dog. Red</mrk> <mrk mtype="seg">cat. Old</mrk></target>' in found
+
+
 def test_segmented_sources_have_targets_of_the_same_segments():
     source = '<mrk mtype="seg" mid="0">Red dog.</mrk> <g id="1"><mrk mtype="seg" mid="1">Old cat.</mrk></g>'
     inner = f'<source>Red dog. <g id="1">Old cat.</g></source><seg-source>{source}</seg-source>'
@@ -197,11 +235,76 @@ def test_segmented_sources_have_targets_of_the_same_segments():
     assert (translated.report.done, translated.report.translated) == (1, 1)
 
 
-def test_messages_with_forms_of_the_plural_stay():
-    content = old(unit("<source>{VAR_PLURAL, plural, =1 {one file} other {many files}}</source>"))
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (
+            '{N, plural, =0 {} =1 {one <x id="START_B"/>big<x id="CLOSE_B"/> file} other {<x id="I"/> &amp; files #}}',
+            '{N, plural, =0 {} =1 {file <x id="START_B"/>big<x id="CLOSE_B"/> one} other {# files &amp; <x id="I"/>}}',
+        ),
+        (
+            '{g, select, male {{n, plural, one {his cat} other {his <x id="1"/> cats}}} other {<x id="2"/> it is}}',
+            '{g, select, male {{n, plural, one {cat his} other {cats <x id="1"/> his}}} other {is it <x id="2"/>}}',
+        ),
+        ("<g id='1'>{n, plural, other {it''s # files}}</g>", "<g id='1'>{n, plural, other {files # it''s}}</g>"),
+        ("{n, plural, other {&lt;b&gt;a b&lt;/b&gt; c}}", "{n, plural, other {c &lt;b&gt;b a&lt;/b&gt;}}"),
+        (" <![CDATA[{n, plural, other {a & <b>b</b>}}]]>", " <![CDATA[{n, plural, other {<b>b</b> & a}}]]>"),
+    ],
+)
+def test_messages_of_icu_are_translated_branch_by_branch(source, target):
+    content = old(unit(f"<source>{source}</source>"))
+    assert f'review-translation">{target}</target>' in read(content)
+    assert f'review-translation">{source}</target>' in read(content, engine=SAME)
+    tmx = memory(f'<tu><tuv xml:lang="en"><seg>{source}</seg></tuv></tu>')
+    assert f'<tuv xml:lang="fr"><seg>{target}</seg></tuv>' in read(tmx, "a.tmx")
+
+
+def test_messages_of_which_a_sentence_would_be_cut_stay():
+    message = "You have {N, plural, =1 {one file} other {many files}}"
+    sentences = '<mrk mtype="seg" mid="1">{}</mrk> <mrk mtype="seg" mid="2">{}</mrk>'
+    content = old(unit(f"<source>{message}</source>"))
     translated = translate_document(content.encode(), "a.xlf", ("en", "fr"), BACKWARDS)
     assert translated.content.decode() == content
-    assert "has 1 text with forms of the plural or the like" in translated.report.notes()[0]
+    assert "has 1 text with ICU forms in the midst of a sentence" in translated.report.notes()[0]
+    parts = f"<seg-source>{sentences.format(message, 'A dog')}</seg-source><target>{sentences.format('', '')}</target>"
+    assert sentences.format("", "dog A") in read(old(unit(f"<source>x</source>{parts}")))
+    content = memory(f'<tu><tuv xml:lang="en"><seg>{message}</seg></tuv></tu>')
+    assert read(content, "a.tmx") == content
+
+
+CROSSED = [
+    'One <bx id="1"/>two <g id="2">three<ex id="1"/> four</g> five',
+    'One <g id="2">two <bx id="1"/>three</g> four<ex id="1"/> five',
+    'One <bpt id="1">&lt;b></bpt>two <g id="2">three<ept id="1">&lt;/b></ept> four</g> five',
+    'One <x id="START_BOLD"/>two <mrk mtype="x">three<x id="CLOSE_BOLD"/> four</mrk> five',
+    'One <sm id="1"/>two <pc id="2">three<em startRef="1"/> four</pc> five',
+    'One <sc id="1"/>two <mrk id="2">three<ec startRef="1"/> four</mrk> five',
+    'One <sm id="1" translate="no"/>two <pc id="2">three<em startRef="1"/> four</pc> five',
+    'One <bx id="1"/>two <g id="2">three<bx id="1"/> four</g> five<ex id="1"/> six<ex id="1"/>',
+]
+
+
+@pytest.mark.parametrize("source", CROSSED)
+def test_codes_that_cross_elements_leave_the_elements_whole(source):
+    for engine in (BACKWARDS, SHOUTING, SAME):
+        found = read(old(unit(f"<source>{source}</source>")), engine=engine)
+        xml.parse(found)
+        assert Counter(re.findall("<[^>]*>", source)) == Counter(
+            re.findall("<[^>]*>", re.search("<target[^>]*>(.*)</target>", found)[1])
+        )
+
+
+def test_ranges_that_are_not_to_be_translated_stay():
+    source = 'One <sm id="1" translate="no"/>Big Dog<em startRef="1"/> or <sm id="2"/>red cat<em startRef="2"/>'
+    target = '<sm id="2"/>cat red<em startRef="2"/> or <sm id="1" translate="no"/>Big Dog<em startRef="1"/> One'
+    assert f"<target>{target}</target>" in read(new(f"<segment><source>{source}</source></segment>"))
+    open_end = '<segment><source>One <sm id="1" translate="no"/>Big Dog</source></segment>'
+    assert '<sm id="1" translate="no"/>Big Dog' in read(new(open_end)).partition("<target")[2]
+
+
+def test_spaces_that_count_in_a_source_count_in_its_target():
+    found = read(new('<segment><source xml:space="preserve">A b.\nC d.</source></segment>'))
+    assert '<target xml:space="preserve">b. A\nd. C</target>' in found
 
 
 @pytest.mark.parametrize("bad", ["&#x1F;", "\x0b", "&#xD83D;", "&#0;", "\ufffe"])
@@ -246,11 +349,34 @@ def test_memories_in_other_languages_are_refused_and_empty_variants_filled():
         read(
             memory('<tu><tuv xml:lang="de"><seg>Hund</seg></tuv><tuv xml:lang="it"><seg>cane</seg></tuv></tu>'), "a.tmx"
         )
+    with pytest.raises(DataError, match=r"has texts in no language that it names, and none in en"):
+        read(memory("<tu><tuv><seg>Hund</seg></tuv></tu>"), "a.tmx")
     half = '<tu><tuv lang="en"><seg>A dog</seg></tuv><tuv lang="fr"><seg/></tuv></tu>'
     assert '<tuv lang="fr"><seg>dog A</seg></tuv>' in read(memory(half), "a.tmx")
     assert '<tuv lang="fr"><seg>cat A</seg></tuv>' in read(
         memory('<tu><tuv lang="en"><seg>A cat</seg></tuv></tu>'), "a.tmx"
     )
+
+
+@pytest.mark.parametrize(
+    ("variants", "is_filled"),
+    [
+        ('<tuv lang="en-US"><seg>A b</seg></tuv><tuv lang="fr"><seg> </seg></tuv>', True),
+        ('<tuv lang="en-US"><seg>A b <ph x="1"/></seg></tuv><tuv lang="fr"><seg><ph x="1"/></seg></tuv>', True),
+        ('<tuv lang="en-US"><seg>A b</seg></tuv><tuv lang="fr"><seg>C d</seg></tuv><tuv lang="fr"><seg/></tuv>', False),
+        ('<tuv lang="en-US"><seg/></tuv><tuv lang="en"><seg>A b</seg></tuv>', True),
+        ('<tuv lang="en-GB"><seg>C d</seg></tuv><tuv lang="en-US"><seg>A b</seg></tuv>', True),
+    ],
+)
+def test_a_unit_of_a_memory_is_filled_where_no_variant_has_words(variants, is_filled):
+    found = read(memory(f"<tu>{variants}</tu>"), "a.tmx", languages=("en-US", "fr"))
+    assert ("b A" in found) == is_filled
+    assert "d C" not in found
+
+
+def test_a_new_variant_has_the_prefix_of_the_others():
+    content = '<t:tmx xmlns:t="x"><t:tu><t:tuv xml:lang="en"><t:seg>A b</t:seg></t:tuv></t:tu></t:tmx>'
+    assert '<t:tuv xml:lang="fr"><t:seg>b A</t:seg></t:tuv>' in read(content, "a.tmx")
 
 
 @pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-16", "utf-8-sig", "windows-1252"])
@@ -260,6 +386,15 @@ def test_encodings_are_kept_and_what_they_lack_is_spelled(encoding):
     found = translate_document(content.encode(encoding), "a.xlf", ("en", "fr"), GERMAN).content.decode(encoding)
     assert "caf\u00e9" in found
     assert ("süß→ süß→" if "utf" in encoding else "süß&#8594; süß&#8594;") in found
+
+
+@pytest.mark.parametrize("name", ["a.xlf", "a.tmx"])
+def test_only_the_declaration_names_the_encoding_of_xml(name):
+    text = '<?xml version="1.0"?><!-- <meta charset="latin-1"> charset=latin-1\\n é -->'
+    text += old("") if name == "a.xlf" else memory("").partition("?>")[2]
+    assert read(text, name) == text
+    python = old("").replace("<xliff", '<?xml version="1.0" encoding="punycode"?><xliff')
+    assert read(python) == python
 
 
 def test_names_with_prefixes_and_marks_in_attributes():
@@ -319,6 +454,8 @@ def fragment(text: str, **options) -> str:
         ("<doc>\n <par>A <b>b</b></par>\n</doc>", {}, "<doc>\n <par><b>b</b> A</par>\n</doc>"),
         ("<par>A b</par> <par>C d</par>", {}, "<par>d C</par> <par>b A</par>"),
         ("A <![CDATA[b c]]> d<!-- e f -->", {}, "d <![CDATA[b c]]> A<!-- e f -->"),
+        ("<p>{n, plural, one {a b} other {c d}}</p>", {}, "<p>{n, plural, one {b a} other {d c}}</p>"),
+        ("<p>Hi {n, plural, one {a b} other {c d}}</p>", {}, "<p>Hi {n, plural, one {a b} other {c d}}</p>"),
         ("A &nbsp; b &brand; c", {}, "c &brand; b &nbsp; A"),
         ('<?xml version="1.0"?><d><p>A b</p></d>', {}, '<?xml version="1.0"?><d><p>b A</p></d>'),
         (" plain text ", {}, " text plain "),

@@ -54,6 +54,11 @@ class Message:
         """Whether it has come to its translation."""
         return any(keyword.startswith("msgstr") for keyword in self.lines)
 
+    @property
+    def is_plural(self) -> bool:
+        """Whether it has forms of the plural."""
+        return "msgid_plural" in self.lines
+
     @cached_property
     def texts(self) -> dict[str, str]:
         """The texts of a message that is read."""
@@ -62,7 +67,8 @@ class Message:
     @property
     def targets(self) -> list[str]:
         """The keywords of the translation in each form of the plural."""
-        return sorted((each for each in self.texts if each.startswith("msgstr")), key=lambda each: (len(each), each))
+        keywords = [keyword for keyword in self.texts if keyword.startswith("msgstr")]
+        return sorted(keywords, key=lambda keyword: (len(keyword), keyword))
 
     @property
     def forms(self) -> list[str]:
@@ -113,7 +119,7 @@ def open_po(path: Path, options: ReaderOptions) -> PairReader:
     wanted, encoding = options.languages, _encoding(path)
     first = next(_messages(path, encoding, options.replace_bad_bytes), Message())
     languages = named_languages(first)
-    swap = wanted and languages[1] and [same_language(languages[1], each) for each in wanted] == [True, False]
+    swap = wanted and languages[1] and [same_language(languages[1], code) for code in wanted] == [True, False]
 
     def read() -> Iterator[Numbered]:
         for message in _messages(path, encoding, options.replace_bad_bytes):
@@ -126,14 +132,21 @@ def open_po(path: Path, options: ReaderOptions) -> PairReader:
 def named_languages(first: Message) -> Languages:
     """The languages that a catalogue names in its first message, if that is its header."""
     named = first.metadata() if first.is_header else {}
-    source, target = (named.get(key, "") for key in ("X-Source-Language", "Language"))
-    return source if CODE.fullmatch(source) else None, target if CODE.fullmatch(target) else None
+    source, target = (_code(named.get(key, "")) for key in ("X-Source-Language", "Language"))
+    return source, target
+
+
+def _code(locale: str) -> str | None:
+    """The code of a language in the name of a locale: of `sr@latin`, `sr-Latn`; None if it names no language."""
+    code, _, modifier = locale.partition("@")
+    if script := {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva"}.get(modifier):
+        code = f"{code}-{script}"
+    return code if CODE.fullmatch(code) else None
 
 
 def _encoding(path: Path) -> str:
     """The charset that the header of a catalogue declares; UTF-8 if there is none, or that of a template."""
-    declared = _CHARSET.search(read_head(path))
-    name = declared[1].decode() if declared and declared[1] not in (b"CHARSET", b"ASCII", b"US-ASCII") else "UTF-8"
+    name = declared_charset(read_head(path)) or "UTF-8"
     try:
         b"x".decode(name)
     except (LookupError, UnicodeDecodeError):
@@ -141,6 +154,12 @@ def _encoding(path: Path) -> str:
             f"{path} declares the charset {name}, in which it cannot be read; convert it with `msgconv -t UTF-8`."
         ) from None
     return name
+
+
+def declared_charset(head: bytes) -> str | None:
+    """The charset in the header of a catalogue; None for one without, or one that a template or ASCII has."""
+    declared = _CHARSET.search(head)
+    return declared[1].decode() if declared and declared[1] not in (b"CHARSET", b"ASCII", b"US-ASCII") else None
 
 
 def _messages(path: Path, encoding: str, replace: bool) -> Iterator[Message]:

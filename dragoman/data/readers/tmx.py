@@ -36,7 +36,7 @@ def _read(units: Iterator[Unit], languages: tuple[str, str]) -> Iterator[Numbere
     missing = [Skipped(f"unit has no text in {language}") for language in languages]
     for unit in units:
         variants = _variants(unit)
-        texts = [next((text for code, text in variants if same_language(code, each)), None) for each in languages]
+        texts = [next((text for code, text in variants if same_language(code, own)), None) for own in languages]
         if None in texts:
             yield unit.line, missing[texts.index(None)]
         else:
@@ -46,4 +46,4 @@ def _read(units: Iterator[Unit], languages: tuple[str, str]) -> Iterator[Numbere
 def _variants(unit: Unit) -> list[tuple[str, str]]:
     """Language and text of each variant."""
     # `lang` is the older way.
-    return [(each.parent.get("xml:lang") or each.parent.get("lang", ""), each.text) for each in unit.segments]
+    return [(seg.parent.get("xml:lang") or seg.parent.get("lang", ""), seg.text) for seg in unit.segments]

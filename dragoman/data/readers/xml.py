@@ -45,7 +45,7 @@ MAYBE_FORBIDDEN = re.compile(rf"&#(?:x[0-9A-Fa-f]{{1,10}}|\d{{1,10}});|[^{_ALLOW
 _LONGEST_REFERENCE = 16
 
 _DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
-_NO_ENCODINGS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
+NO_ENCODINGS = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
 """What Python calls encodings, but no document is written in."""
 
 
@@ -214,13 +214,12 @@ def is_forbidden(spelled: str) -> bool:
     return code > 0x10FFFF or not _ALLOWED.fullmatch(chr(code))
 
 
-def _encoding(head: bytes) -> str:
-    """The encoding of XML by its first bytes, or by what it says of itself. Raises `LookupError` for an unknown one."""
-    if told := encoding_of(head[:256]):
-        return told
-    declared = _DECLARED.match(head)
-    name = declared[1].decode() if declared else "utf-8"
-    if name.casefold().replace("-", "_") in _NO_ENCODINGS:
+def xml_encoding(head: bytes) -> str:
+    """The encoding of XML by its first bytes, or by its declaration. Raises `LookupError` for an unknown one."""
+    if marked := encoding_of(head[:256]):
+        return marked
+    name = declared_encoding(head) or "utf-8"
+    if codecs.lookup(name).name.replace("_", "-") in NO_ENCODINGS:
         raise LookupError(f"unknown encoding: {name}")
     try:
         b"x".decode(name)
@@ -229,9 +228,15 @@ def _encoding(head: bytes) -> str:
     return name
 
 
+def declared_encoding(head: bytes) -> str | None:
+    """The encoding that the declaration of XML names, in a text whose first bytes do not tell it."""
+    declared = _DECLARED.match(head)
+    return declared[1].decode() if declared else None
+
+
 def _decoded(stream: BufferedIOBase, replace_bad_bytes: bool) -> Iterator[str]:
     head = stream.read(CHUNK)
-    decoder = codecs.getincrementaldecoder(_encoding(head))("replace" if replace_bad_bytes else "strict")
+    decoder = codecs.getincrementaldecoder(xml_encoding(head))("replace" if replace_bad_bytes else "strict")
     yield decoder.decode(head).removeprefix(BOM)
     while chunk := stream.read(CHUNK):
         yield decoder.decode(chunk)
