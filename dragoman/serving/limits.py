@@ -22,7 +22,9 @@ KEEP_ALIVE = 5
 """Seconds that a connection without a request stays open."""
 CONNECTIONS = 512
 SHUTDOWN = 10
-"""Seconds for accepted requests when the server is told to end."""
+"""Seconds after which the process has ended when it is told to."""
+ANSWERING = 6
+"""Seconds of these for requests that were accepted."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,15 @@ class Limits:
     alternatives: int = 10
     terms: int = 50
     """Terms of a glossary, and forbidden ones."""
+    term: int = 100
+    """Characters of each of them: the time to look for a term grows with the square of its length and more."""
     seconds: float = 30.0
     """In which a translation has to be done."""
     document_seconds: float = 600.0
+    documents: int = 32
+    """Documents of each API that are being translated, or wait to be fetched."""
+    kept: int = 2**27
+    """Bytes of these documents."""
 
 
 class Refusal(Exception):

@@ -119,6 +119,10 @@ class Memory:
         close = sorted((each for each in compared if each[0] >= LEAST_SIMILAR), key=lambda each: -each[0])
         return [Similar(*row, similarity, difference(row[0], text)) for similarity, row in close[:most]]
 
+    def languages(self) -> list[tuple[str, str]]:
+        """The codes of the languages of source and target that entries have."""
+        return self._rows("SELECT DISTINCT source_language, target_language FROM pairs", ())
+
     def pairs(self) -> Iterator[Entry]:
         """All entries in the order in which they came: languages, source and target. A part of them is in memory."""
         fields, last = "number, source_language, target_language, source, target", -1
