@@ -41,7 +41,7 @@ SHARED = {
     "allow_headers": ["Authorization", "Content-Type"],
     "allow_private_network": True,
 }
-"""What pages of other hosts may ask for, if they are allowed to."""
+"""What pages of other hosts may send, if they are allowed to send requests at all."""
 PIECE = 2**16
 """Bytes of an answer that are sent at once."""
 MARGIN = 2.5
@@ -182,7 +182,7 @@ def _shaped(path: str, refusal: Refusal) -> dict[str, Any]:
 
 
 def configured(server: Server, origins: Sequence[str] = (), hosts: Hosts | None = None) -> uvicorn.Config:
-    """How the process serves: pages of `origins`, or those that `hosts` says, which also says whom it answers."""
+    """The configuration of uvicorn. `hosts` says which names are answered; by default, pages of `origins` may ask."""
     return uvicorn.Config(
         create_app(server, hosts or Hosts(origins=origins)),
         http=DeadlineProtocol,

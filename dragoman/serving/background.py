@@ -34,11 +34,11 @@ class Kind:
     """What is read in a process, and what it may take."""
 
     number: int
-    """How many are worked on at the same time. Each has a thread here, which mostly waits, and a process."""
+    """Documents that are worked on at the same time. Each has a thread here, which mostly waits, and a process."""
     nice: int
-    """How far the process stands back behind the one that answers."""
+    """Niceness of the process: how far it stands back behind the one that answers."""
     processor_seconds: int
-    """Time to compute, besides that of the translation."""
+    """Time to compute, besides that for the translation."""
 
 
 PAGES = Kind(32, 5, 10)

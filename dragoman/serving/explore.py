@@ -19,7 +19,7 @@ from dragoman.serving.text_request import AUTO
 
 Pair = tuple[str, str]
 POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
-"""Of the page of an inspection, which says itself what it may run and load."""
+"""Content policy of the page of an inspection, which says itself what it may run and load."""
 
 
 def router(server: Server) -> APIRouter:

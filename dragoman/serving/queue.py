@@ -36,7 +36,7 @@ LOG = logging.getLogger("dragoman.serving")
 BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
 SMALLEST_BATCH = 200
-"""As many where a batch takes longer than `TURN`."""
+"""Tokens, about, of a batch where larger ones take longer than `TURN`."""
 TURN = 0.5
 """Seconds that a batch should take."""
 LONGEST_TURN = 0.75
@@ -99,7 +99,7 @@ class _Work:
 
     @cached_property
     def key(self) -> tuple[int, str]:
-        """What units of one batch have in common."""
+        """Key of the units that may share a batch: their model and their search."""
         return id(self.translator), self.config.model_copy(update={"split": True, "prefix": ""}).model_dump_json()
 
     def split(self) -> None:
