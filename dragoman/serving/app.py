@@ -1,5 +1,7 @@
 """The application: routes, errors in the shape of each API, what is counted, and the process around it."""
 
+import asyncio
+import atexit
 import gc
 import logging
 import os
@@ -24,7 +26,7 @@ from dragoman import __version__
 from dragoman.errors import ResourceError
 from dragoman.serving import deepl, explore, google, libretranslate, pages
 from dragoman.serving.hosts import Hosts
-from dragoman.serving.limits import CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
+from dragoman.serving.limits import ANSWERING, CONNECTIONS, KEEP_ALIVE, SHUTDOWN, DeadlineProtocol, Refusal
 from dragoman.serving.metrics import LOG, log_failure
 from dragoman.serving.server import Server, busy
 
@@ -39,11 +41,11 @@ SHARED = {
     "allow_headers": ["Authorization", "Content-Type"],
     "allow_private_network": True,
 }
-"""What pages of other hosts may ask for, if they are allowed to."""
+"""What pages of other hosts may send, if they are allowed to send requests at all."""
 PIECE = 2**16
 """Bytes of an answer that are sent at once."""
-GRACE = 1.0
-"""Seconds after `SHUTDOWN` in which threads may end."""
+MARGIN = 2.5
+"""Seconds before the end of `SHUTDOWN` when the process ends itself: a busy machine lets it wait for its turn."""
 TRANSLATING = {"/translate", deepl.TRANSLATE_PATH, google.PATH, f"{google.PATH}/"}
 """Routes that are refused before their bodies are read when there is too much to do."""
 
@@ -128,6 +130,10 @@ class Guard:
                 await (await _refused(request, refusal))(scope, receive, sent)
             else:
                 await self.app(scope, received, sent)
+        except asyncio.CancelledError:  # the server ends, and uvicorn waits no longer
+            if not status:
+                ending = Refusal(503, "The server is ending; try again later", retry_after=SHUTDOWN)
+                await (await _refused(request, ending))(scope, receive, sent)
         except Exception as error:
             log_failure(error)
             if not status:
@@ -176,7 +182,7 @@ def _shaped(path: str, refusal: Refusal) -> dict[str, Any]:
 
 
 def configured(server: Server, origins: Sequence[str] = (), hosts: Hosts | None = None) -> uvicorn.Config:
-    """How the process serves: pages of `origins`, or those that `hosts` says, which also says whom it answers."""
+    """The configuration of uvicorn. `hosts` says which names are answered; by default, pages of `origins` may ask."""
     return uvicorn.Config(
         create_app(server, hosts or Hosts(origins=origins)),
         http=DeadlineProtocol,
@@ -187,16 +193,17 @@ def configured(server: Server, origins: Sequence[str] = (), hosts: Hosts | None 
         server_header=False,
         limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=SHUTDOWN,
+        timeout_graceful_shutdown=ANSWERING,
     )
 
 
 def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
-    """Serve on a bound socket until SIGTERM or Ctrl-C; then answer what was accepted, and return in `SHUTDOWN` seconds.
+    """Serve on a bound socket until SIGTERM or Ctrl-C.
 
-    Threads that go on after that are ended with the process.
+    Requests that were accepted then have `ANSWERING` seconds. The process ends within `SHUTDOWN` seconds, also if
+    threads go on.
     """
-    # Which else logs bytes of forms that are wrong.
+    # It logs bytes of forms that are wrong.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     # uvicorn ends on these, and then raises them again for whoever handled them before: that is to be nobody.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -205,6 +212,8 @@ def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
     # What is loaded stays. To look through all of it for garbage would stop all answers for a quarter of a second.
     gc.collect()
     gc.freeze()
+    # Nor is garbage looked for when the process ends: on a busy machine that takes seconds, and no timer runs then.
+    atexit.register(gc.freeze)
     try:
         process.run(sockets=[listener])
     finally:
@@ -219,7 +228,7 @@ class _Process(uvicorn.Server):
     def handle_exit(self, number: int, frame: Any) -> None:
         """Begin to end."""
         if not self.should_exit:
-            last = threading.Timer(SHUTDOWN + GRACE, _end)
+            last = threading.Timer(SHUTDOWN - MARGIN, _end)
             last.daemon = True
             last.start()
         super().handle_exit(number, frame)

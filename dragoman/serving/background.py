@@ -34,11 +34,11 @@ class Kind:
     """What is read in a process, and what it may take."""
 
     number: int
-    """How many are worked on at the same time. Each has a thread here, which mostly waits, and a process."""
+    """Documents that are worked on at the same time. Each has a thread here, which mostly waits, and a process."""
     nice: int
-    """How far the process stands back behind the one that answers."""
+    """Niceness of the process: how far it stands back behind the one that answers."""
     processor_seconds: int
-    """Time to compute, besides that of the translation."""
+    """Time to compute, besides that for the translation."""
 
 
 PAGES = Kind(32, 5, 10)
@@ -75,25 +75,29 @@ class Background:
         `known` gives the translations of texts that need not be translated. Raises `DataError` for what takes too much
         time or memory to read.
         """
-        asked = _Asked(self.queue, translator, config, time.monotonic() + seconds, known)
+        request = _DocumentRequest(self.queue, translator, config, time.monotonic() + seconds, known)
         copies = translator.source_tokenizer.placeholders
-        return await self._result(kind, (work, copies, known is not None), asked, seconds)
+        return await self._result(kind, (work, copies, known is not None), request, seconds)
 
     async def read(self, kind: Kind, work: Callable[[], T], *, seconds: float) -> T:
         """The result of `work`, a function of a module which needs no translations."""
         return await self._result(kind, (work, None, False), None, seconds)
 
-    async def _result(self, kind: Kind, work: tuple[Any, ...], asked: "_Asked | None", seconds: float) -> Any:
+    async def _result(
+        self, kind: Kind, work: tuple[Any, ...], request: "_DocumentRequest | None", seconds: float
+    ) -> Any:
         job = self._helpers[kind].job()
-        run = partial(job.run, *work, answer=asked.answer if asked else None, processor_seconds=kind.processor_seconds)
+        run = partial(
+            job.run, *work, answer=request.answer if request else None, processor_seconds=kind.processor_seconds
+        )
         try:
             # A thread that has not begun when the time is over begins with a job that is killed.
             return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads[kind], run), seconds)
         except HelperDied:
             raise DataError("This takes too much time or memory to read; send less at once.") from None
         finally:
-            if asked:
-                asked.cancel()
+            if request:
+                request.cancel()
             job.kill()
 
     def close(self) -> None:
@@ -104,8 +108,8 @@ class Background:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-class _Asked:
-    """What one document asks of the queue."""
+class _DocumentRequest:
+    """A document whose texts are translated by the queue, until it is done or cancelled."""
 
     def __init__(
         self,

@@ -4,7 +4,6 @@ import asyncio
 import re
 import secrets
 import uuid
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -19,13 +18,14 @@ from dragoman.documents.document import Document
 from dragoman.documents.formats import TranslatedDocument, format_of
 from dragoman.documents.html import read_html
 from dragoman.documents.xml import read_fragment
-from dragoman.serving.asked import AUTO, Answer, Asked
-from dragoman.serving.libretranslate import MOST_FILES, file_of, key_of, report_of, texts_of
+from dragoman.serving.kept import KeptDocuments
+from dragoman.serving.libretranslate import file_of, key_of, report_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import log_failure
 from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, parameters, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server, UnsupportedLanguage
+from dragoman.serving.text_request import AUTO, Answer, TextRequest
 
 PREFIXES = ("/v2", "/v3")
 TRANSLATE_PATH = "/v2/translate"
@@ -99,7 +99,7 @@ class _DeepL:
         self.server = server
 
     async def _fields(self, request: Request) -> dict[str, Any]:
-        fields = await read_fields(request, self.server.limits.body)
+        fields = await read_fields(request, self.server.limits)
         _check_key(self.server, request, fields)
         return fields
 
@@ -113,8 +113,8 @@ class _DeepL:
             translated = [_LINE_BREAK.sub(" ", text) for text in texts]
         else:
             translated = texts
-        asked = Asked(translated, source, target, reader=reader, options=search)
-        answers = await unless_gone(request, self.server.translate(asked))
+        text_request = TextRequest(translated, source, target, reader=reader, options=search)
+        answers = await unless_gone(request, self.server.translate(text_request))
         source, _ = self.server.pair(source, target)
         pairs = zip(texts, answers, strict=True)
         translations = [_translation(text, answer, source, options) for text, answer in pairs]
@@ -179,8 +179,16 @@ class _Upload:
 
     key: str
     size: int
+    """Bytes of the document as it was sent."""
     name: str
     task: "asyncio.Task[TranslatedDocument]"
+
+    @property
+    def kept_size(self) -> int:
+        """Bytes that are in memory: of the document, or of its translation when that is done."""
+        if not self.task.done():
+            return self.size
+        return 0 if self.task.cancelled() or self.task.exception() else len(self.task.result().content)
 
 
 class _Documents:
@@ -188,19 +196,21 @@ class _Documents:
 
     def __init__(self, server: Server):
         self.server = server
-        self.kept: OrderedDict[str, _Upload] = OrderedDict()
+        self.kept = KeptDocuments[_Upload](
+            server.limits, size=lambda upload: upload.kept_size, is_translated=lambda upload: upload.task.done()
+        )
 
     def add_to(self, routes: APIRouter, codes: dict[str, list[str]]) -> None:
         """Add the routes of documents."""
-        for path, answer, summary, asked in (
+        for path, answer, summary, fields in (
             ("/v2/document", _worded(self.upload), "Begin to translate a document.", with_codes(FILE, codes)),
             ("/v2/document/{number}", self.status, "How far a document is.", KEY),
             ("/v2/document/{number}/result", self.result, "A translated document, once.", KEY),
         ):
-            routes.add_api_route(path, answer, methods=["POST"], **documented(summary, asked))
+            routes.add_api_route(path, answer, methods=["POST"], **documented(summary, fields))
 
     async def upload(self, request: Request) -> JSONResponse:
-        fields = await read_fields(request, self.server.limits.file)
+        fields = await read_fields(request, self.server.limits, document=True)
         _check_key(self.server, request, fields)
         _checked(fields)
         try:
@@ -212,53 +222,53 @@ class _Documents:
             raise Refusal(400, "Value for 'output_format' not supported; a document keeps its format here.")
         source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
         self.server.pair(source, target)
+        self.kept.check_room(len(content))
         number, key = uuid.uuid4().hex.upper(), secrets.token_hex(32).upper()
-        task = asyncio.create_task(self._translated(content, name, source, target))
-        task.add_done_callback(_look)
-        self.kept[number] = _Upload(key, len(content), name, task)
-        while len(self.kept) > MOST_FILES:
-            self.kept.popitem(last=False)[1].task.cancel()
+        task = asyncio.create_task(self._translate(content, name, source, target))
+        self.kept.add(number, _Upload(key, len(content), name, task))
+        task.add_done_callback(self._translated)
         return JSONResponse({"document_id": number, "document_key": key}, headers=_ignored(fields))
 
-    async def _translated(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
+    async def _translate(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
         languages = await self.server.pair_of_document(content, name, source, target)
         if languages[0] == languages[1]:
             raise Refusal(400, "Source and target language are equal.")
         return await self.server.document(content, name, languages)
 
+    def _translated(self, task: "asyncio.Task[TranslatedDocument]") -> None:
+        """Make room for a translation that is done, or look at its failure, which asyncio else logs with its message,
+        and so with the document's name."""
+        error = None if task.cancelled() else task.exception()
+        if error and not isinstance(error, Refusal):
+            log_failure(error)
+        self.kept.drop_oldest()
+
     async def status(self, request: Request, number: str) -> JSONResponse:
         upload = await self._found(request, number)
-        told: dict[str, Any] = {"document_id": number, "status": "translating", "seconds_remaining": 1}
+        status: dict[str, Any] = {"document_id": number, "status": "translating", "seconds_remaining": 1}
         if upload.task.done():
-            told |= {"status": "done", "seconds_remaining": 0, "billed_characters": upload.size}
+            status |= {"status": "done", "seconds_remaining": 0, "billed_characters": upload.size}
             if error := upload.task.exception():
                 message = error.message if isinstance(error, Refusal) else "The server failed."
-                told |= {"status": "error", "error_message": message, "message": message}
+                status |= {"status": "error", "error_message": message, "message": message}
             else:
-                told["report"] = report_of(upload.task.result(), upload.name)
-        return JSONResponse(told)
+                status["report"] = report_of(upload.task.result(), upload.name)
+        return JSONResponse(status)
 
     async def result(self, request: Request, number: str) -> Response:
         upload = await self._found(request, number)
         if not upload.task.done():
             raise Refusal(503, "The document is not translated yet; ask for its status")
-        del self.kept[number]
+        del self.kept.by_number[number]
         return Response(upload.task.result().content, media_type="application/octet-stream")
 
     async def _found(self, request: Request, number: str) -> _Upload:
-        fields = await read_fields(request, self.server.limits.body)
+        fields = await read_fields(request, self.server.limits)
         _check_key(self.server, request, fields)
-        upload = self.kept.get(number)
+        upload = self.kept.by_number.get(number)
         if not upload or not secrets.compare_digest(upload.key.encode(), text_of(fields, "document_key").encode()):
             raise Refusal(404, "Document not found: it is not here any more, or its key is another one")
         return upload
-
-
-def _look(task: "asyncio.Task[TranslatedDocument]") -> None:
-    """Look at the failure of a document, which asyncio else logs with its message, and so with the document's name."""
-    error = None if task.cancelled() else task.exception()
-    if error and not isinstance(error, Refusal):
-        log_failure(error)
 
 
 def _worded(handler: Handler) -> Handler:

@@ -44,8 +44,14 @@ def detect_among(text: str, languages: Sequence[str]) -> Detected:
         return Detected("en" if "en" in languages else languages[0], 0.0)
     if short := _languages_of_short(text, languages):
         return Detected(short[0], 1 / len(short))
-    shares = dict(_ranked(text))
-    detected = [Detected(language, shares.get(_identified(language), 0.0)) for language in languages]
+    codes = {language: _identified(language) for language in languages}
+    shares = dict.fromkeys(codes.values(), 0.0)
+    for language, share in _ranked(text):
+        # One that is not asked about, such as Cantonese, counts for those that can hardly be told from it.
+        counted = [language] if language in shares else [code for code in shares if code and close(code, language)]
+        for code in counted:
+            shares[code] += share
+    detected = [Detected(language, min(1.0, shares[codes[language]])) for language in languages]
     return max(detected, key=lambda language: language.confidence)
 
 

@@ -9,17 +9,17 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.units import with_spaces
-from dragoman.serving.asked import AUTO
 from dragoman.serving.insides import Sentence, others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import TEXT, body, documented, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
+from dragoman.serving.text_request import AUTO
 
 Pair = tuple[str, str]
 POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
-"""Of the page of an inspection, which says itself what it may run and load."""
+"""Content policy of the page of an inspection, which says itself what it may run and load."""
 
 
 def router(server: Server) -> APIRouter:
@@ -46,20 +46,20 @@ class _Explore:
         self.server, self.seconds = server, server.limits.seconds
 
     async def explore(self, request: Request) -> JSONResponse:
-        fields, translator, pair = await self._asked(request)
+        fields, translator, pair = await self._read(request)
         return JSONResponse(await unless_gone(request, self._explored(fields, translator, pair)))
 
     async def words(self, request: Request) -> JSONResponse:
-        fields, translator, pair = await self._asked(request)
+        fields, translator, pair = await self._read(request)
         return JSONResponse(await unless_gone(request, self._words(fields, translator, pair)))
 
     async def inspect(self, request: Request) -> HTMLResponse:
-        fields, _, pair = await self._asked(request)
+        fields, _, pair = await self._read(request)
         page = await unless_gone(request, self._ask(pair, "page", fields["q"], fields.get("translation")))
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
 
-    async def _asked(self, request: Request) -> tuple[dict[str, Any], Translator, Pair]:
-        server, fields = self.server, await read_fields(request, self.server.limits.body)
+    async def _read(self, request: Request) -> tuple[dict[str, Any], Translator, Pair]:
+        server, fields = self.server, await read_fields(request, self.server.limits)
         server.check_key(key_of(request, fields))
         given = [name for name in ("translation", "prefix") if fields.get(name) not in (None, "")]  # they may be empty
         texts = [text_of(fields, name) for name in ("q", *given)]
@@ -79,7 +79,7 @@ class _Explore:
         sentences = translator.split(fields["q"])
         if translations == [None] or len(sentences) > 1:
             config = translator.decoding.model_copy(update={"split": False})
-            own = [each.text for each in await self.server.translations(translator, sentences, config)]
+            own = [found.text for found in await self.server.translations(translator, sentences, config)]
             if translations in ([None], ["".join(with_spaces(own, sentences))]):
                 units, translations = sentences, own
         return {"sentences": [sentence._asdict() async for sentence in self._sentences(pair, units, translations)]}
@@ -97,4 +97,4 @@ class _Explore:
         config = translator.decoding.model_copy(update={"split": False})
         prefixes = [text for text, _ in begun]
         translations = await self.server.translations(translator, [text] * len(begun), config, prefixes)
-        return {"words": [each._asdict() for each in others(begun, prefix, translations)]}
+        return {"words": [word._asdict() for word in others(begun, prefix, translations)]}

@@ -1,6 +1,5 @@
 """The API of Google Translate, version 2: translations, languages, detection."""
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter
@@ -9,12 +8,12 @@ from starlette.responses import JSONResponse
 
 from dragoman.data.language_codes import english_name
 from dragoman.documents.html import read_html
-from dragoman.serving.asked import AUTO, Asked
 from dragoman.serving.libretranslate import key_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import TEXT, TEXTS, body, documented, parameters, with_codes
 from dragoman.serving.requests import read_fields, text_of, unless_gone
-from dragoman.serving.server import Server
+from dragoman.serving.server import Server, in_turn
+from dragoman.serving.text_request import AUTO, TextRequest
 
 PATH = "/language/translate/v2"
 MODELS = ("base", "nmt")
@@ -27,12 +26,12 @@ def router(server: Server) -> APIRouter:
     """The routes of Google, each for GET and POST."""
     routes, own = APIRouter(tags=["Google"]), _Google(server)
     codes = {"source": server.codes, "target": server.codes}
-    for path, answer, summary, asked in (
+    for path, answer, summary, fields in (
         (PATH, own.translate, "Translate one text or several; HTML unless `format` is text.", TRANSLATE),
         (f"{PATH}/languages", own.languages, "The languages that are translated from or to.", LANGUAGES),
         (f"{PATH}/detect", own.detect, "The language of one text or of several.", DETECT),
     ):
-        described = with_codes(asked, codes)
+        described = with_codes(fields, codes)
         routes.add_api_route(path, answer, methods=["POST"], **documented(summary, described))
         routes.add_api_route(path, answer, methods=["GET"], **documented(summary, parameters(described)))
         routes.add_api_route(f"{path}/", answer, methods=["GET", "POST"], include_in_schema=False)
@@ -46,7 +45,7 @@ class _Google:
         self.server = server
 
     async def _fields(self, request: Request) -> dict[str, Any]:
-        fields = await read_fields(request, self.server.limits.body)
+        fields = await read_fields(request, self.server.limits)
         key = key_of(request, fields) or request.headers.get("x-goog-api-key")
         try:
             self.server.check_key(key)
@@ -63,14 +62,14 @@ class _Google:
             raise Refusal(400, "Invalid Value: format")
         if model not in MODELS:
             raise Refusal(400, "Invalid Value: model")
-        asked = Asked(
+        text_request = TextRequest(
             texts_of(fields, "q"),
             text_of(fields, "source", AUTO),
             text_of(fields, "target"),
             reader=read_html if kind == "html" else None,
         )
         translations = []
-        for answer in await unless_gone(request, self.server.translate(asked)):
+        for answer in await unless_gone(request, self.server.translate(text_request)):
             translation = {"translatedText": answer.text}
             if answer.detected:
                 translation["detectedSourceLanguage"] = answer.detected.language
@@ -89,7 +88,7 @@ class _Google:
     async def detect(self, request: Request) -> JSONResponse:
         texts = texts_of(await self._fields(request), "q")
         self.server.check_texts(texts)
-        detections = await asyncio.to_thread(lambda: [self._detection(text) for text in texts])
+        detections = await unless_gone(request, in_turn(self._detection, texts))
         return JSONResponse({"data": {"detections": [[detection] for detection in detections]}})
 
     def _detection(self, text: str) -> dict[str, Any]:

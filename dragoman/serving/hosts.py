@@ -1,4 +1,4 @@
-"""Whom a server takes itself for, and whose pages may ask it: the headers `Host` and `Origin` of a request.
+"""Checks the headers `Host` and `Origin`: which names a server answers to, and which web sites' pages may ask it.
 
 A web site may give its own name the address of this machine (DNS rebinding). Its pages then reach the server and read
 its answers, since for the browser both are one site. The name in `Host` tells.
@@ -25,9 +25,9 @@ class Hosts:
     """Names that a server answers to, and web sites whose pages may ask it."""
 
     names: Sequence[str] = ()
-    """Besides those that no web site can have."""
+    """Names that are answered, besides those that no web site can have."""
     origins: Sequence[str] = ()
-    """Each as a browser writes it, such as https://example.org, or * for all."""
+    """Web sites as a browser writes them, such as https://example.org, or * for all."""
     local: bool = False
     """Whether the server listens on a loopback address, where only names of loopback addresses are known."""
 

@@ -33,7 +33,7 @@ class Sentence(NamedTuple):
     source: str
     translation: str
     words: list[WordProbability]
-    """Of the translation; all other characters of it are spaces."""
+    """The words of the translation; all its other characters are spaces."""
     after: str
     """What stands between this translation and the next one."""
 
@@ -43,7 +43,7 @@ class Other(NamedTuple):
 
     text: str
     probability: float
-    """Of its first piece, after what stands before it."""
+    """Probability of its first piece, after what stands before it."""
     translation: str
     """How the sentence goes on with it."""
 
@@ -55,7 +55,7 @@ class Inside:
     path: Path
     languages: tuple[str | None, str | None] = (None, None)
     state: "State | None" = None
-    """That of the files which the server translates with; by default that of now."""
+    """State of the files that the server translates with; by default, as they are now."""
 
     def __post_init__(self) -> None:
         if self.state is None:
@@ -88,7 +88,7 @@ State = frozenset[tuple[str, int, int]]
 
 def model_state(path: Path) -> State:
     """What changes when a model is replaced by another one; notes beside it may change."""
-    return frozenset(each for each in file_state(path) if each[0].endswith((".json", ".safetensors")))
+    return frozenset(file for file in file_state(path) if file[0].endswith((".json", ".safetensors")))
 
 
 @cache
@@ -109,13 +109,13 @@ def _loaded(path: Path, state: State) -> ModelDirectory:
 
 def others(begun: list[tuple[str, float]], prefix: str, translations: list[Translation]) -> list[Other]:
     """The words after a prefix with which translations go on, each once; `begun` is what was asked of each."""
-    found: dict[str, Other] = {}
+    words: dict[str, Other] = {}
     for (_, probability), translation in zip(begun, translations, strict=True):
         rest = translation.text[len(prefix) :] if translation.text.startswith(prefix) else ""
         word = re.match(r"\s*(\S+)", rest)
-        if word and word[1] not in found:
-            found[word[1]] = Other(word[1], probability, translation.text)
-    return list(found.values())[:OTHERS]
+        if word and word[1] not in words:
+            words[word[1]] = Other(word[1], probability, translation.text)
+    return list(words.values())[:OTHERS]
 
 
 class Lookers:

@@ -3,9 +3,8 @@
 import asyncio
 import json
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 from urllib.parse import quote
@@ -21,18 +20,18 @@ from dragoman.documents.formats import ENDINGS, TranslatedDocument, format_of
 from dragoman.documents.html import read_html
 from dragoman.documents.translate import Report
 from dragoman.errors import DataError, ResourceError
-from dragoman.serving.asked import AUTO, Answer, Asked
+from dragoman.serving.detection import Detected
+from dragoman.serving.kept import KeptDocuments
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
 from dragoman.serving.queue import BATCH, estimated_tokens
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
+from dragoman.serving.text_request import AUTO, Answer, TextRequest
 
 LINES = "application/x-ndjson"
 MOST_STREAMED = 64
 """Texts of one client that wait at the same time while their translations are streamed."""
-MOST_FILES = 32
-"""Translated documents that wait to be fetched."""
 LINES_AT_ONCE = 500
 """Lines of a translation memory that are sent at once."""
 OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "max_tokens"}
@@ -43,13 +42,13 @@ def router(server: Server) -> APIRouter:
     """The routes of LibreTranslate."""
     routes, own = APIRouter(tags=["LibreTranslate"]), _LibreTranslate(server)
     codes = {"source": [AUTO, *server.sources], "target": server.codes}
-    for path, answer, summary, asked in (
+    for path, answer, summary, fields in (
         ("/translate", own.translate, "Translate a text, or a list of texts.", TRANSLATE),
         ("/detect", own.detect, "The likely languages of a text.", DETECT),
         ("/translate_file", own.translate_file, "Translate a document; the answer says where it is.", FILE),
         ("/suggest", own.suggest, "Keep a better translation.", SUGGEST),
     ):
-        described = documented(summary, with_codes(asked, codes), kinds=[LINES] if path == "/translate" else ())
+        described = documented(summary, with_codes(fields, codes), kinds=[LINES] if path == "/translate" else ())
         routes.add_api_route(path, answer, methods=["POST"], **described)
     for path, answer, summary in (
         ("/languages", own.languages, "The languages that are translated from or to."),
@@ -61,21 +60,31 @@ def router(server: Server) -> APIRouter:
     return routes
 
 
+@dataclass(frozen=True)
+class _File:
+    """A translated document."""
+
+    name: str
+    content: bytes
+
+
 class _LibreTranslate:
     """The answers of these routes."""
 
     def __init__(self, server: Server):
         self.server = server
-        self.files: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self.files = KeptDocuments[_File](
+            server.limits, size=lambda file: len(file.content), is_translated=lambda file: True
+        )
 
-    async def _fields(self, request: Request, most: int) -> dict[str, Any]:
-        fields = await read_fields(request, most)
+    async def _fields(self, request: Request, *, document: bool = False) -> dict[str, Any]:
+        fields = await read_fields(request, self.server.limits, document=document)
         self.server.check_key(key_of(request, fields))
         return fields
 
     async def translate(self, request: Request) -> Response:
-        fields = await self._fields(request, self.server.limits.body)
-        asked = Asked(
+        fields = await self._fields(request)
+        text_request = TextRequest(
             texts_of(fields, "q"),
             text_of(fields, "source"),
             text_of(fields, "target"),
@@ -85,25 +94,25 @@ class _LibreTranslate:
             number_of(fields, "similar"),
         )
         if fields.get("stream") in (True, "true"):
-            asked = self.server.check(asked)
-            return StreamingResponse(self._lines(asked), media_type=LINES)
-        answers = await unless_gone(request, self.server.translate(asked))
-        return JSONResponse(_told(answers, asked, single=isinstance(fields["q"], str)))
+            lines = self._lines(self.server.check(text_request))
+            return StreamingResponse(lines, media_type=LINES)
+        answers = await unless_gone(request, self.server.translate(text_request))
+        return JSONResponse(_written(answers, text_request, single=isinstance(fields["q"], str)))
 
-    async def _lines(self, asked: Asked) -> AsyncIterator[str]:
+    async def _lines(self, text_request: TextRequest) -> AsyncIterator[str]:
         """A line of JSON for each text, in order, as soon as it is translated."""
-        longest = max(map(estimated_tokens, asked.texts))  # a client's own texts wait for each other
+        longest = max(map(estimated_tokens, text_request.texts))  # a client's own texts wait for each other
         slots = asyncio.Semaphore(max(1, min(MOST_STREAMED, 2 * BATCH // longest)))
 
         async def translated(text: str) -> dict[str, Any]:
             async with slots:
                 try:
-                    answers = await self.server.translate(replace(asked, texts=[text]))
+                    answers = await self.server.translate(replace(text_request, texts=[text]))
                 except (Refusal, ResourceError) as error:
                     return {"error": str(error)}
-            return _told(answers, asked, single=True)
+            return _written(answers, text_request, single=True)
 
-        tasks = [asyncio.create_task(translated(text)) for text in asked.texts]
+        tasks = [asyncio.create_task(translated(text)) for text in text_request.texts]
         try:
             for index, task in enumerate(tasks):
                 yield json.dumps({"index": index} | await task, ensure_ascii=False) + "\n"
@@ -112,24 +121,21 @@ class _LibreTranslate:
                 task.cancel()
 
     async def detect(self, request: Request) -> JSONResponse:
-        fields = await self._fields(request, self.server.limits.body)
+        fields = await self._fields(request)
         text = "\n".join(texts_of(fields, "q"))[: self.server.limits.characters]
         detected = await asyncio.to_thread(self.server.detections, text)
-        found = [{"confidence": _percent(each.confidence), "language": each.language} for each in detected]
-        return JSONResponse(found or [{"confidence": 0.0, "language": "en"}])
+        return JSONResponse([*map(_language, detected)] or [{"confidence": 0.0, "language": "en"}])
 
     async def languages(self) -> JSONResponse:
         return JSONResponse(self.server.languages())
 
     async def translate_file(self, request: Request) -> JSONResponse:
-        fields = await self._fields(request, self.server.limits.file)
+        fields = await self._fields(request, document=True)
         content, name = file_of(fields)
         source, target = text_of(fields, "source"), text_of(fields, "target")
         translated = await unless_gone(request, self._translated_file(content, name, source, target))
         number = f"{uuid.uuid4().hex}.{name}"
-        self.files[number] = name, translated.content
-        while len(self.files) > MOST_FILES:
-            self.files.popitem(last=False)
+        self.files.add(number, _File(name, translated.content))
         url = str(request.url_for("download_file", number=quote(number)))
         return JSONResponse({"translatedFileUrl": url, "report": report_of(translated, name)})
 
@@ -140,14 +146,14 @@ class _LibreTranslate:
         return await self.server.document(content, name, languages)
 
     async def download_file(self, number: str) -> Response:
-        if number not in self.files:
+        file = self.files.by_number.get(number)
+        if file is None:
             raise Refusal(404, "The file is not here any more; translate it again")
-        name, content = self.files[number]
-        head = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
-        return Response(content, media_type="application/octet-stream", headers=head)
+        head = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}"}
+        return Response(file.content, media_type="application/octet-stream", headers=head)
 
     async def suggest(self, request: Request) -> JSONResponse:
-        fields = await self._fields(request, self.server.limits.body)
+        fields = await self._fields(request)
         if self.server.memory is None:
             raise Refusal(403, "Suggestions are disabled on this server.")
         texts = [text_of(fields, name) for name in ("q", "s")]
@@ -217,7 +223,8 @@ def key_of(request: Request, fields: dict[str, Any]) -> str | None:
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in ("bearer", "deepl-auth-key") and key.strip():
         return key.strip()
-    return next((each for each in (fields.get("api_key"), fields.get("key")) if isinstance(each, str) and each), None)
+    given = (fields.get("api_key"), fields.get("key"))
+    return next((key for key in given if isinstance(key, str) and key), None)
 
 
 def texts_of(fields: dict[str, Any], name: str) -> list[str]:
@@ -226,7 +233,7 @@ def texts_of(fields: dict[str, Any], name: str) -> list[str]:
     if value is None or value == "" or value == []:
         raise Refusal(400, f"Invalid request: missing {name} parameter")
     texts = value if isinstance(value, list) else [value]
-    if not all(isinstance(each, str) for each in texts):
+    if not all(isinstance(text, str) for text in texts):
         raise Refusal(400, f"Invalid request: {name} must be a text, or a list of texts")
     return texts
 
@@ -271,7 +278,7 @@ def _format(fields: dict[str, Any]) -> str:
 
 
 def _scores(answer: Answer) -> list[float]:
-    """That of the translation, then those of the alternatives; none for a text that was not searched for."""
+    """The scores of the translation and of its alternatives; none for a text that was not translated by a model."""
     scores = [answer.score, *(other.score for other in answer.alternatives)]
     return [round(score, 4) for score in scores if score is not None]
 
@@ -280,22 +287,22 @@ def _percent(confidence: float) -> float:
     return round(100 * confidence, 1)
 
 
-def _told(answers: list[Answer], asked: Asked, *, single: bool) -> dict[str, Any]:
-    """The answer for one text, or for a list of texts."""
-    told: dict[str, list[Any]] = {"translatedText": [answer.text for answer in answers]}
-    if asked.source == AUTO:
-        told["detectedLanguage"] = [
-            {"confidence": _percent(each.detected.confidence), "language": each.detected.language}
-            for each in answers
-            if each.detected
-        ]
-    if asked.alternatives:
-        told["alternatives"] = [[other.text for other in answer.alternatives] for answer in answers]
-        told["scores"] = [_scores(answer) for answer in answers]
+def _language(detected: Detected) -> dict[str, Any]:
+    return {"confidence": _percent(detected.confidence), "language": detected.language}
+
+
+def _written(answers: list[Answer], text_request: TextRequest, *, single: bool) -> dict[str, Any]:
+    """The content of the response for one text, or for a list of texts."""
+    content: dict[str, list[Any]] = {"translatedText": [answer.text for answer in answers]}
+    if text_request.source == AUTO:
+        content["detectedLanguage"] = [_language(answer.detected) for answer in answers if answer.detected]
+    if text_request.alternatives:
+        content["alternatives"] = [[other.text for other in answer.alternatives] for answer in answers]
+        content["scores"] = [_scores(answer) for answer in answers]
     if any(answer.alignment is not None for answer in answers):
-        told["alignments"] = [answer.alignment or [] for answer in answers]
+        content["alignments"] = [answer.alignment or [] for answer in answers]
     if any(answer.from_memory for answer in answers):
-        told["fromMemory"] = [answer.from_memory for answer in answers]
-    if asked.similar:
-        told["similar"] = [[each._asdict() for each in answer.similar] for answer in answers]
-    return {name: values[0] for name, values in told.items()} if single else told
+        content["fromMemory"] = [answer.from_memory for answer in answers]
+    if text_request.similar:
+        content["similar"] = [[entry._asdict() for entry in answer.similar] for answer in answers]
+    return {name: values[0] for name, values in content.items()} if single else content

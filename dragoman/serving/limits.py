@@ -22,12 +22,14 @@ KEEP_ALIVE = 5
 """Seconds that a connection without a request stays open."""
 CONNECTIONS = 512
 SHUTDOWN = 10
-"""Seconds for accepted requests when the server is told to end."""
+"""Seconds after which the process has ended when it is told to."""
+ANSWERING = 6
+"""Seconds of these for requests that were accepted."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a request; what goes beyond is refused."""
+    """Limits of requests; what goes beyond them is refused."""
 
     body: int = 2**20
     """Bytes of a request with text."""
@@ -37,13 +39,19 @@ class Limits:
     """Bytes of all requests and answers that are in memory at the same time."""
     texts: int = 512
     characters: int = 5_000
-    """Of a text."""
+    """Characters of a text."""
     alternatives: int = 10
     terms: int = 50
     """Terms of a glossary, and forbidden ones."""
+    term: int = 100
+    """Characters of each of them: the time to look for a term grows with the square of its length and more."""
     seconds: float = 30.0
-    """In which a translation has to be done."""
+    """Time in which a translation has to be done."""
     document_seconds: float = 600.0
+    documents: int = 32
+    """Documents of each API that are being translated, or wait to be fetched."""
+    kept: int = 2**27
+    """Bytes of these documents."""
 
 
 class Refusal(Exception):
@@ -73,7 +81,7 @@ class DeadlineProtocol(HttpToolsProtocol):
     _in_head, _parsed, _unparsed, _headers, _hosts = False, 0, 0, 0, 0
     _refusal: tuple[int, str] | None = None
     waits_since: float | None = None
-    """Since when nothing goes on but what the client does; None while the server works."""
+    """Time from which the server waits for the client; None while the server works."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -82,10 +90,10 @@ class DeadlineProtocol(HttpToolsProtocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_request()
         if len(self.connections) >= CONNECTIONS:
-            others = (each for each in self.connections if each is not self and not each.transport.is_closing())
-            waiting = [each for each in others if each.waits_since is not None]
+            others = (other for other in self.connections if other is not self and not other.transport.is_closing())
+            waiting = [other for other in others if other.waits_since is not None]
             if waiting:
-                min(waiting, key=lambda each: each.waits_since).abort()
+                min(waiting, key=lambda other: other.waits_since).abort()
 
     def on_message_begin(self) -> None:
         self._in_head, self._parsed, self._unparsed, self._headers, self._hosts = True, 0, 0, 0, 0

@@ -37,12 +37,12 @@ def parameters(described: dict[str, Any]) -> dict[str, Any]:
 def with_codes(description: dict[str, Any], codes: dict[str, Sequence[str]]) -> dict[str, Any]:
     """The description of a body whose fields `codes` have these values."""
     content = {}
-    for kind, each in description["requestBody"]["content"].items():
+    for kind, described in description["requestBody"]["content"].items():
         properties = {
             name: field | {"enum": list(codes[name])} if name in codes else field
-            for name, field in each["schema"]["properties"].items()
+            for name, field in described["schema"]["properties"].items()
         }
-        content[kind] = {"schema": each["schema"] | {"properties": properties}}
+        content[kind] = {"schema": described["schema"] | {"properties": properties}}
     return {"requestBody": description["requestBody"] | {"content": content}}
 
 

@@ -37,7 +37,7 @@ def router(app: FastAPI) -> APIRouter:
 
 def _described(description: dict[str, Any]) -> list[dict[str, Any]]:
     """The routes of an OpenAPI description: group, method, path, summary, fields."""
-    found = []
+    described = []
     for path, methods in description["paths"].items():
         for method, route in methods.items():
             content = route.get("requestBody", {}).get("content", {})
@@ -47,11 +47,11 @@ def _described(description: dict[str, Any]) -> list[dict[str, Any]]:
                 for name, field in schema.get("properties", {}).items()
             ]
             named = {"path": path, "method": method.upper(), "summary": route.get("summary", "")}
-            found.append(named | {"group": route["tags"][0], "fields": fields, "kinds": list(content)})
-    return found
+            described.append(named | {"group": route["tags"][0], "fields": fields, "kinds": list(content)})
+    return described
 
 
 def _values(field: dict[str, Any]) -> str:
-    kinds = [each.get("type", "") for each in field.get("oneOf", [field])]
+    kinds = [kind.get("type", "") for kind in field.get("oneOf", [field])]
     values = ", ".join(field["enum"]) if "enum" in field else " or ".join(kinds)
     return values + (f"; default {field['default']}" if "default" in field else "")

@@ -3,8 +3,8 @@
 Texts are split into units, mostly sentences. While a batch of them is computed, others wait, and make the next one
 together. So nobody waits when there is little to do, and batches are large when there is much.
 
-Nobody stops the others. A unit that is long, or that takes so long that others have to wait, leaves the batches: it is
-translated alone, by a thread that stands back behind the one that translates batches.
+Nobody stops the others. A unit that is long, for which terms are forbidden, or that takes so long that others have to
+wait, leaves the batches: it is translated alone, by a thread that stands back behind the one that translates batches.
 """
 
 import copy
@@ -36,7 +36,7 @@ LOG = logging.getLogger("dragoman.serving")
 BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
 SMALLEST_BATCH = 200
-"""As many where a batch takes longer than `TURN`."""
+"""Tokens, about, of a batch where larger ones take longer than `TURN`."""
 TURN = 0.5
 """Seconds that a batch should take."""
 LONGEST_TURN = 0.75
@@ -99,7 +99,7 @@ class _Work:
 
     @cached_property
     def key(self) -> tuple[int, str]:
-        """What units of one batch have in common."""
+        """Key of the units that may share a batch: their model and their search."""
         return id(self.translator), self.config.model_copy(update={"split": True, "prefix": ""}).model_dump_json()
 
     def split(self) -> None:
@@ -109,7 +109,7 @@ class _Work:
             self.units = self.translator.units(self.texts, config, prefixes=self.prefixes)
         else:
             self.units = Units.whole(self.texts, self.prefixes)
-        terms = sum(map(estimated_tokens, (*config.glossary.values(), *config.forbid)))
+        terms = sum(map(estimated_tokens, (*config.glossary, *config.glossary.values(), *config.forbid)))
         rows = max(1.0, (config.n_best if config.sample else config.beam_size) / BEAM)
         for number, (text, prefix) in enumerate(zip(self.units.texts, self.units.prefixes, strict=True)):
             length = estimated_tokens(text) + terms + (estimated_tokens(prefix) if prefix else 0)
@@ -135,6 +135,16 @@ class _Unit:
     """As many tokens of units with `BEAM` hypotheses take as long."""
     stopped: bool = False
     """Whether a batch that it was in took too long."""
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether it is translated alone from the beginning.
+
+        For terms that a client forbids, the whole vocabulary is searched after each new beginning of a translation. How
+        long that takes is not known before, and a search is not stopped meanwhile.
+        """
+        forbidden = self.work.config.forbid
+        return self.length > LONG or (bool(forbidden) and forbidden != self.work.translator.decoding.forbid)
 
 
 class TranslationQueue:
@@ -345,9 +355,9 @@ class TranslationQueue:
             self._tokens += tokens - work.left
             work.left = tokens
             for unit in work.waiting:
-                if unit.length > LONG:
+                if unit.is_costly:
                     self._set_aside(BRIEF, unit)
-            work.waiting = deque(unit for unit in work.waiting if unit.length <= LONG)
+            work.waiting = deque(unit for unit in work.waiting if not unit.is_costly)
             if work.waiting:
                 self._waiting.append(work)
                 self._limit_turn()

@@ -2,19 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
 from dragoman.data.text import well_formed
-from dragoman.serving.limits import Refusal
+from dragoman.serving.limits import Limits, Refusal
 
 PIECE = 2**14
-"""Bytes of a form that are parsed at once."""
+"""Bytes that are parsed at once; what is larger is parsed by a thread, or piece by piece."""
+MOST_FIELDS = 1_000
+"""Fields of a form."""
 LARGEST = 2**53
 """Numbers up to which all programs read the same."""
 
@@ -30,44 +33,72 @@ async def read_body(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-async def read_fields(request: Request, most: int) -> dict[str, Any]:
-    """The fields of a request, of which those of JSON may be lists; a field of a form that is repeated is a list."""
+async def read_fields(request: Request, limits: Limits, *, document: bool = False) -> dict[str, Any]:
+    """The fields of a request, of which those of JSON may be lists; a field of a form that is repeated is a list.
+
+    A request with a `document` may be larger, if it is a form of several parts.
+    """
     fields: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         _add(fields, name, value)
-    body = await read_body(request, most)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind.startswith("application/x-www") and body[:1] == b"{":
-        kind = ""  # JSON from a client that names no kind, as curl does
-    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        request.stream = partial(_pieces, body)  # what `form` reads
-        given: dict[str, Any] = {}
-        try:
-            async with request.form(max_files=1, max_fields=1_000, max_part_size=most) as form:
-                for name, value in form.multi_items():
-                    _add(given, name, await value.read() if isinstance(value, UploadFile) else value)
-                    if isinstance(value, UploadFile):
-                        given[f"{name}.name"] = value.filename or ""
-        except (MultiPartException, ValueError) as error:
-            raise Refusal(400, f"Invalid request: {error}") from None
-        return fields | given
+    parts = kind == "multipart/form-data"
+    body = await read_body(request, limits.file if document and parts else limits.body)
+    if parts:
+        return fields | await _read_parts(request, body)
+    # Clients that name no kind, such as curl, send JSON as this one.
+    if kind == "application/x-www-form-urlencoded" and body[:1] != b"{":
+        return fields | await _beside_others(_read_form, body)
     if body.strip():
         # Clients write null for a field that they do not use.
-        fields |= {name: value for name, value in read_json(body).items() if value is not None}
+        given = await _beside_others(read_json, body)
+        fields |= {name: value for name, value in given.items() if value is not None}
+    return fields
+
+
+async def _beside_others(read: Callable[[bytes], dict[str, Any]], body: bytes) -> dict[str, Any]:
+    """The fields that `read` finds, in a thread if that may take long, so that others are answered meanwhile."""
+    return await asyncio.to_thread(read, body) if len(body) > PIECE else read(body)
+
+
+async def _read_parts(request: Request, body: bytes) -> dict[str, Any]:
+    """The fields of a form of several parts; a file has its name in a field of its own."""
+    request.stream = partial(_pieces, body)  # what `form` reads
+    fields: dict[str, Any] = {}
+    try:
+        async with request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=len(body)) as form:
+            for name, value in form.multi_items():
+                _add(fields, name, await value.read() if isinstance(value, UploadFile) else value)
+                if isinstance(value, UploadFile):
+                    fields[f"{name}.name"] = value.filename or ""
+    except (MultiPartException, ValueError) as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
+    return fields
+
+
+def _read_form(body: bytes) -> dict[str, Any]:
+    """The fields of a form as addresses have them. Raises `Refusal`."""
+    fields: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Refusal(400, f"Invalid request: the form has more than {MOST_FIELDS:,} fields") from None
+    for name, value in pairs:
+        _add(fields, name, value)
     return fields
 
 
 def read_json(body: bytes) -> dict[str, Any]:
     """The object that a body of JSON is, with nothing in it that is no JSON by the standard. Raises `Refusal`."""
     try:
-        found = _well_formed(json.loads(body, object_pairs_hook=_object, parse_constant=_refuse_constant))
+        value = _well_formed(json.loads(body, object_pairs_hook=_object, parse_constant=_refuse_constant))
     except _Doubtful as error:
         raise Refusal(400, f"Invalid request: {error}") from None
     except (ValueError, RecursionError):
         raise Refusal(400, "Invalid request: the body is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise Refusal(400, "Invalid request: the body is no JSON object")
-    return found
+    return value
 
 
 class _Doubtful(Exception):
@@ -75,10 +106,10 @@ class _Doubtful(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise _Doubtful("a field is there twice")
-    return found
+    return fields
 
 
 def _refuse_constant(name: str) -> None:
@@ -112,7 +143,7 @@ def _well_formed(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_well_formed, value))
     if isinstance(value, dict):
-        return {well_formed(name): _well_formed(each) for name, each in value.items()}
+        return {well_formed(name): _well_formed(part) for name, part in value.items()}
     return value
 
 
@@ -155,5 +186,5 @@ async def unless_gone(request: Request, work: Any) -> Any:
             raise ClientDisconnect
         return task.result()
     finally:
-        for each in (task, watch):
-            each.cancel()
+        task.cancel()
+        watch.cancel()

@@ -3,28 +3,30 @@
 import asyncio
 import hmac
 import math
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import english_name, served_language, standard_code
-from dragoman.data.readers.memory import Memory
+from dragoman.data.language_codes import close, english_name, served_language, standard_code, two_letters
+from dragoman.data.readers.memory import Memory, Similar
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
-from dragoman.documents.document import Document, FormatError
+from dragoman.documents.document import Document, FormatError, has_words
 from dragoman.documents.formats import TranslatedDocument, texts_of, translate_document
 from dragoman.documents.translate import Engine, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
-from dragoman.serving.asked import AUTO, Answer, Asked
 from dragoman.serving.background import DOCUMENTS, PAGES, Background
 from dragoman.serving.detection import LIKELY, Detected, detect, detect_among, foreign_language, without_tags
 from dragoman.serving.insides import Lookers
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
+from dragoman.serving.text_request import AUTO, Answer, TextRequest
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -33,6 +35,10 @@ DEFAULT = Limits()
 CLEARLY, LEAST = 4, 0.1
 """How many times likelier than any other the target language has to be, and how likely, for a text to be left as it is.
 Of 190 labels of a page in each of four languages, none is left then that is not in the target language."""
+
+
+COMPARING = 1.0
+"""Seconds in which the texts of a request are compared with entries of the memory."""
 
 
 class UnsupportedLanguage(Refusal):
@@ -72,6 +78,11 @@ class Server:
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
         self.background, self.lookers = background or Background(self.queue), lookers
+        kept = memory.languages() if memory else []
+        self._remembered = {
+            pair: [pair, *(other for other in kept if self._means(other, pair))] for pair in self.models
+        }
+        """For each pair, the codes with which the memory has entries for it: its own first."""
 
     @property
     def sources(self) -> list[str]:
@@ -125,10 +136,35 @@ class Server:
 
         Raises `Refusal` for a text that is surely in none of these.
         """
-        sources = [source for source, other in self.models if other == target]
+        detected = self._likely_language(text, target)
+        if self._is_foreign(detected, target):
+            raise self._refusal_of(detected, target)
+        return detected
+
+    async def detect_each(self, texts: Sequence[str], target: str) -> list[Detected]:
+        """The languages of several texts, as `detect` gives them; those of some may be foreign.
+
+        Raises `Refusal` if no text with words can be translated.
+        """
+        languages = await in_turn(partial(self._likely_language, target=target), texts)
+        worded = [language for text, language in zip(texts, languages, strict=True) if has_words([text])]
+        if worded and all(self._is_foreign(language, target) for language in worded):
+            raise self._refusal_of(worded[0], target)
+        return languages
+
+    def _sources(self, target: str) -> list[str]:
+        """The codes of the languages that are translated to the target."""
+        return [source for source, other in self.models if other == target]
+
+    def _is_foreign(self, detected: Detected, target: str) -> bool:
+        return detected.language not in (target, *self._sources(target))
+
+    def _likely_language(self, text: str, target: str) -> Detected:
+        """The language of a text: one that is translated to the target, the target, or one that it surely is in."""
+        sources = self._sources(target)
         languages = list(dict.fromkeys([*sources, target]))
         if foreign := foreign_language(text, languages):
-            raise self._refusal_of(foreign, target)
+            return foreign
         detected = detect_among(text, languages)
         if detected.language == target and sources:
             best = detect_among(text, sources)
@@ -140,7 +176,7 @@ class Server:
         if foreign.confidence < LIKELY:
             detail = f": the text is in no language from which this server translates to {english_name(target)}"
             return UnsupportedLanguage("source", AUTO, detail)
-        served = served_language(foreign.language, self.codes, reads=True)
+        served = next((code for code in self.codes if close(two_letters(code), foreign.language)), None)
         if served is not None:
             return not_available(served, target)
         name = english_name(foreign.language)
@@ -157,23 +193,29 @@ class Server:
         others = [Detected(code, share) for code, share in served.items() if code and code != best.language]
         return [best, *others]
 
-    async def translate(self, asked: Asked) -> list[Answer]:
-        """The translations of all texts. Raises `Refusal`."""
-        asked = self.check(asked)
-        detected: list[Detected | None] = [None] * len(asked.texts)
-        if asked.source == AUTO:
-            texts = map(without_tags, asked.texts) if asked.reader else asked.texts
-            detected = await asyncio.to_thread(lambda: [self.detect(text, asked.target) for text in texts])
-        sources = [each.language if each else asked.source for each in detected]
-        found: dict[int, Answer] = {}
-        futures = []
-        for source in dict.fromkeys(sources):
-            rows = [row for row, other in enumerate(sources) if other == source]
-            futures.append((rows, self._translated(source, [asked.texts[row] for row in rows], asked)))
-        for (rows, _), group in zip(futures, await asyncio.gather(*(each for _, each in futures)), strict=True):
-            for row, answer in zip(rows, group, strict=True):
-                found[row] = replace(answer, detected=detected[row])
-        return [found[row] for row in range(len(asked.texts))]
+    async def translate(self, request: TextRequest) -> list[Answer]:
+        """The translations of all texts. Raises `Refusal`.
+
+        With `AUTO`, a text in a language that is not translated to the target is left as it is, if others are not.
+        """
+        request = self.check(request)
+        languages: list[Detected] | None = None
+        sources = [request.source] * len(request.texts)
+        if request.source == AUTO:
+            texts = [*map(without_tags, request.texts)] if request.reader else request.texts
+            languages = await self.detect_each(texts, request.target)
+            sources = [detected.language for detected in languages]
+        rows: dict[str, list[int]] = {}
+        for row, source in enumerate(sources):
+            rows.setdefault(source, []).append(row)
+        answers = await _together(
+            self._translated(source, [request.texts[row] for row in numbers], request)
+            for source, numbers in rows.items()
+        )
+        by_row = dict(zip(chain(*rows.values()), chain(*answers), strict=True))
+        if languages is None:
+            return [by_row[row] for row in range(len(sources))]
+        return [replace(by_row[row], detected=detected) for row, detected in enumerate(languages)]
 
     async def document(self, content: bytes, name: str, languages: Pair) -> TranslatedDocument:
         """A document in the other language, as `pair_of_document` gives them. Raises `Refusal`."""
@@ -207,25 +249,38 @@ class Server:
 
         return await _answered(work())
 
-    def check(self, asked: Asked) -> Asked:
+    def check(self, request: TextRequest) -> TextRequest:
         """The request with the server's own codes of its languages.
 
         Raises `Refusal` for what is too much, or not supported.
         """
         limits = self.limits
-        self.check_texts(asked.texts)
-        terms = asked.options.get("glossary"), asked.options.get("forbid"), asked.options.get("prefix")
-        self.check_texts([str(each) for each in terms if each])
-        if max((len(each) for each in terms if isinstance(each, dict | list)), default=0) > limits.terms:
-            raise Refusal(
-                400, f"Invalid request: a glossary may have {limits.terms} terms, and so may what is forbidden"
-            )
-        if not 0 <= asked.alternatives <= limits.alternatives:
+        self.check_texts(request.texts)
+        self._check_terms(request.options)
+        if request.similar < 0:
+            raise Refusal(400, "Invalid request: similar must be 0 or more")
+        if not 0 <= request.alternatives <= limits.alternatives:
             raise Refusal(400, f"Invalid request: alternatives must be from 0 to {limits.alternatives}")
-        source, target = self.pair(asked.source, asked.target)
+        source, target = self.pair(request.source, request.target)
         if source not in (AUTO, target):
-            self._config(self.model(source, target), asked)
-        return replace(asked, source=source, target=target)
+            self._config(self.model(source, target), request)
+        return replace(request, source=source, target=target)
+
+    def _check_terms(self, options: dict[str, Any]) -> None:
+        """Raise `Refusal` for too many or too long terms, or a too long prefix."""
+        glossary, forbidden, prefix = (options.get(name) for name in ("glossary", "forbid", "prefix"))
+        self.check_texts([str(option) for option in (glossary, forbidden, prefix) if option])
+        limits = self.limits
+        for terms in (glossary, forbidden):
+            if not isinstance(terms, dict | list):
+                continue  # the search says what it must be
+            if len(terms) > limits.terms:
+                raise Refusal(
+                    400, f"Invalid request: a glossary may have {limits.terms} terms, and so may what is forbidden"
+                )
+            texts = chain(terms, terms.values()) if isinstance(terms, dict) else terms
+            if max((len(str(text)) for text in texts), default=0) > limits.term:
+                raise Refusal(400, f"Invalid request: a term of glossary or forbid may have {limits.term} characters")
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise `Refusal` for too many texts, or too long ones."""
@@ -240,47 +295,67 @@ class Server:
             raise not_available(source, target)
         return self.models[source, target]
 
-    async def _translated(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
+    async def _translated(self, source: str, texts: list[str], request: TextRequest) -> list[Answer]:
         """The answers to texts of one language: from the memory, or from the model."""
-        pair = source, asked.target
-        if source == asked.target:
+        pair = source, request.target
+        if pair not in self.models:  # the target language, or one that is not translated to it
             return [Answer(text, []) for text in texts]
         known: list[str | None] = [None] * len(texts)
-        if self.memory and not asked.reader:
+        if self.memory and not request.reader:
             find = self._memory_of(pair)
             known = await asyncio.to_thread(lambda: list(map(find, texts)))
         unknown = [text for text, target in zip(texts, known, strict=True) if target is None]
-        computed = iter(await self._computed(source, unknown, asked))
-        answers = [next(computed) if each is None else Answer(each, [], from_memory=True) for each in known]
-        if self.memory and asked.similar:
-            most = min(asked.similar, self.limits.alternatives)
-            similar = partial(self.memory.similar, pair, most=most)
-            entries = await asyncio.to_thread(lambda: list(map(similar, texts)))
-            answers = [replace(answer, similar=found) for answer, found in zip(answers, entries, strict=True)]
+        computed = iter(await self._computed(source, unknown, request))
+        answers = [next(computed) if target is None else Answer(target, [], from_memory=True) for target in known]
+        if self.memory and request.similar:
+            most, until = min(request.similar, self.limits.alternatives), time.monotonic() + COMPARING
+            similar = await in_turn(partial(self._similar, languages=pair, most=most, until=until), texts)
+            answers = [replace(answer, similar=entries) for answer, entries in zip(answers, similar, strict=True)]
         return answers
 
     def _memory_of(self, languages: Pair) -> Callable[[str], str | None]:
-        """The translation that the memory has of a text."""
-        return partial(self.memory.find, languages) if self.memory else lambda text: None
+        """A function that gives the translation which the memory has of a text."""
+        if self.memory is None:
+            return lambda text: None
+        memory, pairs = self.memory, self._remembered[languages]
 
-    async def _computed(self, source: str, texts: list[str], asked: Asked) -> list[Answer]:
-        translator = self.model(source, asked.target)
-        config = self._config(translator, asked)
+        def find(text: str) -> str | None:
+            found = (memory.find(pair, text) for pair in pairs)
+            return next((target for target in found if target is not None), None)
+
+        return find
+
+    def _means(self, other: Pair, pair: Pair) -> bool:
+        """Whether a request with other codes, such as those of an earlier model, is one for this pair."""
+        source = served_language(other[0], self.codes, reads=True)
+        return other != pair == (source, served_language(other[1], self.targets(pair[0])))
+
+    def _similar(self, text: str, *, languages: Pair, most: int, until: float) -> list[Similar]:
+        """The entries of the memory that are closest to a text, of those that can be compared until a time."""
+        entries: list[Similar] = []
+        for pair in self._remembered[languages]:
+            seconds = until - time.monotonic()
+            entries += self.memory.similar(pair, text, most, seconds=seconds) if seconds > 0 else []
+        return sorted(entries, key=lambda entry: -entry.similarity)[:most]
+
+    async def _computed(self, source: str, texts: list[str], request: TextRequest) -> list[Answer]:
+        translator = self.model(source, request.target)
+        config = self._config(translator, request)
         characters = sum(map(len, texts))
         self.characters += characters
-        self.metrics.characters.labels(source, asked.target).inc(characters)
-        if asked.reader:
-            known = self._memory_of((source, asked.target)) if self.memory else None
-            work, seconds = partial(_pages, texts, asked.reader), self.limits.seconds
+        self.metrics.characters.labels(source, request.target).inc(characters)
+        if request.reader:
+            known = self._memory_of((source, request.target)) if self.memory else None
+            work, seconds = partial(_pages, texts, request.reader), self.limits.seconds
             return await _answered(self.background.run(PAGES, work, translator, config, seconds=seconds, known=known))
         translations = await self.translations(translator, texts, config)
-        return [Answer(each.text, _others(each), each.score, each.alignment) for each in translations]
+        return [Answer(found.text, _others(found), found.score, found.alignment) for found in translations]
 
-    def _config(self, translator: Translator, asked: Asked) -> DecodingConfig:
-        if not asked.options and not asked.alternatives:
+    def _config(self, translator: Translator, request: TextRequest) -> DecodingConfig:
+        if not request.options and not request.alternatives:
             return translator.decoding
-        number = 1 if asked.reader else asked.alternatives + 1
-        options = translator.decoding.model_dump() | {"n_best": 1} | asked.options
+        number = 1 if request.reader else request.alternatives + 1
+        options = translator.decoding.model_dump() | {"n_best": 1} | request.options
         diversity = options.pop("diversity")
         try:
             config = DecodingConfig.validate(options)
@@ -327,8 +402,8 @@ def _pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engi
     """The answers to texts with tags. Raises `DataError`."""
     try:
         pages = list(map(reader, texts))
-        found = translate_documents(pages, engine)
-        pairs = zip(found, pages, strict=True)
+        translated = translate_documents(pages, engine)
+        pairs = zip(translated, pages, strict=True)
         return [Answer(text, [], from_memory=is_known(page, engine)) for text, page in pairs]
     except RecursionError:
         raise DataError("The text has too many elements inside of each other.") from None
@@ -339,6 +414,21 @@ def _pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engi
 def busy(seconds: int) -> Refusal:
     """What is said when there is too much to do, for so long."""
     return Refusal(503, "The server has more to translate than it can; try again later", retry_after=seconds)
+
+
+async def in_turn(work: Callable[[str], T], texts: Sequence[str]) -> list[T]:
+    """The results of `work` in a thread, one after another. If it is cancelled, no other begins."""
+    return [await asyncio.to_thread(work, text) for text in texts]
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of `work` at the same time. If one fails, nobody waits for the others, and they are cancelled."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _answered(work: Awaitable[T]) -> T:

@@ -45,19 +45,27 @@ class Helpers:
         """`memory` is how many bytes a process may take; `nice` is how far it stands back behind others."""
         self._work, self._memory, self._nice, self.fork = work, memory, nice, fork
         self._lock = threading.Lock()
+        self._forking = threading.Lock()
+        """Held while a process is forked, which takes long on a busy machine. Nobody who kills or gives back waits."""
         self._idle: list[_Helper] = []
         self._control: socket.socket | None = None
+        self._forker = 0
+        """The process that forks the others; they are its process group."""
         self._closed = False
 
     def start(self) -> None:
         """Fork the process that forks the others; the first job does it otherwise."""
         with self._lock:
             if self.fork and self._control is None:
-                self._control, other = socket.socketpair()
+                # Packets, since bytes of two threads could be read as one message.
+                self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 gc.collect()  # else every process would look through the same garbage, and copy its memory
-                if os.fork() == 0:
+                self._forker = os.fork()
+                if self._forker == 0:
                     _fork_on_demand(other, self._work, self._memory, self._nice)
                 other.close()
+                with suppress(OSError):  # it has become a group already, or has ended
+                    os.setpgid(self._forker, self._forker)
 
     def job(self) -> "Job":
         """A job that is not begun yet."""
@@ -66,24 +74,33 @@ class Helpers:
     def close(self) -> None:
         """Kill all processes."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
-            if self._control:
-                self._control.close()
             for helper in self._idle:
                 helper.connection.close()
+        if self._control:
+            with suppress(OSError):  # all have ended already
+                os.killpg(self._forker, signal.SIGKILL)
+            with self._forking:  # who waits for a process now hears that there is none
+                self._control.close()
 
     def _take(self) -> "_Helper":
+        """A process that waits for a job. Raises `OSError` or `EOFError` if there is none to be had any more."""
         self.start()
         with self._lock:
             if self._closed:
                 raise HelperDied("The server is ending.")
             if self._idle:
                 return self._idle.pop()
+        with self._forking:
             here, there = socket.socketpair()
-            with there:
+            with here, there:
                 socket.send_fds(self._control, [_NEW], [there.fileno()])
-            (process,) = _PID.unpack(self._control.recv(_PID.size))
-            return _Helper(process, Connection(here.detach()))
+                answer = self._control.recv(_PID.size)
+                if not answer:
+                    raise EOFError
+                return _Helper(*_PID.unpack(answer), Connection(here.detach()))
 
     def _give_back(self, helper: "_Helper") -> None:
         with self._lock:
@@ -93,7 +110,7 @@ class Helpers:
                 self._idle.append(helper)
 
     def _kill(self, helper: "_Helper") -> None:
-        with self._lock, suppress(OSError):  # nothing more is to be killed when all was
+        with suppress(OSError):  # nothing more is to be killed when all was
             self._control.send(_KILL + _PID.pack(helper.process))
 
 
@@ -115,10 +132,9 @@ class Job:
         """The result of `work(ask, *job)`; raises what it raised, and `HelperDied`. `answer` is what `ask` calls."""
         if not self._helpers.fork:
             return self._helpers._work(answer, *job)
-        with self._lock:
-            if self._killed:
-                raise HelperDied("The job was ended.")
-            helper = self._helper = self._helpers._take()
+        if self._killed:
+            raise HelperDied("The job was ended.")
+        helper = self._begin()
         try:
             result, error = _converse(helper.connection, (processor_seconds, *job), answer)
         except BaseException as error:  # such as one of `answer`, while the process waits for it
@@ -133,6 +149,18 @@ class Job:
         if error:
             raise error
         return result
+
+    def _begin(self) -> "_Helper":
+        try:
+            helper = self._helpers._take()
+        except (OSError, EOFError):
+            raise HelperDied("The server is ending.") from None
+        with self._lock:
+            if not self._killed:
+                self._helper = helper
+                return helper
+        self._helpers._give_back(helper)
+        raise HelperDied("The job was ended.")
 
     def kill(self) -> None:
         """End it now, also if it has not begun."""

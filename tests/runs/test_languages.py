@@ -18,9 +18,9 @@ from dragoman.runs.finetune import check_languages
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.train import resume_run, start_run
-from dragoman.serving.asked import Asked
 from dragoman.serving.limits import Refusal
 from dragoman.serving.server import Server
+from dragoman.serving.text_request import TextRequest
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import read_config
@@ -177,10 +177,10 @@ def test_a_server_lists_and_serves_each_language(model):
             {"code": "de", "name": "German", "targets": ["de"]},
         ]
         for target in ("de", "fr"):
-            (answer,) = asyncio.run(server.translate(Asked([TEXT], "en", target)))
+            (answer,) = asyncio.run(server.translate(TextRequest([TEXT], "en", target)))
             assert answer.text == Translator.load(model, languages=("en", target)).translate([TEXT])[0].text
         with pytest.raises(Refusal, match="es is not supported"):
-            server.check(Asked([TEXT], "en", "es"))
+            server.check(TextRequest([TEXT], "en", "es"))
     finally:
         server.close()
 

@@ -97,7 +97,9 @@ def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
     told = three.ask("POST", "/translate", {"q": texts[1:], "source": "auto", "target": "en"})[1]
     assert [each["language"] for each in told["detectedLanguage"]] == ["fr", "en"]
     assert told["translatedText"] == [texts[1].upper(), texts[2]]
-    status, told, _ = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})
+    told = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})[1]
+    assert told["translatedText"] == [texts[0], texts[1].upper(), texts[2]]
+    status, told, _ = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "en"})
     assert (status, told["error"]) == (400, "English (en) is not available as a target language from German (de)")
     told = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
     assert (told["detectedLanguage"]["language"], told["translatedText"]) == ("de", texts[0].upper())

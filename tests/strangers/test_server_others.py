@@ -1,12 +1,17 @@
 """Nobody stops the others: costly texts, locks on the memory, documents hard to read, processes that die."""
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,10 +23,11 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.serving.background import DOCUMENTS, Background
 from dragoman.serving.insides import Inside, Lookers
+from dragoman.serving.limits import SHUTDOWN
 from dragoman.serving.queue import LONG, DeadlinePassed, TranslationQueue
 from dragoman.system.helpers import HelperDied, Helpers
 from tests.report.models import small_model
-from tests.serving.conftest import Words, serve  # noqa: F401
+from tests.serving.conftest import Running, Words, multipart, serve  # noqa: F401
 
 PAIR = {"source": "en", "target": "fr"}
 PLAIN = DecodingConfig()
@@ -95,6 +101,172 @@ def test_a_unit_whose_time_is_over_is_stopped(queue):
         with pytest.raises(DeadlinePassed):
             queue.submit(translator, [text], WHOLE, seconds=1).result()
         assert len(steps) < 60  # all would be 200 and more
+
+
+def test_units_with_forbidden_terms_are_translated_beside_the_batches(queue):
+    translator, begun, go_on = Translator(small_model()), threading.Event(), threading.Event()
+
+    def search(texts, prefixes, config):
+        begun.set()
+        go_on.wait(30)
+        return type(translator).translate_units(translator, texts, prefixes, config)
+
+    translator.translate_units = search
+    forbidding = PLAIN.model_copy(update={"forbid": ["maison"]})
+    slow = queue.submit(translator, ["The house."] * 3, forbidding, seconds=60)
+    begun.wait(30)
+    assert queue.submit(Words(), ["short"], PLAIN, seconds=60).result()[0].text == "SHORT"
+    assert not slow.done()
+    go_on.set()
+    assert len(slow.result()) == 3
+
+
+@pytest.mark.parametrize(("name", "part"), [("a.md", b"*a* "), ("a.html", b"<p>a"), ("a.xlf", None)])
+def test_nothing_is_translated_of_a_document_whose_client_has_gone(serve, name, part):  # noqa: F811
+    running = serve(Words(seconds=0.5))
+    if part is None:
+        unit = "<unit id='%d'><segment><source>House %d.</source></segment></unit>"
+        units = "".join(unit % (number, number) for number in range(400))
+        head = "<xliff xmlns='urn:oasis:names:tc:xliff:document:2.0' version='2.0' srcLang='en' trgLang='fr'>"
+        content = f"{head}<file id='f'>{units}</file></xliff>".encode()
+    else:
+        content = b"\n\n".join(part + b"house %d" % number for number in range(400))
+    for field in ({"file": (name, content)}, {"q": content.decode()[:4_000], "format": "html"}):
+        before = len(running.models[0].batches)
+        kind, body = multipart(PAIR, *field["file"]) if "file" in field else ("application/json", None)
+        route = "/translate_file" if "file" in field else "/translate"
+        body = body or json.dumps(PAIR | field).encode()
+        with socket.create_connection(("127.0.0.1", running.port)) as client:
+            client.sendall(
+                b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
+                % (route.encode(), kind.encode(), len(body))
+                + body
+            )
+            while len(running.models[0].batches) == before:
+                time.sleep(0.01)
+        time.sleep(1.5)
+        assert len(running.models[0].batches) <= before + 2
+        assert running.server.queue.tokens == 0
+        helpers = running.server.background._helpers.values()
+        assert all(not each._idle for each in helpers)  # it was killed at its work
+
+
+def test_a_document_that_is_read_for_a_client_who_has_gone_is_read_no_further(serve, monkeypatch):  # noqa: F811
+    running = serve(Words())
+    background, ended = running.server.background, threading.Event()
+
+    async def read(*_):
+        try:
+            return await background.read(DOCUMENTS, never_ends, seconds=600)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(running.server, "pair_of_document", read)
+    kind, body = multipart({"source": "auto", "target": "fr"}, "a.txt", b"a house")
+    head = b"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", running.port)) as client:
+        client.sendall(head % (kind.encode(), len(body)) + body)
+        time.sleep(0.5)
+        assert not ended.is_set()
+    assert ended.wait(10)
+    jobs = [thread for thread in threading.enumerate() if thread.name.startswith("document")]
+    until = time.monotonic() + 10
+    while background._threads[DOCUMENTS]._work_queue.qsize() or any(map(_is_waiting, jobs)):
+        assert time.monotonic() < until, "the process goes on"
+        time.sleep(0.05)
+
+
+def _is_waiting(thread):
+    """Whether a thread waits for the answer of a process."""
+    frame = sys._current_frames().get(thread.ident)
+    while frame:
+        if frame.f_code.co_name == "_converse":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _killed(job):
+    with pytest.raises(HelperDied):
+        job.run("compute")
+
+
+READING = """
+import socket
+from dragoman.serving.app import run
+from dragoman.serving.background import DOCUMENTS
+from dragoman.serving.hosts import Hosts
+from dragoman.serving.server import Server
+from tests.serving.conftest import Words
+from tests.strangers.test_server_others import never_ends
+
+class Reading(Server):
+    async def pair_of_document(self, *arguments):
+        print("reads", flush=True)
+        return await self.background.read(DOCUMENTS, never_ends, seconds=600)
+
+server = Reading([Words()])
+server.background.start()
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    run(server, listener, Hosts())
+"""
+
+
+@pytest.mark.slow
+def test_the_server_ends_in_time_while_documents_are_read():
+    command = [sys.executable, "-c", READING]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+        try:
+            running = Running(None, int(process.stdout.readline()))
+            kind, body = multipart({"source": "auto", "target": "fr"}, "a.txt", b"a house")
+            answers = []
+            asking = [
+                threading.Thread(
+                    target=lambda: answers.append(running.ask("POST", "/translate_file", body, Content_Type=kind))
+                )
+                for _ in range(4)
+            ]
+            for thread in asking:
+                thread.start()
+            for _ in asking:
+                assert process.stdout.readline() == "reads\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SHUTDOWN) == 0
+            for thread in asking:
+                thread.join()
+            assert [(status, told["error"]) for status, told, _ in answers] == [
+                (503, "The server is ending; try again later")
+            ] * 4
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+
+
+def test_nobody_waits_for_a_process_to_be_forked_who_kills_one():
+    helpers = Helpers(work)
+    helpers.start()
+    job = helpers.job()
+    running = threading.Thread(target=_killed, args=(job,))
+    running.start()
+    while job._helper is None:
+        time.sleep(0.01)
+    with helpers._forking:  # as long as a busy machine takes
+        waiting = helpers.job()
+        begun = threading.Thread(target=_killed, args=(waiting,))
+        begun.start()
+        time.sleep(0.1)
+        for each in (job, waiting):
+            killing = threading.Thread(target=each.kill)
+            killing.start()
+            killing.join(5)
+            assert not killing.is_alive()
+        running.join(10)
+        assert not running.is_alive()
+    begun.join(10)
+    assert not begun.is_alive()
+    helpers.close()
 
 
 def test_a_lock_on_the_memory_stops_no_other_request(serve, tmp_path):  # noqa: F811

@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -106,12 +107,16 @@ def test_documents_are_fetched_behind_the_path_of_a_proxy(page, proxy):
     assert download.value.path().read_text(encoding="utf-8") == "# THE *RED* HOUSE\n"
 
 
+def _fulfill(answer, route):
+    route.fulfill(**answer)
+
+
 def test_a_page_with_an_error_is_not_saved_as_the_document(page):
     downloads = []
     page.on("download", lambda download: downloads.append(download))
     for status in (200, 502):
         html = {"status": status, "content_type": "text/html", "body": "<h1>Bad gateway</h1>"}
-        page.route("**/download_file/**", lambda route, html=html: route.fulfill(**html))
+        page.route("**/download_file/**", partial(_fulfill, html))
         page.set_input_files("#file", {"name": f"a{status}.md", "mimeType": "", "buffer": b"# The *red* house\n"})
         expect(page.locator("#status")).to_contain_text(f"cannot be fetched: the server answered {status}")
     assert downloads == []

@@ -1,18 +1,21 @@
 """Hostile requests: wrong fields, wrong names of the server, pages of others, and connections that are misused."""
 
+import asyncio
 import json
 import socket
+import threading
 import time
 from contextlib import nullcontext, suppress
 
 import pytest
+from starlette.requests import Request
 
 from dragoman.data.readers.memory import Memory
 from dragoman.errors import UsageError
-from dragoman.serving import limits
+from dragoman.serving import limits, requests
 from dragoman.serving.hosts import Hosts, read_name, read_origin
 from dragoman.serving.limits import Limits, Refusal
-from tests.serving.conftest import Words, serve  # noqa: F401
+from tests.serving.conftest import Words, multipart, serve  # noqa: F401
 
 ASK = {"q": "a", "source": "en", "target": "fr"}
 GOOD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -105,6 +108,68 @@ def test_more_terms_than_a_search_can_heed_are_refused(running):
     for fields in ({"forbid": ["x"] * 51}, {"glossary": {f"a{n}": "b" for n in range(51)}}):
         status, told, _ = running.ask("POST", "/translate", ASK | fields)
         assert (status, "may have 50 terms" in told["error"]) == (400, True)
+
+
+def test_terms_whose_search_takes_long_are_refused(running):
+    for fields in (
+        {"forbid": ["é" * 101]},
+        {"glossary": {"a " * 60: "b"}},
+        {"glossary": {"a": "b" * 101}},
+        {"keep": ["x" * 101]},
+    ):
+        status, told, _ = running.ask("POST", "/translate", ASK | fields)
+        assert (status, "may have 100 characters" in told["error"]) == (400, True)
+    assert running.ask("POST", "/translate", ASK | {"similar": -1})[0] == 400
+
+
+def test_only_documents_in_forms_may_be_large(serve):  # noqa: F811
+    running = serve(Words(), limits=Limits(body=10_000))
+    zeros = b'{"q": [' + b"0," * 10_000 + b"0]}"
+    form = b"a=" + b"%41" * 10_000
+    for route in ("/translate_file", "/v2/document"):
+        for kind, body in (("application/json", zeros), ("application/x-www-form-urlencoded", form)):
+            assert running.ask("POST", route, body, Content_Type=kind)[0] == 413
+    kind, body = multipart({"source": "en", "target": "fr"}, "a.txt", b"a\n" * 10_000)
+    assert running.ask("POST", "/translate_file", body, Content_Type=kind)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b'{"q": [' + b"0," * 400_000 + b"0]}"),
+        ("application/x-www-form-urlencoded", b"a=" + b"%41" * 300_000),
+    ],
+)
+def test_bodies_are_parsed_beside_the_thread_that_answers(monkeypatch, kind, body):
+    threads = []
+
+    def read(content):
+        threads.append(threading.current_thread())
+        return {}
+
+    for name in ("read_json", "_read_form"):
+        monkeypatch.setattr(requests, name, read)
+
+    async def receive():
+        return {"type": "http.request", "body": body}
+
+    scope = {"type": "http", "query_string": b"", "headers": [(b"content-type", kind.encode())]}
+    asyncio.run(requests.read_fields(Request(scope, receive), Limits()))
+    assert threads[0] is not threading.main_thread()
+
+
+def test_forms_are_read_as_browsers_write_them(running):
+    head = {"Content_Type": "application/x-www-form-urlencoded"}
+    for body, expected in (
+        (b"q=a+%C3%A9+%E4%BD%A0", "A É 你"),
+        ("q=é你".encode(), "É你"),
+        (b"q=cat&q=dog", ["CAT", "DOG"]),
+        (b"q=a%26b%3D&x", "A&B="),
+    ):
+        _, told, _ = running.ask("POST", "/translate", body + b"&source=en&target=fr", **head)
+        assert told["translatedText"] == expected
+    status, told, _ = running.ask("POST", "/translate", b"a=&" * 2_000, **head)
+    assert (status, "1,000 fields" in told["error"]) == (400, True)
 
 
 def test_a_name_that_a_web_site_gave_to_this_machine_is_not_answered(running):

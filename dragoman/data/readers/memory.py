@@ -136,6 +136,10 @@ class Memory:
             for similarity, entry in close[:most]
         ]
 
+    def languages(self) -> list[tuple[str, str]]:
+        """The codes of the languages of source and target that entries have."""
+        return self._rows("SELECT DISTINCT source_language, target_language FROM pairs", ())
+
     def pairs(self) -> Iterator[Entry]:
         """All entries in the order in which they came: languages, source and target. A part of them is in memory."""
         fields, last = f"number, {_FIELDS}", -1

@@ -1,4 +1,4 @@
-"""What every API asks of a server, and is answered."""
+"""A request to translate texts and its answers, in the form that all APIs share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from dragoman.documents.document import Document
 from dragoman.serving.detection import Detected
 
 AUTO = "auto"
-"""In the place of a source language: the one that the text is in."""
+"""Given as the source language, it has the language of each text detected."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Texts to translate, and how; whatever API asks."""
+class TextRequest:
+    """Texts to translate, and how."""
 
     texts: Sequence[str]
     source: str
@@ -40,7 +40,7 @@ class Answer:
     alignment: list[tuple[int, int]] | None = None
     """Source and target words, from 0, that belong together, if they were asked for."""
     detected: Detected | None = None
-    """The language of the source, if it was to be found."""
+    """The language of the source, if it was to be detected."""
     from_memory: bool = False
     """Whether the memory had it; of a text with tags, all of its parts."""
     similar: Sequence[Similar] = ()
