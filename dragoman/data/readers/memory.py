@@ -45,6 +45,9 @@ _SCHEMA = """
 _THIS = "source_language = ? AND target_language = ? AND source = ?"
 _FIELDS = "pairs.source_language, pairs.target_language, pairs.source, pairs.target, pairs.mark"
 DAMAGED = Skipped("is damaged")
+OUT_OF_ORDER = "its entries are out of order, as in a damaged file"
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises, the second where a damaged file has names that are no text."""
 LOG = logging.getLogger("dragoman.memory")
 _PART = re.compile(r"\w+|\s+|[^\w\s]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -84,7 +87,7 @@ class Memory:
             self._writing, self._reading = _Connection(path), _Connection(path)
             with self._writing.taken() as connection:
                 _prepare(connection, path)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise DataError(f"{path} cannot be a translation memory: {error}; choose another file.") from None
 
     def close(self) -> None:
@@ -144,8 +147,10 @@ class Memory:
         """All entries in the order in which they came: languages, source and target. A part of them is in memory."""
         fields, last = f"number, {_FIELDS}", -1
         while rows := self._rows(f"SELECT {fields} FROM pairs WHERE number > ? ORDER BY number LIMIT {PAGE}", (last,)):
-            last = rows[-1][0]
             yield from self._entries(row[1:] for row in rows)
+            if not _follows(rows[-1][0], last):
+                raise ResourceError(f"The translation memory fails: {OUT_OF_ORDER}.")
+            last = rows[-1][0]
 
     def _entries(self, rows: Iterable[tuple[object, ...]]) -> Iterator[Entry]:
         """The entries of rows; one that is not what was written is left out, and said once."""
@@ -166,7 +171,7 @@ class Memory:
         try:
             with own.taken() as connection, connection:
                 yield connection
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise ResourceError(f"The translation memory fails: {error}.") from None
 
 
@@ -215,6 +220,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _is_marked(connection: sqlite3.Connection) -> bool:
     """Whether entries have checksums; memories of older versions have none."""
     return any(name == "mark" for _, name, *_ in connection.execute("PRAGMA table_info(pairs)"))
+
+
+def _follows(number: object, last: int) -> bool:
+    """Whether an entry comes after another one, as it does unless the file is damaged."""
+    return isinstance(number, int) and number > last
 
 
 def _readable(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -279,9 +289,13 @@ def open_memory(path: Path, options: ReaderOptions) -> PairReader:
                 _check(connection, path)
                 is_marked = _is_marked(connection)
                 fields = _FIELDS if is_marked else _FIELDS.replace("pairs.mark", "NULL")
-                for row in connection.execute(f"SELECT {fields} FROM pairs ORDER BY number"):
+                last = -1
+                for number, *row in connection.execute(f"SELECT number, {fields} FROM pairs ORDER BY number"):
+                    if not _follows(number, last):
+                        raise sqlite3.DatabaseError(OUT_OF_ORDER)
+                    last = number
                     yield _entry(row, is_marked=is_marked)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise DataError(f"{path} cannot be read as a translation memory: {error}.") from None
 
     codes = (code for entry in entries() if entry for code in entry[:2])
