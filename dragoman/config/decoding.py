@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from dragoman.config.section import Section
 
+LONGEST_TERM = 100
+"""Characters of a term: the time to look for one grows with the square of its length and more."""
+
 
 class DecodingConfig(Section):
     """How sentences are translated: keywords of `Translator.translate`, options of the commands, and what a run's
@@ -22,7 +25,7 @@ class DecodingConfig(Section):
     """Log-probabilities are divided by the length to this power; 0 favours short translations."""
     n_best: int = Field(1, ge=1)
     """Translations of each sentence, best first."""
-    diversity: float = Field(0.0, ge=0)
+    diversity: float = Field(0.0, ge=0, le=1_000)
     """Diverse beam search: each of the `n_best` has a group of beams of its own, and a token costs this much for every
     beam of an earlier group that has just taken it; 0 is ordinary beam search."""
     sample: bool = False
@@ -71,4 +74,6 @@ class DecodingConfig(Section):
         for term in (*self.glossary, *self.glossary.values(), *self.forbid):
             if not term.strip():
                 raise ValueError("A term of `glossary` or `forbid` is blank; leave it out.")
+            if len(term) > LONGEST_TERM:
+                raise ValueError(f"A term of `glossary` or `forbid` has over {LONGEST_TERM} characters; shorten it.")
         return self

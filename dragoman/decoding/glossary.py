@@ -28,7 +28,7 @@ class Glossary:
         for source, target in terms.items():
             words = tuple(WORD.findall(normalised(source)))
             self._terms.setdefault(_folded(words), []).append((words, normalised(target)))
-        self._longest = max(map(len, self._terms), default=0)
+        self._lengths = sorted({*map(len, self._terms)}, reverse=True)
         self._spelled = cache(partial(_spelled, tokenizer=tokenizer))
 
     def targets(self, sentence: str) -> dict[str, tuple[int, int]]:
@@ -37,7 +37,7 @@ class Glossary:
         found: dict[str, tuple[int, int]] = {}
         start = 0
         while start < len(words):
-            for length in range(self._longest, 0, -1):
+            for length in self._lengths:
                 run = words[start : start + length]
                 target = self._target(tuple(word[0] for word in run))
                 if target is not None:

@@ -8,6 +8,9 @@ from typing import Literal
 
 from dragoman.data.text import has_letters
 
+FEW_SPACES = 2
+"""Most spaces that have no format of their own."""
+
 
 class FormatError(Exception):
     """What is wrong with a document, as it is said after its name."""
@@ -181,3 +184,27 @@ def trimmed(content: Content) -> list[str | Code]:
         elif each.kind in ("alone", "word"):
             break
     return [each for each in found if each != ""]
+
+
+def with_spaces_outside(content: Sequence[str | Code]) -> list[str | Code]:
+    """A content in which the spaces at both ends of formats and links stand outside of them.
+
+    More than a few spaces stay: they may be underlined, as a line to write on.
+    """
+    moved = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
+    return _spaces_moved(moved[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
+
+
+def _spaces_moved(content: Sequence[str | Code], kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
+    """A content in which spaces that stand right before codes of a kind stand behind them."""
+    moved: list[str | Code] = []
+    for part in content:
+        before = moved[-1] if moved else None
+        match = None
+        if isinstance(part, Code) and part.kind == kind and isinstance(before, str):
+            match = spaces.search(before)
+        if match and isinstance(before, str):
+            moved[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
+        else:
+            moved.append(part)
+    return [part for part in moved if part != ""]

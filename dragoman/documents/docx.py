@@ -16,7 +16,16 @@ from functools import partial
 from typing import Literal
 
 from dragoman.documents import office, xml
-from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment, has_words
+from dragoman.documents.document import (
+    UNKNOWN,
+    Code,
+    Document,
+    FormatError,
+    Languages,
+    Segment,
+    has_words,
+    with_spaces_outside,
+)
 from dragoman.documents.office import (
     FEW_SPACES,
     MOST_NESTED,
@@ -26,7 +35,6 @@ from dragoman.documents.office import (
     outermost,
     stretches,
     with_ranges,
-    with_spaces_outside,
     write,
 )  # fmt: skip
 from dragoman.documents.xml import Element

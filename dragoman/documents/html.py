@@ -6,11 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dragoman.data.language_codes import CODE, same_language, two_letters
-from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
+from dragoman.documents.document import (
+    UNKNOWN,
+    Code,
+    Content,
+    Document,
+    Edit,
+    Languages,
+    Segment,
+    has_words,
+    trimmed,
+    with_spaces_outside,
+)
 from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
 from dragoman.documents.html_sentences import Piece, Sentence
 from dragoman.documents.html_tokens import BLANKS, Attribute, Spelling, Token, Tokenizer, as_text, is_value
-from dragoman.documents.office import with_spaces_outside
 
 UNTRANSLATED = {
     "code", "iframe", "kbd", "listing", "math", "noembed", "noframes", "plaintext", "pre", "rp", "rt", "rtc", "samp",

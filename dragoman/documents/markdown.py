@@ -8,13 +8,23 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 from dragoman.data.text import has_letters
-from dragoman.documents.document import UNKNOWN, Code, Content, Document, Edit, Languages, Segment, has_words, trimmed
+from dragoman.documents.document import (
+    UNKNOWN,
+    Code,
+    Content,
+    Document,
+    Edit,
+    Languages,
+    Segment,
+    has_words,
+    trimmed,
+    with_spaces_outside,
+)
 from dragoman.documents.html import closed_up, read_html
 from dragoman.documents.inline import pairs
 from dragoman.documents.lines import in_lines, joined, units
 from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
 from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
-from dragoman.documents.office import with_spaces_outside
 
 MOST_MARKS = 10_000
 """Characters of markup in one paragraph; with more it is hardly a text, and stays as it is."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dragoman.documents import xml
-from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment
+from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment, with_spaces_outside
 from dragoman.documents.office import (
     MOST_NESTED,
     Parts,
@@ -15,7 +15,6 @@ from dragoman.documents.office import (
     outermost,
     stretches,
     with_ranges,
-    with_spaces_outside,
     write,
 )  # fmt: skip
 from dragoman.documents.xml import Element, Token

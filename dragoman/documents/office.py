@@ -36,8 +36,6 @@ NO_OFFICE = {
     rb"%PDF-": "is a PDF; save it as .docx or .odt.",
 }
 """Patterns of first bytes: what such a file is, and what to do."""
-FEW_SPACES = 2
-"""Most spaces that have no format of their own."""
 MANIFEST = "META-INF/manifest.xml"
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -223,30 +221,6 @@ def with_ranges(content: list[str | Code], ends: Iterable[tuple[int, str, str]])
             for position, kind in ((first, "open"), (index, "close")):
                 content[position] = replace(content[position], kind=kind, name=f"range {first}")
     return content
-
-
-def with_spaces_outside(content: Sequence[str | Code]) -> list[str | Code]:
-    """A content in which the spaces at both ends of formats and links stand outside of them.
-
-    More than a few spaces stay: they may be underlined, as a line to write on.
-    """
-    moved = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
-    return _spaces_moved(moved[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
-
-
-def _spaces_moved(content: Sequence[str | Code], kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
-    """A content in which spaces that stand right before codes of a kind stand behind them."""
-    moved: list[str | Code] = []
-    for part in content:
-        before = moved[-1] if moved else None
-        match = None
-        if isinstance(part, Code) and part.kind == kind and isinstance(before, str):
-            match = spaces.search(before)
-        if match and isinstance(before, str):
-            moved[-1:] = [before[: match.start()] + before[match.end() :], part, match[0]]
-        else:
-            moved.append(part)
-    return [part for part in moved if part != ""]
 
 
 def outermost(elements: Iterable[Element], is_block: Callable[[Element], bool], skipped: set[str]) -> Iterator[Element]:

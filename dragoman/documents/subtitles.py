@@ -5,9 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dragoman.documents.document import UNKNOWN, Code, Content, Document, Languages, Segment, has_words, trimmed
+from dragoman.documents.document import (
+    UNKNOWN,
+    Code,
+    Content,
+    Document,
+    Languages,
+    Segment,
+    has_words,
+    trimmed,
+    with_spaces_outside,
+)
 from dragoman.documents.lines import LinedSegment, joined
-from dragoman.documents.office import with_spaces_outside
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
 _NEWLINE = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*")
