@@ -17,6 +17,7 @@ from typing import Literal
 
 from dragoman.documents import office, xml
 from dragoman.documents.document import (
+    FEW_SPACES,
     UNKNOWN,
     Code,
     Document,
@@ -27,7 +28,6 @@ from dragoman.documents.document import (
     with_spaces_outside,
 )
 from dragoman.documents.office import (
-    FEW_SPACES,
     MOST_NESTED,
     Parts,
     Piece,

@@ -9,6 +9,8 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from dragoman.config.decoding import LONGEST_TERM
+
 RECEIPT = 10.0
 """Seconds in which a whole request has to arrive."""
 SENDING = 10.0
@@ -43,8 +45,8 @@ class Limits:
     alternatives: int = 10
     terms: int = 50
     """Terms of a glossary, and forbidden ones."""
-    term: int = 100
-    """Characters of each of them: the time to look for a term grows with the square of its length and more."""
+    term: int = LONGEST_TERM
+    """Characters of each of them."""
     seconds: float = 30.0
     """Time in which a translation has to be done."""
     document_seconds: float = 600.0
