@@ -58,6 +58,8 @@ PARSES = {
     "dragoman.data.pair_file": "lines of a file whose digest the journal has checked",
     "dragoman.data.readers.jsonl": "pairs of users",
     "dragoman.data.tokenizers": "tokenizers, whose bytes come from a verified file or from strangers",
+    "dragoman.data.preparation": "the folder of a run, after `check_seal`",
+    "dragoman.data.prepared_folder": "the states of files in the folder of a run, after `check_seal`",
     "dragoman.report.comparison": "the evaluation, after `RunDirectory.read`",
     "dragoman.storage.checkpoints": "its manifest, and what that vouches for",
     "dragoman.storage.metrics_log": "events; what is none is left out",

@@ -93,7 +93,7 @@ MISTAKES = [
     ("translate model-key Hello.", DATA, "unknown key 'd_modle'"),
     ("translate model-text Hello.", DATA, "cannot be read as JSON"),
     ("translate model-cut Hello.", DATA, "model.safetensors is cut short or damaged"),
-    ("translate model-damaged Hello.", DATA, "is cut short or damaged (Error while deserializing header"),
+    ("translate model-damaged Hello.", DATA, "is cut short or damaged (Expecting value"),
     ("translate model-weightless Hello.", DATA, "model.safetensors is missing; copy the whole folder again"),
     ("translate model-wordless Hello.", DATA, "tokenizer.json is missing; copy the whole folder again"),
     ("evaluate folder pairs.tsv", DATA, "no config.json"),

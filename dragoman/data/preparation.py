@@ -25,7 +25,6 @@ from dragoman.data.tokenizers.placeholders import SLOTS
 from dragoman.data.tokenizers.subword_regularization import training_stores
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
-from dragoman.system.seals import read_in
 
 Pairs = list[Pair]
 TOKENIZER_PAIRS = 500_000
@@ -67,16 +66,16 @@ class PreparedData:
 
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
-        """Read what `prepare` wrote."""
+        """Read what `prepare` wrote, of which the run has checked the seal."""
         tools = TextTools.load(folder, shared=config.tokenizer.shared)
         source, target = tools.tokenizers
         sizes = {"max_tokens": config.training.max_tokens, "special": (target.special_ids, source.closing)}
         batches = partial(TokenBatches, seed=config.seed, **sizes)
         files = [folder / f"{name}.json" for name in ("valid", "test", "general")]
         # Older runs have no general pairs.
-        held_out = (read_in(folder, file.name) if file.exists() else [] for file in files)
+        held_out = (json.loads(file.read_bytes()) if file.exists() else [] for file in files)
         valid, test, general = (list(map(tuple, pairs)) for pairs in held_out)
-        about = read_in(folder, "about.json", into=lambda written: About(**written))
+        about = About(**json.loads((folder / "about.json").read_bytes()))
         train_stores = training_stores(folder, (source, target), config)
         valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
         batched = batches(*train_stores), batches(*valid_stores)

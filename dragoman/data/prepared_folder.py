@@ -1,5 +1,6 @@
 """A folder with what `preparation` writes, from which any number of runs can begin at once."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -103,7 +104,8 @@ def changed_files(folder: Path) -> list[str]:
     prepared = PreparedFolder(folder).origin
     if prepared:
         return list(_changed(prepared["files"]))
-    return list(_changed(read_in(folder, STATES, into=dict))) if (folder / STATES).is_file() else []
+    file = folder / STATES
+    return list(_changed(json.loads(file.read_bytes()))) if file.is_file() else []
 
 
 def _changed(states: dict[str, list[int | str]]) -> Iterator[str]:

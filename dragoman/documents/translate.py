@@ -161,9 +161,13 @@ class _Part:
             if match[0] in self.plain.stand_ins and not _is_within(spans, match.start()):
                 literals[match.start()] = match[0]
         expected.update(literals.values())
-        for part in self.content:  # a placeholder may stand in a code, and a model may have invented it all the same
-            if isinstance(part, str):
-                expected.update(dict.fromkeys((part[start:end] for start, end in literal_spans(part)), 0))
+        own = {part[start:end] for part in self.content if isinstance(part, str) for start, end in literal_spans(part)}
+        for value in own.difference(expected):
+            # Between codes there may be a placeholder that is none in the whole text, as %s in 2<b></b>%sthe. One in a
+            # code is not in the text, and a model may have invented it all the same.
+            expected[value] = 0
+            if (position := source.find(value)) >= 0:
+                literals[position], expected[value] = value, 1
         target, alignment = without_surplus(translation.text, translation.alignment or (), expected)
         lost = [Span(start, start, [value], spaces="around") for start, value in lacking(target, literals)]
         report.restored += len(lost)

@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 import pytest
 from starlette.requests import Request
 
-from dragoman.data.readers.memory import Memory
+from dragoman.data.readers.memory import Memory, _mark
 from dragoman.errors import UsageError
 from dragoman.serving import limits, requests
 from dragoman.serving.hosts import Hosts, read_name, read_origin
@@ -286,9 +286,10 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(serve, tmp_path, monk
     monkeypatch.setattr(limits, "SENDING", 0.5)
     memory = Memory(tmp_path / "memory")
     with memory._use(memory._writing) as connection:
-        rows = (("en", "fr", f"{number} " + "x" * 5_000, "y" * 5_000, 0.0) for number in range(1_500))
-        fields = "source_language, target_language, source, target, at"
-        connection.executemany(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?)", rows)
+        entries = (("en", "fr", f"{number} " + "x" * 5_000, "y" * 5_000) for number in range(1_500))
+        fields = "source_language, target_language, source, target, mark, at"
+        rows = ((*entry, _mark(entry), 0.0) for entry in entries)
+        connection.executemany(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?)", rows)
     running = serve(Words(), memory=memory)
     clients = []
     for _ in range(3):

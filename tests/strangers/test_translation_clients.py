@@ -91,7 +91,9 @@ def test_a_text_in_no_language_of_the_server_is_refused(spanish, text):
     form = "html" if "<" in text else "text"
     status, told = ask(spanish, q=text, source="auto", format=form)
     assert (status, told["error"].split(":")[0]) == (400, "de is not supported")
-    assert ask(spanish, q=["The house is red.", text], source="auto", format=form)[0] == 400
+    # In a list, it stays as it is beside those that can be translated.
+    status, told = ask(spanish, q=["The house is red.", text], source="auto", format=form)
+    assert (status, told["translatedText"][1], told["detectedLanguage"][1]["language"]) == (200, text, "de")
     status, told = ask_deepl(spanish, text=[text], source_lang=None, tag_handling=None if form == "text" else form)
     assert (status, told["message"].split(":")[0]) == (400, "Value for 'source_lang' not supported")
     assert spanish.ask("POST", GOOGLE, {"q": text, "target": "es"})[0] == 400

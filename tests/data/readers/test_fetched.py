@@ -17,6 +17,7 @@ from dragoman.data.bitext import Bitext
 from dragoman.data.readers import text_io
 from dragoman.errors import DataError, ResourceError, redacted
 from dragoman.runs.prepared import prepare_folder
+from dragoman.system.seals import read_sealed
 from dragoman.urls import is_url, name_of
 
 MEMORY = fsspec.filesystem("memory")
@@ -48,7 +49,7 @@ def test_what_is_prepared_from_s3_is_what_is_prepared_from_the_disk(bucket, tmp_
     for path in (tmp_path / "disk").iterdir():
         assert path.name in own or path.read_bytes() == (tmp_path / "s3" / path.name).read_bytes()
     url = f"{bucket}/date=1/pairs.en-fr.tsv.gz"
-    state = json.loads((tmp_path / "s3/origin.json").read_bytes())["files"][url]
+    state = read_sealed(tmp_path / "s3/origin.json")["files"][url]
     assert state == [len((tmp_path / "pairs.en-fr.tsv.gz").read_bytes()), files.info(url)["ETag"]]
 
 
