@@ -12,9 +12,9 @@ import re
 import resource
 import sys
 import time
-import warnings
 import traceback
 import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
