@@ -36,6 +36,7 @@ from dragoman.interop import importing, weights
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage import validate
+from dragoman.storage.weights_file import SUMS, opened
 from dragoman.terminal import Display
 
 LOADED = (data, interop, training, translation, importing, weights)
@@ -79,10 +80,12 @@ def reseal(folder: Path) -> None:
     if not all(file.is_file() and not file.is_symlink() for file in folder.iterdir() if file.name != "run"):
         return
     with suppress(DragomanError, SafetensorError, ValueError, TypeError, OSError, RecursionError):
-        config, begin = json.loads((folder / "config.json").read_bytes()), validate.read_header(folder / WEIGHTS)[0]
+        config = json.loads((folder / "config.json").read_bytes())
+        with opened(folder / WEIGHTS) as (_, header):
+            begin = header.begin
         whole = (folder / WEIGHTS).read_bytes()
-        sums = validate.checksums(folder, config) | {WEIGHTS: validate.checksum(whole[begin:])}
-        save_file(load_file(folder / WEIGHTS), folder / WEIGHTS, metadata={validate.SUMS: json.dumps(sums)})
+        sums = validate.TextFiles.read(folder, config).sums | {WEIGHTS: validate.checksum(whole[begin:])}
+        save_file(load_file(folder / WEIGHTS), folder / WEIGHTS, metadata={SUMS: json.dumps(sums)})
 
 
 def header(entries: object, *, length: int | None = None, content: bytes = bytes(64)) -> Callable[[Path], object]:

@@ -8,6 +8,7 @@ import ast
 import graphlib
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,8 +96,14 @@ def modules(root: Path) -> list[Module]:
     for path in sorted((root / "dragoman").rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
-        found.append(Module(name, path, text, ast.parse(text, str(path))))
+        found.append(Module(name, path, text, tree_of(text)))
     return found
+
+
+@cache
+def tree_of(text: str) -> ast.Module:
+    """The syntax tree of a file, which several checks look at."""
+    return ast.parse(text)
 
 
 def imports(module: Module, known: set[str]) -> Iterator[tuple[int, str]]:

@@ -294,10 +294,9 @@ def weights_file(model: Transformer, sums: dict[str, str], *, int8: bool = False
     tensors = stored(tensors) if int8 else tensors
     content = memoryview(save(tensors))
     begin = 8 + int.from_bytes(content[:8], "little")
-    sums = sums | {WEIGHTS: checksum(content[begin:])}
-    return save(
-        tensors, metadata={SUMS: json.dumps(sums), HEADER: header_checksum(json.loads(bytes(content[8:begin])))}
-    )
+    header = header_checksum(json.loads(bytes(content[8:begin])))
+    sums = sums | {WEIGHTS: checksum(content[begin:]), HEADER: header}
+    return save(tensors, metadata={SUMS: json.dumps(sums)})
 
 
 def copy_weights(weights: dict[str, Tensor], model: Transformer, *, origin: Path) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 from dragoman.errors import DataError
 
 SUMS, HEADER = "checksums", "header"
-"""Keys in the metadata: the checksums of the files that belong together, as JSON, and that of the list of tensors."""
+"""Key in the metadata, of which there is one, since a library writes several in any order: checksums of the files that
+belong together, as JSON. Among them, by this key, is that of the list of tensors."""
 BYTES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
     "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
@@ -100,6 +101,6 @@ def _read_header(file: BufferedReader, size: int) -> Header:
     sums = json.loads(metadata.get(SUMS, "{}"))
     if not all(isinstance(text, str) for text in sums.values()):
         raise TypeError("its checksums are no text")
-    if HEADER in metadata and (not sums or metadata[HEADER] != header_checksum(content)):
+    if sums.pop(HEADER, header_checksum(content)) != header_checksum(content):
         raise ValueError("its header is not what was written")
     return Header(tensors, sums, 8 + length)

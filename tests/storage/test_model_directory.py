@@ -191,8 +191,11 @@ def test_another_format_of_a_number_in_eight_bits_is_a_sentence(models, tmp_path
     ModelDirectory.load(models[0]).save(tmp_path / "int8", int8=True)
     file = tmp_path / "int8" / "model.safetensors"
     whole, tensors = header_of(file)
-    for name, entry in whole.items():
-        for other in {"F32": ("I32",), "I8": ("U8", "BOOL", "F8_E4M3")}.get(entry.get("dtype"), ()):
+    of_type = {entry["dtype"]: name for name, entry in whole.items() if name != "__metadata__"}
+    scale = next(name for name in whole if name.endswith(".scale"))
+    for name, others in ((of_type["F32"], ["I32"]), (scale, ["I32"]), (of_type["I8"], ["U8", "BOOL", "F8_E4M3"])):
+        for other in others:
+            entry = whole[name]
             header = {**whole, name: entry | {"dtype": other}}
             write_header(file, header, tensors)
             with pytest.raises(DataError, match="its header is not what was written"):
