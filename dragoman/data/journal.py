@@ -33,7 +33,7 @@ class Progress:
     whole: bool = False
     """Whether these are all blocks."""
     sha256: str = hashlib.sha256().hexdigest()
-    """That of the bytes of the file of pairs."""
+    """Checksum of the bytes that are written to the file of pairs."""
 
 
 class Journal:

@@ -189,8 +189,8 @@ class ModelDirectory:
     def _load(cls, path: Path, device: torch.device | str) -> "ModelDirectory":
         config, architecture = check_files(path)
         texts = TextFiles.read(path, config)
-        weights, sums = _read_weights(path / WEIGHTS)
-        verify(path, texts.sums | {WEIGHTS: sums.get(WEIGHTS, "")}, sums)
+        weights, found, sums = _read_weights(path / WEIGHTS)
+        verify(path, texts.sums | {WEIGHTS: found}, sums)
         source, target = (config[key] for key in TOKENIZERS)
         source_tokenizer = tokenizer_of(texts.contents[source], path / source)
         target_tokenizer = source_tokenizer if source == target else tokenizer_of(texts.contents[target], path / target)
@@ -228,11 +228,8 @@ class ModelDirectory:
         return cls(model.to(device).eval(), *tokenizers, *languages, decoding, style, known)
 
 
-def _read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a weights file, each in memory of its own, and the checksums that the file holds.
-
-    Raises `DataError` unless the tensors are those that were written.
-    """
+def _read_weights(path: Path) -> tuple[dict[str, Tensor], str, dict[str, str]]:
+    """The tensors of a weights file, each in memory of its own, their checksum, and the checksums in the file."""
     weights, found = {}, 0
     with opened(path) as (file, header):
         for stored_ in header.tensors:
@@ -242,8 +239,7 @@ def _read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
                 raise ValueError(f"'{stored_.name}' ends too early")
             found = zlib.crc32(content, found)
             weights[stored_.name] = tensor
-    verify(path.parent, {WEIGHTS: f"{found:08x}"}, {name: header.sums[name] for name in header.sums if name == WEIGHTS})
-    return weights, header.sums
+    return weights, f"{found:08x}", header.sums
 
 
 def with_weights(

@@ -42,8 +42,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     with naming(path), _unfinished(path) as temporary:
         with _new(temporary, like=path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            _sync(file)
         os.replace(temporary, path)
     sync_folder(path.parent)
 
@@ -84,8 +83,7 @@ def write_files(contents: dict[Path, bytes]) -> None:
             check_space(path.parent, len(data))
             with naming(path), _new(temporaries[path], like=path) as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                _sync(file)
         for path, temporary in temporaries.items():
             os.replace(temporary, path)
     for folder in {path.parent for path in temporaries}:
@@ -190,8 +188,13 @@ def naming(path: Path) -> Iterator[None]:
 def write_synced(path: Path, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        _sync(file)
+
+
+def _sync(file: BinaryIO) -> None:
+    """Wait until the disk has what was written to a file."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -15,18 +15,6 @@ PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-def is_running(process: int) -> bool:
-    """Whether a process of this machine has this number; True where that cannot be asked."""
-    try:
-        if os.name == "posix":
-            os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        pass  # somebody else's
-    return True
-
-
 def cores() -> int:
     """Cores that this process may keep busy: those it is bound to, or fewer where a container has a quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
