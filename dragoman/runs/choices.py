@@ -15,6 +15,8 @@ TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900
 """Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
 GENTLE = 0.25
 """Learning rate of a run that goes on from a pretrained model of others, as a multiple of that of a new one."""
+FEW_TO_ADAPT, EPOCHS_TO_ADAPT = 1_000, 20
+"""Pairs that a model is adapted to and soon knows by heart, and how often it sees them, lest it forgets the others."""
 GPU_CORES = 100
 """Cores that a GPU is worth, likewise."""
 NIGHT = 600.0
@@ -77,6 +79,9 @@ def choose(config: RunConfig, resources: Resources, architecture: TransformerCon
     chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
     for name, value in chosen.items():
         setattr(training, name, value)
+    ends = bool(training.max_steps or training.max_epochs)
+    if base and not config.finetune.mix and not ends and resources.pairs <= FEW_TO_ADAPT:
+        training.max_epochs = EPOCHS_TO_ADAPT
     epochs = expected_epochs(config, resources)
     by_heart = epochs * WEIGHTS[config.size] / resources.tokens
     if by_heart <= DROPOUT[0][0] and not training.max_steps and "max_tokens" in chosen:

@@ -54,6 +54,17 @@ def test_r_drop_is_for_pairs_that_are_seen_often():
     assert [chosen(asked, minutes=2).model["dropout"] for asked in ([], ["training.r_drop=3"])] == [0, 0.1]
 
 
+def test_a_model_is_adapted_to_few_pairs_in_few_epochs():
+    adapted = ["finetune.model=base", "model.d_model=128"]
+    epochs = {pairs: chosen(adapted, pairs=pairs).training.max_epochs for pairs in (15, 1_000, 1_001)}
+    assert epochs == {15: 20, 1_000: 20, 1_001: None}
+    assert "20 epochs" in chosen(adapted, pairs=15, minutes=None).chosen[1]
+    assert chosen([*adapted, "training.max_epochs=50"], pairs=15).training.max_epochs == 50
+    assert chosen([*adapted, "training.max_steps=50"], pairs=15).training.max_epochs is None
+    assert chosen([*adapted, "finetune.mix=[general.tsv]"], pairs=15).training.max_epochs is None
+    assert chosen(pairs=15).training.max_epochs is None
+
+
 def test_batches_and_with_them_the_rate_are_larger_where_pairs_are_seen_seldom():
     assert [chosen(pairs=pairs).training.max_tokens for pairs in (29_000, 160_000)] == [2048, 4096]
     assert chosen(["training.max_tokens=2048"], pairs=160_000).training.max_tokens == 2048
