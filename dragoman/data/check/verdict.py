@@ -87,8 +87,8 @@ def training_warnings(
     if num_pairs < FEW and forgetful:
         warnings.append(
             f"{num_pairs:,} pairs to adapt to are few: the model soon memorises them and forgets how to translate "
-            "others. Give general pairs as well, such as --mix general.tsv:0.5, or at least some to score it on before and "
-            "after, as finetune.test."
+            "others. Give general pairs as well, such as --mix general.tsv:0.5, or at least some to score it on before "
+            "and after, as finetune.test."
         )
     elif num_pairs < FEW:
         warnings.append(f"{num_pairs:,} pairs to train on are {_expected(num_pairs).text}")
