@@ -31,6 +31,8 @@ SEPARATE = {"img", "image", "input", "wbr"}
 """Single tags that separate two words which touch them."""
 WITHIN_WORDS = FORMATS - {"cite", "data", "picture", "span", "time"}
 """Formats that may begin or end inside of a word, such as the bold part of an abbreviation."""
+DELETIONS = {"del", "s", "strike", "~~"}
+"""Formats of what is no longer said; what is said instead often touches it. `~~` is that of Markdown."""
 ENDS = ".:;!?…"
 _WORD = re.compile(r"\w")
 
@@ -221,6 +223,11 @@ def _is_item(tag: Code) -> bool:
     return tag.name in ITEMS or tag.name not in FORMATS or bool(_BADGE.match(tag.markup[:LONGEST_TAG]))
 
 
+def is_replaced(first: Code, second: Code) -> bool:
+    """Whether one of two elements that touch is deleted, and the other is what is said instead."""
+    return (first.name in DELETIONS) != (second.name in DELETIONS)
+
+
 def _stand_apart(first: Code, before: str, second: Code, after: str) -> bool:
     """Whether two elements that touch are two texts, such as two links, and not two formats within a word.
 
@@ -229,7 +236,7 @@ def _stand_apart(first: Code, before: str, second: Code, after: str) -> bool:
     names = {first.name, second.name}
     if not _WORD.match(after) or not (_WORD.match(before) or before in ENDS) or names & {"sub", "sup"}:
         return False
-    if _is_item(first) or _is_item(second):
+    if _is_item(first) or _is_item(second) or is_replaced(first, second):
         return True
     if after.isupper():
         return not before.isupper()

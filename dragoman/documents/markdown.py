@@ -21,6 +21,7 @@ from dragoman.documents.document import (
     with_spaces_outside,
 )
 from dragoman.documents.html import closed_up, read_html
+from dragoman.documents.html_sentences import is_replaced
 from dragoman.documents.inline import pairs
 from dragoman.documents.lines import in_lines, joined, units
 from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
@@ -34,6 +35,8 @@ _FRONT = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<text>(?:.*?\n)??)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
 _KEY = re.compile(r"^\s*[\w\"'.-][^:=\n]{0,200}[:=]", re.MULTILINE)
+_LINKS = {"link", "a"}
+"""Names of elements that are texts by themselves where they touch or stand in a row."""
 _TASK = re.compile(r"\[[ xX]\][ \t]+")
 _ALERT = re.compile(r"\[![\w-]+(?:\|[^\]\n]*)?\][-+]?(?=\s|\Z)")
 _DOCSIFY = re.compile(r"[!?]>[ \t]+")
@@ -274,12 +277,15 @@ def _is_tag(part: Piece) -> bool:
 
 
 def _divided(passage: _Passage, parts: Sequence[Piece], ends: Sequence[int]) -> Iterator[list[Piece]]:
-    """The pieces divided at hard line breaks, and at some ends of lines."""
+    """The pieces divided at hard line breaks, at some ends of lines, and where two links or so touch."""
     opened = pairs([part.content for part in parts])
     closed = set(opened.values())
     depth = 0
     own: list[Piece] = []
     for index, part in enumerate(parts):
+        if index in opened and not depth and _stand_apart(own[-2:], parts[index : index + 2]):
+            yield own
+            own = []
         depth += (index in opened) - (index in closed)
         if isinstance(part.content, Code):
             if _is_hard_break(part.content) and not depth:
@@ -298,6 +304,15 @@ def _divided(passage: _Passage, parts: Sequence[Piece], ends: Sequence[int]) -> 
         elif start < part.end:
             own.append(Piece(start, part.end, passage.text[start : part.end]))
     yield own
+
+
+def _stand_apart(before: Sequence[Piece], after: Sequence[Piece]) -> bool:
+    """Whether a word and the end of its element touch the beginning of another one, which is another text."""
+    match [part.content for part in (*before, *after)]:
+        case [str(left), Code(kind="close") as first, Code() as second, str(right)]:
+            apart = {first.name, second.name} <= _LINKS or is_replaced(first, second)
+            return apart and left[-1:].isalnum() and right[:1].isalnum()
+    return False
 
 
 def _is_hard_break(code: Code) -> bool:
@@ -363,7 +378,7 @@ def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
     index = 0
     while index < len(parts):
         content = parts[index].content
-        if index in opened and content.name in ("link", "a"):
+        if index in opened and content.name in _LINKS:
             links.append(parts[index : opened[index] + 1])
             index = opened[index]
         elif content.kind == "word" if isinstance(content, Code) else has_letters(content):

@@ -7,6 +7,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from dragoman.documents.formats import translate_document
+from dragoman.documents.html import read_html
 from dragoman.documents.markdown import read_markdown
 from dragoman.documents.markdown_blocks import read_blocks
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
@@ -183,6 +184,22 @@ def test_emphasis_that_has_no_place_is_left_out_and_counted(text, engine, expect
     assert document.content.decode() == expected
     (note,) = document.report.notes()
     assert note.startswith("lacks 1 format in its translation")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The ~~old~~**new** house.", [["The ", "old"], ["new", " house."]]),
+        ("**new**~~old~~", [["new"], ["old"]]),
+        ("See [one](a)[two](b) now.", [["See ", "one"], ["two", " now."]]),
+        ("~~re~~done in **b**old", [["re", "done in ", "b", "old"]]),
+        ("The <del>old</del><ins>new</ins> house.", [["The ", "old"], ["new", " house."]]),
+        ("The <s>old</s><b>new</b> house.", [["The ", "old"], ["new", " house."]]),
+    ],
+)
+def test_what_was_said_and_what_is_said_instead_are_no_one_word(text, expected):
+    for document in [read_markdown(text)] + [read_html(f"<p>{text}</p>")] * ("<" in text):
+        assert [[part for part in each.content if isinstance(part, str)] for each in document.segments] == expected
 
 
 def test_lines_of_chinese_are_joined_without_spaces():
