@@ -275,6 +275,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         sentences=next(iter(proof.agreements.values())).sentences,
         runtime=web.VERSION,
         punctuation=directory.style.punctuation,
+        spelled=bool(directory.style.characters),
         masks=directory.source_tokenizer.placeholders,
         tag=f"{tokenizer.content.begin} " if isinstance(tokenizer, PretrainedTokenizer) and tokenizer.tagged else "",
         direction=" to ".join(code or "?" for code in directory.languages),

@@ -268,6 +268,7 @@ def test_the_readme_tells_how_many_raw_texts_the_script_translates_as_dragoman_d
     assert 0 < sum(same) == proof.same_as_translate
     card = " ".join((tmp_path / "out/README.md").read_text().split())
     assert f"with beam 5, {sum(same)} of the 8 texts above are the same when nothing prepares them" in card
+    assert "spells characters that the training sources hardly had" in card
 
 
 def test_a_model_that_is_not_the_same_is_not_written(models, tmp_path, monkeypatch):
