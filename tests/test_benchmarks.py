@@ -114,6 +114,11 @@ def test_serving_asks_a_server_one_by_one_and_in_batches(model: Path, corpus: Pa
     )
 
 
+def test_others_asks_for_short_texts_beside_a_costly_request(model: Path):
+    rows = run("others", f"{model}:en,fr", "--only", "lists deep").splitlines()[-2:]
+    assert [row.split(" | ")[:2] for row in rows] == [["| nothing", " "], ["| JSON, 500,000 lists deep", "400"]]
+
+
 def test_attacks_leave_a_server_as_it_was(model: Path, corpus: Path):
     options = ["--slow", "4", "--malformed", "50", "--gone", "10", "--threads", "2"]
     printed = run("attacks", f"{model}:en,fr", corpus / "a.en", *options)
