@@ -1,6 +1,7 @@
 """Search, scores and alignments of one batch of sentences, in this process or in a worker."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
@@ -39,7 +40,7 @@ from dragoman.decoding.search import (
     most_probable,
 )
 from dragoman.decoding.stepper import ModelStepper
-from dragoman.decoding.terms import Term, TermPlacer, edited
+from dragoman.decoding.terms import Edit, Term, TermPlacer, edited, placed
 from dragoman.errors import DataError
 from dragoman.model import Transformer, kernels
 
@@ -53,6 +54,23 @@ class Sentence:
     terms: list[Term] = field(default_factory=list)
     repaired: bool = False
     """Whether this is a second search, in which characters cannot break. This takes time and is hardly ever needed."""
+
+
+@dataclass(frozen=True)
+class _Unfinished:
+    """A translation that lacks terms."""
+
+    index: int
+    """That of its sentence in the batch."""
+    sentence: Sentence
+    missing: Counter[str]
+    """How often each term is lacking, by its text."""
+    hypothesis: Hypothesis
+
+    @property
+    def terms(self) -> list[Term]:
+        """All occurrences of the terms that are lacking."""
+        return [term for term in self.sentence.terms if self.missing[term.text]]
 
 
 class BatchWork:
@@ -126,32 +144,49 @@ class BatchWork:
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
     ) -> list[list[Hypothesis]]:
         """Different hypotheses with all terms; those that lack the fewest by themselves come first."""
-        placer, results = self._placer(), []
-        lacking: list[tuple[int, Sentence, list[Term], Hypothesis]] = []
+        results: list[list[Hypothesis]] = []
+        unfinished: list[_Unfinished] = []
         for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
-            found = [(placer.missing(sentence.terms, h.tokens), h) for h in group]
-            found = sorted(found, key=lambda each: (not each[1].finished, len(each[0])))[: config.n_best]
-            results.append([h for terms, h in found if not terms])
-            lacking += [(index, sentence, terms, h) for terms, h in found if terms]
-        if not lacking:
+            lacking = [(self._placer().missing(sentence.terms, h.tokens), h) for h in group]
+            best = sorted(lacking, key=lambda each: (not each[1].finished, each[0].total()))[: config.n_best]
+            results.append([hypothesis for missing, hypothesis in best if not missing])
+            unfinished += [_Unfinished(index, sentence, missing, h) for missing, h in best if missing]
+        if not unfinished:
             return results
-        pairs = [(sentence.source, h.tokens) for _, sentence, _, h in lacking]
-        choices = [
-            [placer.edits(term, *pair, weights, len(sentence.prefix)) for term in terms]
-            for (_, sentence, terms, _), pair, weights in zip(lacking, pairs, self._attention(pairs), strict=True)
+        pairs = [
+            (each.sentence.source, tokens) for each, tokens in zip(unfinished, self._placed(unfinished), strict=True)
         ]
-        # Each edit is tried alone. `max` asks for its key once for each of them, in order.
-        tries = [
-            (s, edited(t, [edit])) for (s, t), each in zip(pairs, choices, strict=True) for e in each for edit in e
-        ]
-        means = (sum(log_probs) / len(log_probs) for log_probs in self._scores(tries))
-        chosen = [[max(edits, key=lambda _: next(means)) for edits in each] for each in choices]
-        pairs = [(source, edited(tokens, each)) for (source, tokens), each in zip(pairs, chosen, strict=True)]
-        for (index, _, _, h), (_, tokens), log_probs in zip(lacking, pairs, self._scores(pairs), strict=True):
+        for each, (_, tokens), log_probs in zip(unfinished, pairs, self._scores(pairs), strict=True):
             total = sum(log_probs)
             score = total / len(log_probs) ** config.length_penalty
-            if tokens not in [other.tokens for other in results[index]]:
-                results[index].append(replace(h, tokens=tokens, log_prob=total, score=score))
+            same = results[each.index]
+            if tokens not in [other.tokens for other in same]:
+                same.append(replace(each.hypothesis, tokens=tokens, log_prob=total, score=score))
+        return results
+
+    def _placed(self, unfinished: list["_Unfinished"]) -> list[list[int]]:
+        """The tokens of translations with the terms that they lack, where the model finds each most probable."""
+        pairs = [(each.sentence.source, each.hypothesis.tokens) for each in unfinished]
+        choices = [
+            [self._placer().edits(term, *pair, weights, len(each.sentence.prefix)) for term in each.terms]
+            for each, pair, weights in zip(unfinished, pairs, self._attention(pairs), strict=True)
+        ]
+        # Each edit is tried alone.
+        tries = [
+            (source, edited(tokens, [edit]))
+            for (source, tokens), by_term in zip(pairs, choices, strict=True)
+            for edits in by_term
+            for edit in edits
+        ]
+        means = [sum(log_probs) / len(log_probs) for log_probs in self._scores(tries)] if tries else []
+        results, tried = [], 0
+        for each, by_term in zip(unfinished, choices, strict=True):
+            best: list[Edit | None] = []
+            for edits in by_term:
+                own = means[tried : tried + len(edits)]
+                tried += len(edits)
+                best.append(edits[own.index(max(own))] if own else None)
+            results.append(edited(each.hypothesis.tokens, placed(each.terms, best, each.missing)))
         return results
 
     def _scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:

@@ -1,6 +1,7 @@
 """Terms that must appear in a translation, and terms that must not, as tokens."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
@@ -15,6 +16,9 @@ from dragoman.data.tokenizers.placeholders import mask
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.terms import Term
 from dragoman.errors import DataError, UsageError
+
+MOST_OCCURRENCES = 8
+"""How often a term is required in one sentence; each costs the model a few more looks at the whole translation."""
 
 
 class Glossary:
@@ -31,28 +35,34 @@ class Glossary:
         self._lengths = sorted({*map(len, self._terms)}, reverse=True)
         self._spelled = cache(partial(_spelled, tokenizer=tokenizer))
 
-    def targets(self, sentence: str) -> dict[str, tuple[int, int]]:
-        """The target terms of a sentence, and where in it each has its first source term."""
+    def occurrences(self, sentence: str) -> list[tuple[str, tuple[int, int]]]:
+        """The target terms of a sentence, each with the characters of its source term.
+
+        A term that occurs more often than `MOST_OCCURRENCES` is left to the model from there on.
+        """
         words = list(WORD.finditer(sentence))
-        found: dict[str, tuple[int, int]] = {}
+        occurrences: list[tuple[str, tuple[int, int]]] = []
+        counts = Counter[str]()
         start = 0
         while start < len(words):
             for length in self._lengths:
                 run = words[start : start + length]
                 target = self._target(tuple(word[0] for word in run))
                 if target is not None:
-                    found.setdefault(target, (run[0].start(), run[-1].end()))
+                    counts[target] += 1
+                    if counts[target] <= MOST_OCCURRENCES:
+                        occurrences.append((target, (run[0].start(), run[-1].end())))
                     start += length - 1
                     break
             start += 1
-        return found
+        return occurrences
 
     def terms(self, sentence: str) -> list[Term]:
         """The same as tokens. Raises `DataError` for a term that the vocabulary cannot spell."""
-        found, size = self.targets(sentence), len(sentence)
+        size = len(sentence)
         return [
-            replace(self._spelled(each), words=len(sentence[start:end].split()), span=(start / size, end / size))
-            for each, (start, end) in found.items()
+            replace(self._spelled(target), words=len(sentence[start:end].split()), span=(start / size, end / size))
+            for target, (start, end) in self.occurrences(sentence)
         ]
 
     def _target(self, words: tuple[str, ...]) -> str | None:

@@ -6,7 +6,8 @@ replacement that the model finds most probable counts. A search that must produc
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -36,13 +37,30 @@ class Term:
     span: tuple[float, float] = (0.0, 1.0)
     """Start and end of the source term, as shares of the characters of the sentence."""
 
-    def is_in(self, text: str) -> bool:
-        """Whether a text contains the term, as a whole word where the script has spaces between words."""
-        return self.text in text and re.search(whole(re.escape(self.text), self.text), text) is not None
+    def count(self, text: str) -> int:
+        """How often a text contains the term, as a whole word where the script has spaces between words."""
+        return len(re.findall(whole(re.escape(self.text), self.text), text)) if self.text in text else 0
 
 
 Edit = tuple[int, int, list[int]]
 """Start and stop of the tokens that are replaced, and the new tokens."""
+
+
+def placed(terms: Sequence[Term], edits: Sequence[Edit | None], missing: Mapping[str, int]) -> list[Edit]:
+    """The edits of terms, each of which has one or none, that put in what is missing.
+
+    Where two occurrences of one term would replace the same words, the translation says both with one word.
+    """
+    kept: list[tuple[str, Edit]] = []
+    for term, edit in zip(terms, edits, strict=True):
+        same = [other for text, other in kept if text == term.text]
+        if edit and len(same) < missing[term.text] and not any(_overlap(edit, other) for other in same):
+            kept.append((term.text, edit))
+    return [edit for _, edit in kept]
+
+
+def _overlap(first: Edit, second: Edit) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
 
 
 def edited(tokens: list[int], edits: Iterable[Edit]) -> list[int]:
@@ -66,10 +84,14 @@ class TermPlacer:
         self._is_joint = [piece == "▁" or piece[-1:] in _JOINTS for piece in pieces]
         self._is_attached = [not piece.startswith("▁") and not is_unspaced(piece[:1]) for piece in pieces]
 
-    def missing(self, terms: Sequence[Term], tokens: list[int]) -> list[Term]:
-        """The terms that a translation does not contain."""
+    def missing(self, terms: Sequence[Term], tokens: list[int]) -> Counter[str]:
+        """How often each term, by its text, is lacking in a translation: it should occur as often as in the source."""
         text = self.target.decode(tokens) if terms else ""
-        return [term for term in terms if term.spelling[1:] or term.spelling[0] not in tokens if not term.is_in(text)]
+        wanted = Counter(term.text for term in terms)
+        for term in {term.text: term for term in terms}.values():
+            own = term.spelling
+            wanted[term.text] -= max(term.count(text), tokens.count(own[0]) if len(own) == 1 else 0)
+        return +wanted
 
     def slot(self, source: list[int], own: int, new: int) -> Term:
         """The token `new` of the target as the term for the token `own` of the source."""
@@ -82,7 +104,7 @@ class TermPlacer:
     ) -> list[Edit]:
         """The replacements that may put a term into a translation, given its attention to the source.
 
-        The tokens before `begin` stay as they are.
+        The tokens before `begin` stay as they are. There is none where the translation has the term already.
         """
         words = [index for index, token in enumerate(tokens) if index >= begin and self._is_word[token]]
         if not words:
@@ -96,6 +118,8 @@ class TermPlacer:
         start, stop = self._word(tokens, best, begin)
         while beside := [w for w in near if w[0] == self._after(tokens, stop) or self._after(tokens, w[1]) == start]:
             start, stop = min(start, beside[0][0]), max(stop, beside[0][1])
+        if term.count(self.target.decode(tokens[start:stop])):
+            return []
         joined = [i > 0 and self._is_joint[tokens[i - 1]] for i in range(stop)]
         inside = [i for i in range(start, stop) if tokens[i] not in self._spaces]
         begins = [i for i in inside if i == start or joined[i] or not self._is_attached[tokens[i]]]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dragoman.cli.files import read_glossary, read_terms
 from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
-from dragoman.decoding.glossary import ForbiddenTerms, Glossary
+from dragoman.decoding.glossary import MOST_OCCURRENCES, ForbiddenTerms, Glossary
 from dragoman.decoding.rules import RuledStepper
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.errors import DataError
@@ -21,6 +21,11 @@ OPTIONS = SearchOptions([29], 2, EOS_ID)
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return Tokenizer.train(TEXTS, vocab_size=317)
+
+
+def targets_in(glossary: Glossary, sentence: str) -> list[str]:
+    """The different target terms of a sentence, in order."""
+    return [*dict.fromkeys(target for target, _ in glossary.occurrences(sentence))]
 
 
 # ---- files -----------------------------------------------------------------------------------
@@ -71,26 +76,28 @@ def test_a_wrong_line_is_named(tmp_path: Path, text: str, message: str) -> None:
 )
 def test_terms_are_whole_words_the_longest_first(tokenizer: Tokenizer, sentence: str, targets: list[str]) -> None:
     terms = {"cat": "chat", "Apple": "Apple", "New York City": "New York", "york": "ville", "cafe\u0301": "café"}
-    assert list(Glossary(terms, tokenizer).targets(sentence)) == targets
+    assert targets_in(Glossary(terms, tokenizer), sentence) == targets
 
 
 def test_words_have_no_spaces_around_them_in_some_scripts_and_marks_inside_in_others(tokenizer: Tokenizer) -> None:
     terms = {"苹果": "apple", "น้ำ": "water", "किताब": "book", "कि": "that", "iPhone": "iPhone"}
     sentences = {"我喜欢苹果。用iPhone吧": ["苹果", "iPhone"], "กินน้ำไหม": ["น้ำ"], "यह किताब।": ["किताब"]}
     for sentence, found in sentences.items():
-        assert list(Glossary(terms, tokenizer).targets(sentence)) == [terms[term] for term in found]
+        assert targets_in(Glossary(terms, tokenizer), sentence) == [terms[term] for term in found]
         assert [ForbiddenTerms([term], tokenizer).found(sentence) for term in found] == found
     assert ForbiddenTerms(["कि"], tokenizer).found("यह किताब।") is None
 
 
-def test_a_term_knows_where_its_source_is_first(tokenizer: Tokenizer) -> None:
+def test_a_term_knows_where_its_source_is(tokenizer: Tokenizer) -> None:
     sentence = "the cat of New York sees a cat"
-    found = Glossary({"cat": "chat", "new york": "ville"}, tokenizer).targets(sentence)
-    assert {target: sentence[start:stop] for target, (start, stop) in found.items()} == {
-        "chat": "cat",
-        "ville": "New York",
-    }
-    assert found["chat"] == (4, 7)
+    occurrences = Glossary({"cat": "chat", "new york": "ville"}, tokenizer).occurrences(sentence)
+    assert [(target, sentence[start:stop]) for target, (start, stop) in occurrences] == [
+        ("chat", "cat"),
+        ("ville", "New York"),
+        ("chat", "cat"),
+    ]
+    assert occurrences[0][1] == (4, 7)
+    assert len(Glossary({"cat": "chat"}, tokenizer).occurrences("cat " * 1_000)) == MOST_OCCURRENCES
 
 
 def test_terms_are_spelled_as_within_a_sentence_and_after_an_apostrophe(tokenizer: Tokenizer) -> None:

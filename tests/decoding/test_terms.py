@@ -5,7 +5,7 @@ import torch
 
 from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.glossary import Glossary
-from dragoman.decoding.terms import TermPlacer, edited
+from dragoman.decoding.terms import TermPlacer, edited, placed
 
 TEXTS = [
     "le chat noir voit l'ordinateur",
@@ -19,7 +19,9 @@ def tokenizers() -> list[Tokenizer]:
     return [Tokenizer.train(TEXTS, vocab_size=340), Tokenizer.train(TEXTS, vocab_size=300, kind="char")]
 
 
-def placed(tokenizer: Tokenizer, source: str, target: str, links: dict[str, str], glossary: dict[str, str]) -> set[str]:
+def replacements(
+    tokenizer: Tokenizer, source: str, target: str, links: dict[str, str], glossary: dict[str, str]
+) -> set[str]:
     """The texts that a term may lead to, if each target word in `links` looks at its source word alone."""
     source_ids, tokens = tokenizer.encode(source), tokenizer.encode(target)
     weights = torch.full((len(tokens) + 1, len(source_ids) + 1), 0.001)
@@ -28,12 +30,12 @@ def placed(tokenizer: Tokenizer, source: str, target: str, links: dict[str, str]
             weights[row, positions(tokenizer, source_ids, source_word)] = 1.0
     placer = TermPlacer(tokenizer, tokenizer)
     (term,) = Glossary(glossary, tokenizer).terms(source)
-    assert placer.missing([term], tokens) == [term]
+    assert placer.missing([term], tokens) == {term.text: 1}
     texts = set()
     for edit in placer.edits(term, source_ids, tokens, weights, 0):
         new = edited(tokens, [edit])
         texts.add(tokenizer.decode(new))
-        assert placer.missing([term], new) == []
+        assert not placer.missing([term], new)
     return texts
 
 
@@ -63,12 +65,12 @@ def positions(tokenizer: Tokenizer, ids: list[int], word: str) -> list[int]:
     ],
 )
 def test_a_term_replaces_the_word_of_its_source(kind, target, links, term, texts) -> None:
-    found = placed(tokenizers()[kind], "the cat sees a computer", target, links, {"cat": term})
+    found = replacements(tokenizers()[kind], "the cat sees a computer", target, links, {"cat": term})
     assert found == texts
 
 
 def test_a_term_replaces_characters_where_words_have_no_spaces() -> None:
-    found = placed(tokenizers()[1], "the cat sees a computer", "他看见猫了", {"猫": "cat"}, {"cat": "老虎"})
+    found = replacements(tokenizers()[1], "the cat sees a computer", "他看见猫了", {"猫": "cat"}, {"cat": "老虎"})
     assert found == {"他看见老虎了"}
 
 
@@ -77,6 +79,29 @@ def test_several_terms_keep_their_order_and_do_not_delete_each_other() -> None:
     assert edited(tokens, [(2, 3, [9, 9]), (0, 1, [7])]) == [7, 2, 9, 9, 4]
     assert edited(tokens, [(1, 3, [9]), (1, 3, [7])]) == [1, 7, 9, 4]
     assert edited(tokens, [(1, 3, [9]), (2, 3, [7])]) == [1, 9, 7, 4]
+
+
+def test_a_term_occurs_as_often_as_in_the_source() -> None:
+    tokenizer = tokenizers()[0]
+    placer, terms = TermPlacer(tokenizer, tokenizer), Glossary({"cat": "zyx"}, tokenizer).terms("the cat sees the cat")
+    first, second = terms
+    assert (first.span, second.span) == ((4 / 20, 7 / 20), (17 / 20, 20 / 20))
+    for text, number in (("le chat voit le chat", 2), ("le zyx voit le chat", 1), ("zyx zyx zyx", 0), ("zyxzyx", 2)):
+        assert placer.missing(terms, tokenizer.encode(text))["zyx"] == number
+    left, right = (1, 2, [7]), (4, 5, [7])
+    assert placed(terms, [left, right], {"zyx": 2}) == [left, right]
+    assert placed(terms, [None, right], {"zyx": 1}) == [right]
+    assert placed(terms, [left, left], {"zyx": 2}) == [left]  # the translation says it once
+    assert placed(terms, [left, right], {"zyx": 1}) == [left]
+
+
+def test_a_word_that_is_the_term_already_stays() -> None:
+    tokenizer = tokenizers()[0]
+    source, tokens = tokenizer.encode("the cat"), tokenizer.encode("le zyx voit le chat")
+    weights = torch.full((len(tokens) + 1, len(source) + 1), 0.001)
+    weights[positions(tokenizer, tokens, "zyx")] = 1.0
+    (term,) = Glossary({"cat": "zyx"}, tokenizer).terms("the cat")
+    assert TermPlacer(tokenizer, tokenizer).edits(term, source, tokens, weights, 0) == []
 
 
 def test_a_term_in_an_empty_translation_or_after_a_prefix_is_put_at_its_end() -> None:

@@ -1,17 +1,28 @@
 """Nothing phones home, and neither do the libraries that we load: no name is looked up, no address is called."""
 
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
+import typer
 
+import dragoman.cli  # which registers all commands
+from dragoman.cli.options import app
+from dragoman.interop.exporting import TARGETS
 from dragoman.system.optional import SILENT
 from tests.report.models import small_model
 
 pytest.importorskip("onnxruntime")
+ROOT = str(Path(dragoman.__file__).parents[1])
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="needs LD_PRELOAD and a C compiler"),
@@ -59,19 +70,29 @@ def spy(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def called(spy, tmp_path):
-    """A function that runs a command, and returns whom it called."""
+    """A function that runs a command with a temporary folder of its own, and returns whom it called and what it left
+    there. With `served`, the command is a server, which is asked for a translation and then ended."""
 
-    def run(*command: object, stdin: str = "") -> list[str]:
-        log = tmp_path / "log"
+    def run(*command: object, stdin: str = "", served: bool = False) -> list[str]:
+        log, temporary = tmp_path / "log", tmp_path / "temporary"
         log.unlink(missing_ok=True)
+        temporary.mkdir(exist_ok=True)
         left_out = {*SILENT, "CI", "OMP_NUM_THREADS"}  # of one thread, `doctor` would say that it is too few
-        known = {name: value for name, value in os.environ.items() if name not in left_out}
-        environment = known | {"LD_PRELOAD": str(spy), "SPY": str(log), "PYTHONPATH": str(Path(__file__).parents[2])}
-        done = subprocess.run(
-            [sys.executable, *map(str, command)], env=environment, input=stdin, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return log.read_text().split("\n")[:-1] if log.exists() else []
+        environment = {name: value for name, value in os.environ.items() if name not in left_out}
+        environment |= {"LD_PRELOAD": str(spy), "SPY": str(log), "TMPDIR": str(temporary), "PYTHONPATH": ROOT}
+        options = {"env": environment, "text": True, "stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.PIPE, **options)
+        if served:
+            line = next(line for line in iter(process.stderr.readline, "") if "Ctrl-C ends" in line)
+            port = re.search(r":(\d+);", line)[1]
+            body = json.dumps({"q": "The red house.", "source": "en", "target": "fr"}).encode()
+            head = {"Content-Type": "application/json"}
+            urlopen(Request(f"http://127.0.0.1:{port}/translate", body, head)).read()
+            process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(stdin)
+        assert process.returncode == 0, errors
+        calls = log.read_text().split("\n")[:-1] if log.exists() else []
+        return calls + [path.name for path in temporary.iterdir()]
 
     return run
 
@@ -81,23 +102,54 @@ def test_the_spy_sees_what_calls(called):
     assert called("-c", program) == ["example.invalid"]
 
 
-def test_no_export_calls_anybody(called, tmp_path):
-    small_model().save(tmp_path / "model")
-    for target in ("onnx", "ctranslate2"):
-        assert called("-m", "dragoman", "export", tmp_path / "model", tmp_path / target, "--to", target) == []
-        script = tmp_path / target / "translate.py"
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_no_export_calls_anybody(called, tmp_path, target):
+    choices = {"norm_order": "post", "positions": "sinusoidal-concatenated", "share_embeddings": True}
+    small_model(**(choices if target == "transformers" else {})).save(tmp_path / "model")
+    out = tmp_path / "out"
+    assert called("-m", "dragoman", "export", tmp_path / "model", out, "--to", target) == []
+    for script in out.glob("*.py"):
         assert called(script, stdin="The red house.\n") == []
+    if target == "transformers":
+        assert called("-m", "dragoman", "import", out, tmp_path / "back") == []
 
 
-def test_no_other_command_calls_anybody(called, tmp_path):
-    model, pairs = tmp_path / "model", "builtin:grammar:211"
-    small = ["size=tiny", "training.max_steps=2", "tokenizer.vocab_size=400"]
-    assert called("-m", "dragoman", "train", pairs, "-o", model, *small) == []
-    for command in (
-        ["translate", model, "The red house."],
-        ["evaluate", model, pairs],
-        ["inspect", model, "The red house.", "-o", tmp_path / "page.html"],
-        ["data", "check", pairs],
-        ["doctor"],
-    ):
+PAIRS = "builtin:grammar:211"
+SMALL = ["size=tiny", "training.max_steps=4", "training.validate_every=2", "tokenizer.vocab_size=400"]
+COMMANDS = {
+    "train": ["train", PAIRS, "-o", "run", "training.average=2", "training.tensorboard=true", *SMALL],
+    "average": ["average", "run", "--last", 2, "-o", "averaged"],
+    "compare": ["compare", "run", "averaged"],
+    "distill": ["distill", "run", "student", "--data", PAIRS, *SMALL],
+    "translate": ["translate", "run", "The red house."],
+    "score": ["score", "run", PAIRS],
+    "evaluate": ["evaluate", "run", PAIRS],
+    "inspect": ["inspect", "run", "The red house.", "-o", "page.html"],
+    "tokenize": ["tokenize", "run", "The red house."],
+    "doctor": ["doctor"],
+    "plot mask": ["plot", "mask", "-o", "mask.svg"],
+    "plot positions": ["plot", "positions", "-o", "positions.svg"],
+    "plot schedules": ["plot", "schedules", "-o", "schedules.svg"],
+    "plot split": ["plot", "split", "run", "-o", "split.svg"],
+    "plot curves": ["plot", "curves", "run", "-o", "curves.svg"],
+    "plot attention": ["plot", "attention", "run", "I see a cat.", "-o", "attention.svg"],
+    "data check": ["data", "check", PAIRS],
+    "data prepare": ["data", "prepare", PAIRS, "-o", "prepared", "tokenizer.vocab_size=400"],
+    "demo": ["demo", "-o", "demo"],
+}
+"""Each command, in an order in which one finds what another one has written; those of models of others are above."""
+
+
+def test_no_other_command_calls_anybody(called, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS.values():
         assert called("-m", "dragoman", *command) == [], command
+    assert called("-m", "dragoman", "serve", "run:en,fr", "--port", 0, served=True) == []
+    assert {*COMMANDS, "serve", "export", "import"} == set(commands())
+
+
+def commands(group: Any = None, name: str = "") -> Iterator[str]:
+    """The names of all commands."""
+    for own, command in (group or typer.main.get_command(app)).commands.items():
+        inner = f"{name} {own}".strip()
+        yield from commands(command, inner) if hasattr(command, "commands") else [inner]
