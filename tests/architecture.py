@@ -6,6 +6,7 @@ that each sees a violation.
 
 import ast
 import graphlib
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -71,6 +72,9 @@ PARSES = {
     "dragoman.runs.prepared": "what it has written itself a line before",
     "dragoman.teaching.pairs": "lines of a file whose mark was checked",
 }
+
+# Words that point at the name above a docstring.
+OPENERS = re.compile(r"(?:Of|In which|Which|Whose|Those|That of)\b")
 
 PICKLE_READERS = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 FORBIDDEN_ARGUMENTS = {("weights_only", False), ("allow_pickle", True)}
@@ -219,6 +223,17 @@ def unsealed_problems(root: Path) -> list[str]:
         if module.room in KEEPERS and not any(f"{module.name}.".startswith(f"{name}.") for name in PARSES)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.load", "json.loads", "loads")
+    ]
+
+
+def wording_problems(root: Path) -> list[str]:
+    """Docstrings that begin with a word that points at the name above them; each has to make sense by itself."""
+    return [
+        f"{module.name}:{node.lineno} a docstring that begins with '{match[0]}'"
+        for module in modules(root)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if (match := OPENERS.match(node.value.value))
     ]
 
 

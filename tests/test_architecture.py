@@ -10,6 +10,7 @@ from tests.architecture import (
     modules,
     satellite_problems,
     unsealed_problems,
+    wording_problems,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,15 @@ def test_the_core_imports_each_satellite_in_one_place():
 
 def test_nothing_reads_pickles_or_runs_text():
     assert danger_problems(ROOT) == []
+
+
+def test_docstrings_make_sense_without_the_name_above_them():
+    assert wording_problems(ROOT) == []
+
+
+def test_a_docstring_that_points_at_a_name_is_seen(tmp_path: Path):
+    plant(tmp_path, "data/pairs.py", 'MOST = 3\n"""Of the pairs that are shown."""\nTEXT = "Of course"\n')
+    assert wording_problems(tmp_path) == ["dragoman.data.pairs:2 a docstring that begins with 'Of'"]
 
 
 def test_our_own_files_are_verified_before_they_are_parsed():

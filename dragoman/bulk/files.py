@@ -24,7 +24,7 @@ class Done:
     cut: list[int] = field(default_factory=list)
     """Numbers of the lines with a sentence that was too long."""
     warning: str = ""
-    """Of the first of them."""
+    """The warning that the first of these lines was cut with; empty if there is none."""
 
 
 def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None] = lambda lines: None) -> Done:

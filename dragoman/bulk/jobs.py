@@ -59,7 +59,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
 
 
 def shard_of(jobs: list[Job], shard: str | None) -> list[Job]:
-    """Of all jobs those of shard K of N, given as K/N: every N-th one, from the K-th on."""
+    """The jobs of shard K of N, given as K/N: every N-th one, from the K-th on."""
     if shard is None:
         return jobs
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)

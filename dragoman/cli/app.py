@@ -54,7 +54,7 @@ class Context(typer.Context):
     as_json: bool
     quiet: bool
     settings: dict[str, Any]
-    """Those options of `App.command: settings` that were given."""
+    """The options that were given of those in `App.command: settings`."""
 
     def display(self, *, hidden: bool = False) -> "Display":
         """Notes, warnings and progress on stderr; `hidden` leaves warnings only, as --quiet does."""

@@ -15,7 +15,7 @@ Column = Annotated[int, Field(ge=1)] | str
 
 
 class CleaningConfig(Section):
-    """Which pairs are left out of training besides those with an empty side or with damaged characters."""
+    """Pairs that are left out of training besides those with an empty side or with damaged characters."""
 
     max_characters: int | None = Field(5_000, ge=1)
     """Longest side; null: any."""
@@ -24,7 +24,7 @@ class CleaningConfig(Section):
     max_copied: int | None = Field(60, ge=0)
     """Longest text, in characters, that may be the same on both sides, as names and numbers are; null: any."""
     drop_repeated: bool = True
-    """Of equal pairs in one corpus, only the first is kept."""
+    """Keep only the first of equal pairs in a corpus."""
     check_languages: bool = False
     """Leave out pairs with a side that can hardly be in its language; the languages must be known."""
     max_overlap: float | None = Field(None, gt=0, le=1)
@@ -94,7 +94,7 @@ class DataConfig(Section):
     replace_bad_bytes: bool = False
     """Read bytes that are not UTF-8 as U+FFFD. Their pairs are then left out and counted. false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
-    """Which pairs are left out of training."""
+    """Pairs that are left out of training."""
     valid: list[str] = Field([], max_length=2)
     """Pairs to validate on, one or two files; empty: split off `source`."""
     test: list[str] = Field([], max_length=2)

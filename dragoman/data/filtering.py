@@ -28,7 +28,7 @@ class CleaningReport:
     read: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     weighted: int = 0
-    """Those that came out, each counted as often as the weight of its corpus says."""
+    """Pairs that came out, each counted as often as the weight of its corpus says."""
     sizes: list[int] = field(default_factory=list)
     """How many came out of each corpus."""
 

@@ -44,7 +44,7 @@ class Counts(NamedTuple):
     weights: list[float]
     """How often pairs of each corpus occur in an epoch."""
     labels: Sequence[str] = ()
-    """Those of sources, in the order of the corpora."""
+    """Labels of the sources, in the order of the corpora."""
 
     def occurrences(self, data: DataConfig) -> dict[str, float]:
         """The same by the file of the corpus, if `data.temperature` says how often; else none."""

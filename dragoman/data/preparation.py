@@ -184,7 +184,7 @@ def _leaked(train: Bitext, test: Pairs) -> list[int]:
 def _train_tokenizers(
     train: Iterable[tuple[str, str]], config: RunConfig, targets: list[str]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Those of source and target; `targets` are the languages that the first is to say."""
+    """New tokenizers of source and target. `targets` are the languages whose tags the first one has as tokens."""
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})

@@ -37,7 +37,7 @@ class SoftTargetStore:
 
     @classmethod
     def open(cls, folder: Path, ends: np.ndarray) -> Self:
-        """Those in a folder, for sentences that end at `ends`. Raises `UsageError` if there are none."""
+        """Open the soft targets in a folder, for sentences that end at `ends`. `UsageError` if there are none."""
         if not all(map(Path.exists, _paths(folder))):
             raise UsageError(NO_TEACHER)
         return cls(*(np.load(path, mmap_mode="r") for path in _paths(folder)), ends)
@@ -54,7 +54,7 @@ class SoftTargetStore:
         return np.concatenate([*map(np.arange, self.starts[rows], self.ends[rows])])
 
     def padded(self, rows: np.ndarray, length: int) -> SoftTargets:
-        """Those of some sentences, of shape (batch, length, top), filled up with zeros on the right."""
+        """The soft targets of some sentences, of shape (batch, length, top), filled up with zeros on the right."""
         at, inside = self.positions(rows), np.arange(length) < (self.ends - self.starts)[rows][:, None]
         found = []
         for array, dtype in ((self.ids, np.int64), (self.probabilities, np.float32)):

@@ -61,7 +61,7 @@ class _Unfinished:
     """A translation that lacks terms."""
 
     index: int
-    """That of its sentence in the batch."""
+    """Position of its sentence in the batch."""
     sentence: Sentence
     missing: Counter[str]
     """How often each term is lacking, by its text."""
@@ -204,7 +204,7 @@ class BatchWork:
 
     @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:
-        """Which words of the target come from which words of the source, by the attention of the first model.
+        """The links between words of the source and of the target, by the attention of the first model.
 
         A pair is the tokens of both sides, and the sentence that the source was encoded from.
         """

@@ -17,9 +17,9 @@ class ModelStepper:
         self.memory = model.encode(source_ids, self.source_mask)
         self.cache = model.new_cache()
         self.sentences = torch.arange(len(source_ids))
-        """Which row of the memory each row reads."""
+        """For each row, the row of the memory that it reads."""
         self._log_probs = torch.empty(0)
-        """Of all steps, one after the other: fresh memory is slower than the product that fills it."""
+        """Memory for the log-probabilities of each step: fresh memory is slower than the product that fills it."""
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         tokens = tokens.to(self.device)[:, None]

@@ -39,7 +39,7 @@ class TranslationScore:
     tokens: list[str]
     """The target pieces; the end of sentence is one more."""
     token_log_probs: list[float]
-    """Of each piece and of the end of sentence, in nats."""
+    """The log-probability of each piece and of the end of sentence, in nats."""
 
     def to_json(self) -> str:
         """One line of JSON."""

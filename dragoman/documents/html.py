@@ -28,7 +28,7 @@ UNTRANSLATED = {
 }  # fmt: skip
 """Elements whose content stays as it is."""
 BESIDE = {"rp", "rt", "rtc", "script", "style", "svg"}
-"""Of these, inside of a sentence: those that do not stand for a word, such as the reading of a character."""
+"""Elements that stay and do not stand for a word of the sentence around them, such as the reading of a character."""
 READ_IN_SVG = {"desc", "foreignobject", "text", "title"}
 MOST_INSIDE = 4
 """How often something translated may be inside of what is not, which is inside of what is."""

@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """That of a code, or text."""
+        """The kind of a code, or `text`."""
         return self.content.kind if isinstance(self.content, Code) else "text"
 
     @property
@@ -66,7 +66,7 @@ class Sentence:
         self.pieces = list(pieces)
         closed = pairs([piece.content for piece in pieces])
         self._partner = closed | {end: start for start, end in closed.items()}
-        """Of each tag with a partner: which one that is."""
+        """For each tag with a partner, the number of that piece."""
         self._words = _counts(piece.kind == "text" and _WORD.search(piece.content) for piece in pieces)
         self._ink = _counts(piece.kind == "word" or (piece.kind == "text" and piece.content.strip(BLANKS))
                             for piece in pieces)  # fmt: skip

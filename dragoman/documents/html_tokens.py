@@ -62,7 +62,7 @@ class Token(NamedTuple):
     start: int
     end: int
     name: str = ""
-    """Of a tag, in small letters."""
+    """The name of a tag, in small letters."""
     attributes: tuple[Attribute, ...] = ()
     is_closed: bool = False
     """Whether a tag ends in `/>`."""

@@ -150,7 +150,7 @@ class _ByLanguage:
 
 
 def _by_language(keys: Sequence[str], languages: Languages) -> _ByLanguage | None:
-    """Which of the keys at the top of a file is the source language, if all of them are languages.
+    """The key at the top of a file that is the source language, if all keys there are languages.
 
     Raises `FormatError` if the target language is there too, as nothing that somebody translated is replaced, and if
     there are several languages and the source is none of them.

@@ -81,7 +81,7 @@ Done = Callable[[], None]
 WINDOW = 256
 """Texts that are translated at once."""
 MOST_CHARACTERS = 2**20
-"""Of a paragraph."""
+"""Longest paragraph that is translated, in characters."""
 _STAND_IN = re.compile(r"(\{\d+\})")
 
 

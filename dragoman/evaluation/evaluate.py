@@ -34,7 +34,7 @@ class Evaluation:
     """For a split that leaks: `sentences` and `bleu` of the pairs whose source sentence was `trained_on`, and of `new`
     ones."""
     finetuning: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Of a model that was adapted: the scores of `own before`, `own after`, and, if there are general test pairs, of
+    """For a model that was adapted, the scores of `own before`, `own after`, and, if there are general test pairs, of
     `general before` and `general after`, by the names of the metrics."""
     by_languages: dict[str, dict[str, float]] = field(default_factory=dict)
     """If there are pairs of several languages: `sentences` of each, such as en-de, and the scores by the names of the

@@ -40,7 +40,7 @@ CHARACTERS = [
 """What a package can spell: the characters of Unicode's first plane, and emoji, but for what is spelled as itself."""
 PURPOSE = "Exporting to Argos Translate"
 ARGOS_VERSION = "1.9"
-"""Of Argos Translate, the first that reads what is written here."""
+"""The first version of Argos Translate that reads what is written here."""
 
 
 def refusal(directory: ModelDirectory) -> str | None:

@@ -48,7 +48,7 @@ class Target:
     beams: type[Beams]
     """Our beam search by the engine's rule for its end."""
     packages: tuple[str, ...] = ()
-    """Whose versions are told."""
+    """Packages whose versions the README of the export lists."""
     numbers: tuple[str, ...] = ("float32",)
     """The kinds of numbers that can be written, the first unless another is asked for."""
     refusal: Callable[[ModelDirectory], str | None] = lambda _: None

@@ -28,7 +28,7 @@ LONGEST = 1_024
 """Positions that are written."""
 CLASSES = {"marian": "MarianMTModel", "m2m_100": "M2M100ForConditionalGeneration"}
 EPSILON = 1e-5
-"""That of all norms in these classes."""
+"""The epsilon of all norms in these classes."""
 
 
 def kind(config: TransformerConfig) -> str:

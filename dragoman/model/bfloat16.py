@@ -144,7 +144,7 @@ class Projection:
         self.of = _Projection(vocab, width, *(each.data_ptr() for each in self._tensors), SLICE)
         self._whole_gradient = torch.zeros(words, width)
         self.gradient = self._whole_gradient[:vocab]
-        """Of the weights; grows by each `Spread.multiply`."""
+        """The gradient of the weights; grows by each `Spread.multiply`."""
         _functions.pack_projection(ctypes.byref(self.of))
 
     def spread(
@@ -170,9 +170,9 @@ class Spread:
     chosen: Float[Tensor, "rows 1"]
     """Logits of the targets."""
     sums: Float[Tensor, "rows 1"]
-    """Of each row."""
+    """The sum of the exponentials of each row."""
     mixed: Float[Tensor, "rows width"]
-    """Times the weights."""
+    """The exponentials times the weights."""
 
     def multiply(self, states: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width"]:
         """`mixed`; the gradient of the weights gets the exponentials, transposed, times `states`."""

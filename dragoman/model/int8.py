@@ -19,7 +19,7 @@ from dragoman.model.prepacked_weights import with_products
 from dragoman.model.transformer import Transformer
 
 NUMBERS = {"relu": 0, "gelu": 1, "silu": 2}
-"""Of the activations in int8.h."""
+"""Codes of the activation functions in int8.h."""
 
 
 class _Norm(ctypes.Structure):
@@ -84,7 +84,7 @@ class Int8Cache(DecoderCache):
         self.ancestors = torch.empty(0, 0, dtype=torch.int32)
         """For each row, its row of the time of each position."""
         self.sentences = torch.empty(0, dtype=torch.int32)
-        """Which row of the memory each row reads."""
+        """For each row, the row of the memory that it reads."""
         self.memory: list[Tensor] = []
         """Keys and values of each layer, (sentences, src_len, 2, d_model)."""
         self.source_lengths = torch.empty(0, dtype=torch.int32)

@@ -117,6 +117,6 @@ def compiled(kind: str) -> Any:
 
 
 KINDS = "512", "256", "avx2"
-"""Of the instructions, the quickest first."""
+"""Kinds of vector instructions, the quickest first."""
 functions: Any = next(filter(None, map(compiled, KINDS)), None)
 """None: this processor or this library has no products of eight bits."""

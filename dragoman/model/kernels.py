@@ -214,7 +214,7 @@ def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vo
 
 
 class Draws(ctypes.Structure):
-    """Which elements dropout keeps. They follow from a key, so the backward pass finds the same."""
+    """The elements that dropout keeps. They follow from a key, so the backward pass finds the same."""
 
     _fields_ = [("key", ctypes.c_uint32 * 2), ("dropped", ctypes.c_uint32), ("scale", ctypes.c_float)]
 

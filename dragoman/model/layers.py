@@ -138,7 +138,7 @@ class RotaryPositions(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.turns = torch.empty(0, 2, 0)
-        """Of each position: cosines, and sines, negative for the first of a pair. Grows when asked."""
+        """For each position, cosines, and sines, negative for the first of a pair. Grows when asked."""
 
     def forward(
         self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
@@ -151,7 +151,7 @@ class RotaryPositions(nn.Module):
         return heads * cos + swapped * sin
 
     def turns_before(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
-        """Of the first positions, for heads of such a width, on their device."""
+        """Cosines and sines of the first `length` positions, for `heads` of this width, on their device."""
         if length > len(self.turns) or self.turns.device != heads.device:
             angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(-1), heads.size(-1))
             sin, cos = angles.sin().float(), angles.cos().float()

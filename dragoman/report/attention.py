@@ -26,7 +26,7 @@ Maps = Float[np.ndarray, "layers heads queries keys"]
 Vectors = Float[np.ndarray, "layers heads length width"]
 
 MOST_TOKENS = 512
-"""Of a text, end of sentence included: all maps of a base model then take 150 MB."""
+"""Most tokens of a text, end of sentence included: all maps of a base model then take 150 MB."""
 WIDEST = 16
 """Source words of a sentence whose picture fits on a page."""
 

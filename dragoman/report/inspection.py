@@ -39,7 +39,7 @@ class Inspection:
     target: Axis
     """Ends with the end of sentence, unless it is a translation that was truncated at the length limit."""
     log_probs: list[float]
-    """Of each target token, given those before it."""
+    """The log-probability of each target token, given those before it, in nats."""
     alternatives: list[list[tuple[str, float]]]
     """For each target token the likeliest pieces at its position, with their probabilities, best first."""
     attention: dict[str, Heads]
@@ -52,7 +52,7 @@ class Inspection:
 
     @property
     def log_prob(self) -> float:
-        """Of the complete target."""
+        """The log-probability of the complete target, in nats."""
         return sum(self.log_probs)
 
     @property

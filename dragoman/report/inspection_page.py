@@ -16,7 +16,7 @@ from dragoman.report.templates import read_static, render
 
 SCRIPTS = ("data.js", "words.js", "removals.js", "maps.js", "head.js", "attention.js", "search.js", "export.js")
 MOST_POSITIONS = 64
-"""Of a sentence whose queries, keys and values the page holds too: a base model's then take 5 MB."""
+"""Longest sentence, in tokens, whose queries, keys and values the page holds too: those of a base model take 5 MB."""
 
 
 def render_inspection(inspection: Inspection) -> str:

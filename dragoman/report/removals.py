@@ -9,7 +9,7 @@ from dragoman.report.attention import Axis
 from dragoman.storage.model_directory import ModelDirectory
 
 MOST_WORDS = 40
-"""Of a source whose words are removed in turn: each takes a search."""
+"""Longest source, in words, whose words are removed in turn: each takes a search."""
 BATCH_ROWS = 64
 
 
@@ -21,7 +21,7 @@ class Removal:
     target_text: str
     """The model's translation of the other words."""
     log_prob: float
-    """Of the translation that is looked at, given the other words, in nats."""
+    """The log-probability of the translation that is looked at, given the other words, in nats."""
 
 
 def removals(

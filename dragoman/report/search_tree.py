@@ -24,7 +24,7 @@ class Node:
     """Index of the prefix without the last token, which is lower than its own; -1 for the first node."""
     token: int
     log_prob: float
-    """Of the token after its parent, in nats."""
+    """The log-probability of the token after its parent, in nats."""
     total: float
     """Log-probability of the prefix."""
     state: Literal["kept", "dropped", "result"]

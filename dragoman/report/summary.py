@@ -33,7 +33,7 @@ class RunSummary:
     samples: Sequence[dict[str, str]] = ()
     """Some test pairs with `source`, `reference` and `translation`."""
     attention: WordAttention | None = None
-    """Of one sentence."""
+    """The attention of one sentence."""
     directions: Sequence[tuple[str | None, str]] = ()
     """Source and target languages of a model that was trained on several pairs of them."""
 
@@ -86,7 +86,7 @@ class RunSummary:
 
     @property
     def finetuning(self) -> list[tuple[str, str, str]]:
-        """Of a model that was adapted: which test pairs, and the main score before and after."""
+        """For a model that was adapted, rows of test pairs with the main score before and after."""
         scores = (self.evaluation or {}).get("finetuning", {})
         parts = [part for part in ("own", "general") if f"{part} before" in scores]
         sides = {part: [scores[f"{part} {when}"][MAIN.name] for when in ("before", "after")] for part in parts}

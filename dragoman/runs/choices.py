@@ -22,12 +22,12 @@ GPU_CORES = 100
 NIGHT = 600.0
 """Minutes that a run without any limit is expected to take."""
 WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
-"""Of a model with an average vocabulary."""
+"""Weights of a model of each size with an average vocabulary."""
 DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 """Highest number of epochs, times the weights for each token of the pairs, and the dropout for it."""
 LARGEST_BATCH = 8192
 FEW_EPOCHS = 5
-"""In which nothing is learnt by heart."""
+"""Up to this many epochs a model does not overfit, so it needs no dropout."""
 R_DROP, R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 3.0, 25, 6_500, 90
 """Weight of R-Drop, which leaves time for six in ten steps, and what it pays for: epochs and steps, or many epochs."""
 R_DROP_BY_HEART = 10, 100_000
@@ -35,7 +35,7 @@ R_DROP_BY_HEART = 10, 100_000
 MUON_DECAY = 0.1
 """Weight decay of new models with Muon, whose steps have a length of their own: weights that grew would learn less."""
 FEWEST_EPOCHS = 3
-"""In which label smoothing costs more than it brings."""
+"""Up to this many epochs label smoothing costs more than it brings."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Resources:
     tokens: float
     """About how many they have, both sides together."""
     cores: int
-    """Of the CPUs of all machines."""
+    """Number of CPU cores, of all machines."""
     gpu: int
     """Number of GPUs, of all ranks."""
 

@@ -91,16 +91,16 @@ class Server:
 
     @property
     def all_targets(self) -> list[str]:
-        """Those that are translated to."""
+        """The codes of all languages that are translated to."""
         return list(dict.fromkeys(target for _, target in self.models))
 
     def targets(self, source: str) -> list[str]:
-        """Those that `source` is translated to."""
+        """The codes of the languages that `source` is translated to."""
         return [target for other, target in self.models if other == source]
 
     @property
     def codes(self) -> list[str]:
-        """Those that are translated from or to."""
+        """The codes of all languages that are translated from or to."""
         return list(dict.fromkeys([*self.sources, *self.all_targets]))
 
     def languages(self) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ class Mirror:
         self._present: set[str] = set()
         """Paths of files there, those included that may be cut short."""
         self._whole: set[str] = set()
-        """Those that were uploaded to the end."""
+        """Paths of files that were uploaded to the end."""
         self._local: dict[Path, tuple[object, dict[str, Any]]] = {}
         """Marks of local files that were computed, and what tells whether these have changed."""
 

@@ -33,9 +33,9 @@ REVERSE, TRANSLATED, TRIAL = 1 / 4, 1 / 3, 1 / 12
 """Shares of the minutes: the reverse model is trained after the first, and nothing is translated after the second; each
 of several ratios is tried for the third."""
 TRIAL_MINUTES = 10.0
-"""Of a run without a limit."""
+"""Minutes of a trial in a run without a limit."""
 MOST_COPIES = 1_000
-"""Of a made pair in an epoch: the largest weight that a corpus may have."""
+"""Most copies of a back-translated pair in an epoch: the largest weight that a corpus may have."""
 TRIED = 50
 """Pairs that a trial is tested on, which decides nothing."""
 

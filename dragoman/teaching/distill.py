@@ -55,7 +55,7 @@ def distill(work: Work, real: RealPairs) -> Made:
 
 
 def _symbols(work: Work, teacher: Path) -> list[str]:
-    """Those that are asked for and those of the teacher, without which a tag such as <2fr> would be copied as text."""
+    """The symbols of the settings and of the teacher, without which a tag such as <2fr> would be copied as text."""
     own = work.asked.config.tokenizer.symbols
     known = ModelDirectory.load(teacher).source_tokenizer.symbols
     return list(dict.fromkeys([*own, *(symbol for symbol in known if symbol != TAG)]))

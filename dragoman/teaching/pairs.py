@@ -27,9 +27,9 @@ class RealPairs:
 
     folder: Path
     name: str
-    """Of the corpora together, as the pairs to train on are called."""
+    """The name of the corpora together, which the pairs to train on have, too."""
     count: int
-    """Of the pairs to train on, each as often as it occurs in an epoch."""
+    """Number of the pairs to train on, each counted as often as it occurs in an epoch."""
     languages: tuple[str, str] | None
     told: list[str]
     """Where the test pairs come from, unless they are given."""

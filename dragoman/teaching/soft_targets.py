@@ -43,7 +43,7 @@ class Teachers:
 
     @property
     def settings(self) -> list[str]:
-        """Those of a run with soft targets, and with the vocabulary of the teachers."""
+        """Settings of a run with soft targets, and with the vocabulary of the teachers."""
         source, target = self.tools.tokenizers
         kept = {"shared": source is target, "symbols": source.symbols, "placeholders": source.placeholders}
         kept["vocab_size"] = max(260, target.vocab_size)  # the least that a config may ask for

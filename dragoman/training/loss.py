@@ -150,7 +150,7 @@ class _Output:
             self.bias_grad = None if self.bias is None else torch.zeros_like(self.bias, dtype=self.wide)
 
     def rows(self) -> int:
-        """Of a slice."""
+        """The number of rows in a slice."""
         if self.packed:
             return bfloat16.SLICE
         rows = max(16, SLICE_ELEMENTS.get(self.weight.device.type, 2**24) // len(self.weight))

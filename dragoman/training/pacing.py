@@ -102,7 +102,7 @@ class Pacing:
         return moved
 
     def why_finished(self) -> str | None:
-        """Which limit the run has reached, or None. A decay that has begun goes to its end."""
+        """The limit that the run has reached, or None. A decay that has begun goes to its end."""
         progress, config, plan = self.progress, self.config, self.progress.plan
         if plan.last_step is not None:
             return plan.reason if progress.step >= plan.last_step else None

@@ -26,7 +26,7 @@ class Plan:
     reason: str = ""
     """Why it ends there."""
     limits: list[float | None] = field(default_factory=list)
-    """Those that were known when the decay began."""
+    """The limits that were known when the decay began."""
 
 
 def learning_rate(

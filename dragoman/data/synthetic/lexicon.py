@@ -74,7 +74,7 @@ def verbs(kinds: frozenset[str], direct_object: Noun | None = None) -> tuple[Ver
 
 @cache
 def determiners(context: str) -> tuple[list[str], ...]:
-    """Those for a context, if there are any: two English and four French forms each."""
+    """The determiners for a context, if there are any: two English and four French forms each."""
     return tuple((english + " " + french).split() for at, english, french in TABLES["determiners"] if at == context)
 
 

@@ -29,7 +29,7 @@ class SpecialIds(NamedTuple):
 
 
 OURS = SpecialIds()
-"""Those of the tokenizers that Dragoman trains."""
+"""Ids of the special tokens in tokenizers that Dragoman trains."""
 KINDS = ("bpe", "unigram", "word", "char")
 STANDARDISATIONS = ("punctuation", "lowercase", "none")
 """How text becomes words, for the kind `word`; the first is the default."""
