@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from dragoman.errors import DragomanError, ResourceError
 from dragoman.system.processes import _limit_memory, _use_one_thread
+from dragoman.system.resources import release_memory
 
 Ask = Callable[..., Any]
 """With it, a job asks the process that gave it for something, such as translations."""
@@ -190,6 +191,7 @@ def _fork_on_demand(control: socket.socket, work: Callable[..., Any], memory: in
     try:
         _leave_all_behind(control.fileno())
         os.nice(nice)
+        gc.freeze()  # what is shared with the process before need not be looked through
         alive: set[int] = set()
         while True:
             content, connections, _, _ = socket.recv_fds(control, 1 + _PID.size, 1)
@@ -233,6 +235,7 @@ def _take_jobs(connection: Connection, work: Callable[..., Any], memory: int | N
             processor_seconds, *job = connection.recv()
             _limit_time(processor_seconds)
             connection.send(("done", *_result(work, connection, job)))
+            release_memory()
     finally:
         os._exit(0)
 
