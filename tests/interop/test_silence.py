@@ -106,8 +106,10 @@ def test_the_spy_sees_what_calls(called):
 def test_no_export_calls_anybody(called, tmp_path, target):
     choices = {"norm_order": "post", "positions": "sinusoidal-concatenated", "share_embeddings": True}
     small_model(**(choices if target == "transformers" else {})).save(tmp_path / "model")
-    out = tmp_path / "out"
-    assert called("-m", "dragoman", "export", tmp_path / "model", out, "--to", target) == []
+    out, sentences = tmp_path / "out", tmp_path / "sentences"
+    sentences.write_text("The red house.\nThe old cat sleeps.\n", encoding="utf-8")
+    export = ["export", tmp_path / "model", out, "--to", target, "--sentences", sentences]
+    assert called("-m", "dragoman", *export) == []
     for script in out.glob("*.py"):
         assert called(script, stdin="The red house.\n") == []
     if target == "transformers":
