@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,14 @@ PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]
 
 
+@cache
+def learnt_tokenizer() -> Tokenizer:
+    return Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
+
+
 def save_model(path: Path, *, seed: int = 5, **own: object) -> Path:
     """A random model with translations of several lengths."""
-    tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
+    tokenizer = learnt_tokenizer()
     size = tokenizer.vocab_size
     torch.manual_seed(seed)
     options = {"d_model": 24, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}
@@ -273,9 +279,8 @@ def test_an_input_that_can_be_read_only_once_is_read_once(model, dragoman, tmp_p
     os.mkfifo(pipe)
     text = "".join(f"{line}\n" for line in LINES)
     threading.Thread(target=pipe.write_text, args=(text,), daemon=True).start()
-    command = [sys.executable, "-m", "dragoman", "translate", str(model), "--input", str(pipe)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    code, out, err = dragoman("translate", model, "--input", pipe)
+    assert (code, out) == (0, expected), err
 
 
 def test_a_translation_that_fills_all_positions_is_aligned(tmp_path, dragoman):
