@@ -38,8 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
 
 
-def pytest_collection_finish() -> None:
-    """Garbage is not searched for among all modules and tests, again and again: trainings collect it often."""
+@pytest.fixture(scope="module", autouse=True)
+def little_is_searched_for_garbage() -> None:
+    """Trainings and servers often search for garbage: not among all modules and tests that are loaded by now.
+
+    Again for each file, since whoever starts workers has everything searched again from then on.
+    """
     gc.collect()
     gc.freeze()
 
