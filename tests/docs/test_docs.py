@@ -19,7 +19,10 @@ from tools import make_docs
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FAST = "model.d_model=16 model.d_ff=16 model.num_heads=2 training.max_steps=3 training.validate_every=3"
+FAST = (
+    "model.d_model=16 model.d_ff=16 model.num_heads=2 model.num_encoder_layers=1 model.num_decoder_layers=1 "
+    "training.max_steps=3 training.validate_every=3 decoding.beam_size=2"
+)
 
 
 FIRST_PAGES = [README, (ROOT / "docs/start.md").read_text(encoding="utf-8")]

@@ -69,11 +69,11 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
 @pytest.mark.parametrize(
     "choices",
     [
-        {"optimizer": "sgd"},
-        {"optimizer": "sgd", "momentum": 0.0},
-        {"optimizer": "rmsprop"},
+        pytest.param({"optimizer": "sgd"}, marks=pytest.mark.slow),
+        pytest.param({"optimizer": "sgd", "momentum": 0.0}, marks=pytest.mark.slow),
+        pytest.param({"optimizer": "rmsprop"}, marks=pytest.mark.slow),
         {"optimizer": "muon"},
-        {"schedule": "cosine"},
+        pytest.param({"schedule": "cosine"}, marks=pytest.mark.slow),
         {"schedule": "plateau", "plateau_patience": 1},
         {"ema": 0.9, "average": 3},
         {"r_drop": 2.0},
