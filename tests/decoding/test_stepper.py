@@ -67,7 +67,9 @@ class Walk:
         return (self.sentences == sentence).nonzero().flatten().tolist()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("shared", "compiled"))) for name in VARIANTS]
+)
 def test_steps_are_the_forward_pass_after_any_reorder(variant: str) -> None:
     model = random_model(**VARIANTS[variant])
     walk = Walk(model, random_sources(model))

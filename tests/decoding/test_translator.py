@@ -185,7 +185,7 @@ def test_duplicates_get_the_same_answer(untaught: Translator) -> None:
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_a_batch_gives_what_each_sentence_gives_alone(untaught: Translator, beam_size: int) -> None:
-    asked = sentences(13)
+    asked = sentences(9)
     options = {"beam_size": beam_size, "max_copies": 0}
     together = untaught.translate(asked, **options)
     assert len({len(t.tokens) for t in together}) > 5, "too even to show anything"

@@ -40,7 +40,7 @@ def dropping(seed: int) -> Transformer:
     return small_model(seed=seed, dropout=0.3, attention_dropout=0.2, projection_dropout=0.1)
 
 
-@pytest.mark.parametrize("stop", [3, 4, 5, 10])
+@pytest.mark.parametrize("stop", [4, 10, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 5))])
 def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: int):
     """After a validation (step 4) and between two, in all three epochs."""
     choices = {"max_steps": 13, "accumulate": 2, "average": 3, "weight_decay": 0.01}
