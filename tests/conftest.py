@@ -3,11 +3,17 @@
 import gc
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
 
 import jaxtyping
 import pytest
+
+if TYPE_CHECKING:
+    from dragoman.data.readers.types import PairReader
 
 # Before torch is imported, and for the commands that tests start: tests run in a process a core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -18,8 +24,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates itself.
 CHECKED = ("model", "training", "decoding", "evaluation", "report", "data.batching", "data.check")
 LONG = {
-    "test_cli", "test_reliability", "test_train", "test_finetuning", "test_distill", "test_parallel", "test_openapi",
-    "test_exporting", "test_pretrained", "test_languages",
+    "test_cli", "test_exporting", "test_checkpoints", "test_finetuning", "test_languages", "test_pretrained",
+    "test_docs", "test_train", "test_openapi", "test_translator", "test_parallel", "test_resuming", "test_copies",
 }  # fmt: skip
 BEARTYPE = """beartype.beartype(conf=beartype.BeartypeConf(
     is_pep484_tower=True, hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})
@@ -32,8 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
 
 
-def pytest_collection_finish() -> None:
-    """Garbage is not searched for among all modules and tests, again and again: trainings collect it often."""
+@pytest.fixture(scope="module", autouse=True)
+def little_is_searched_for_garbage() -> None:
+    """Trainings and servers often search for garbage: not among all modules and tests that are loaded by now.
+
+    Again for each file, since whoever starts workers has everything searched again from then on.
+    """
     gc.collect()
     gc.freeze()
 
@@ -54,6 +64,30 @@ def no_reports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Runs in this process write no report unless a test asks: to draw one takes longer than to train a tiny model."""
     if "with_reports" not in request.fixturenames:
         monkeypatch.setattr("dragoman.report.run.write_report", lambda *_: None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_in_pairs_are_made_once() -> Iterator[None]:
+    """Most tests read the same few hundred pairs of the grammar, some of them many times; it gives the same each time.
+
+    The tests of the grammar itself call it without this reader.
+    """
+    from dragoman.data.readers import registry
+
+    opened = registry.open_builtin
+
+    @cache
+    def entries(source: str) -> list[tuple[int, tuple[str, str]]]:
+        return list(opened(source)[1].read())
+
+    def open_builtin(source: str) -> "tuple[str, PairReader]":
+        name, reader = opened(source)
+        few = re.fullmatch(r"builtin:grammar:\d{1,3}(:\w+)?", source)
+        return name, reader._replace(read=lambda: iter(entries(source))) if few else reader
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "open_builtin", open_builtin)
+        yield
 
 
 @pytest.fixture

@@ -96,7 +96,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     lines = [f"the number {n} house\tla maison numéro {n}" for n in range(60)]
     lines.insert(40, "\t".join(PAIR))
     (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    settings = ["tokenizer.vocab_size=1000", "training.max_steps=1", "training.average=1"]
+    settings = [
+        "tokenizer.vocab_size=1000", "training.max_steps=1", "training.average=1", "decoding.beam_size=1",
+        "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "data.held_out=3",
+        "model.num_encoder_layers=1", "model.num_decoder_layers=1",
+    ]  # fmt: skip
     with following() as follower, pytest.MonkeyPatch.context() as patch:
         config, bitext = plan_run([str(folder / "pairs.tsv")], recipe="tiny", settings=settings)
         patch.setattr(torch.nn.utils, "clip_grad_norm_", _then_stop(torch.nn.utils.clip_grad_norm_))

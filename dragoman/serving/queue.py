@@ -451,6 +451,7 @@ class TranslationQueue:
         if not work.future.done() and now < work.deadline:
             return False
         _fail(work, DeadlinePassed())
+        self._changed.notify_all()  # whoever asks takes it away, which may be what other threads wait for to end
         return True
 
     def _forget(self, unit: _Unit) -> None:

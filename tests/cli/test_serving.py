@@ -140,6 +140,7 @@ main()
 """A server with a fault: who asks for a text of an unknown language gets no answer, and the error holds the text."""
 
 
+@pytest.mark.slow
 def test_neither_keys_nor_texts_are_logged_or_counted(model, tmp_path):
     (tmp_path / "keys").write_text("sesame\n", encoding="utf-8")
     given = [f"{model}:en,fr", "--port", "0", "--workers", "1"]

@@ -19,6 +19,7 @@ VARIANTS = {
     "compiled": {"d_model": 48},
     "marian": {"pad_id": 66, "bos_id": 66, "eos_id": 0, "positions": "sinusoidal-concatenated"},
 }
+QUICK = ("default", "rotary", "marian")
 SOURCE_LENGTHS = [7, 2, 13, 3, 5]
 
 
@@ -67,7 +68,9 @@ class Walk:
         return (self.sentences == sentence).nonzero().flatten().tolist()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
+)
 def test_steps_are_the_forward_pass_after_any_reorder(variant: str) -> None:
     model = random_model(**VARIANTS[variant])
     walk = Walk(model, random_sources(model))

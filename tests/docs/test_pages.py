@@ -22,11 +22,10 @@ from tools.outputs import Output, same_picture, same_text, smaller
 CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
 
 
-TRAINING = {"5-training", "6-decoding", "7-evaluation", "9-variants", "errata"}
-"""Pages that take minutes, as they train models."""
+LONG = {"1-text", "5-training", "6-decoding", "7-evaluation", "9-variants", "errata"}
+"""Pages that learn tokenizers or train models."""
 PAGES = [
-    pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in TRAINING))
-    for page in pages.runnable_pages()
+    pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in LONG)) for page in pages.runnable_pages()
 ]
 
 

@@ -38,7 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("models")
     for source, target, pairs in (("en", "fr", PAIRS), ("fr", "en", [pair[::-1] for pair in PAIRS])):
         file, output = tsv(folder / f"{source}.tsv", pairs), folder / f"{source}-{target}"
-        given = [*SMALL, f"data.languages=[{source},{target}]", "training.max_steps=30", "training.validate_every=30"]
+        given = [*SMALL, f"data.languages=[{source},{target}]", "training.max_steps=24", "training.validate_every=24"]
         config, bitext = plan_run([file], recipe="tiny", settings=given)
         start_run(bitext, config, output, display=Display(quiet=True))
     return [str(folder / "en-fr"), str(folder / "fr-en")]

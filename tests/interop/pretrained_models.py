@@ -1,8 +1,10 @@
 """Small pretrained models in the folders that transformers writes: random weights, real SentencePiece models."""
 
+import io
 import json
 import shutil
 from collections.abc import Container, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,18 @@ def some_slow(names: Iterable[str], *, quick: Container[str]) -> list[Any]:
 
 def pieces(folder: Path, name: str, texts: list[str], size: int, **options: Any) -> Path:
     """A SentencePiece model in `folder`."""
-    corpus = folder / f"{name}.txt"
-    corpus.write_text("\n".join(texts), encoding="utf-8")
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(corpus), model_prefix=str(folder / name), vocab_size=size, hard_vocab_limit=False,
-        minloglevel=2, num_threads=1, **options,
-    )  # fmt: skip
-    corpus.unlink()
+    (folder / f"{name}.model").write_bytes(_learnt_pieces(tuple(texts), size, tuple(options.items())))
     return folder / f"{name}.model"
+
+
+@cache
+def _learnt_pieces(texts: tuple[str, ...], size: int, options: tuple[tuple[str, Any], ...]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, vocab_size=size, hard_vocab_limit=False,
+        minloglevel=2, num_threads=1, **dict(options),
+    )  # fmt: skip
+    return model.getvalue()
 
 
 def texts() -> tuple[list[str], list[str]]:

@@ -9,6 +9,8 @@ from dragoman.model import Transformer, prepacked_weights
 from dragoman.model.prepacked_weights import can_prepack, prepack
 from tests.model.variants import VARIANTS, build, sentences
 
+QUICK = ("rotary", "swiglu", "shared-untied", "biased")
+
 
 def needs_product(dtype: torch.dtype) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not can_prepack(dtype), reason=f"oneDNN has no product of prepacked {dtype} here")
@@ -27,7 +29,13 @@ def all_logits(model: Transformer) -> torch.Tensor:
     return torch.cat([model(source, target), *steps], dim=1)
 
 
-@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize(
+    "choices",
+    [
+        pytest.param(choices, id=name, marks=[pytest.mark.slow] * (name not in QUICK))
+        for name, choices in VARIANTS.items()
+    ],
+)
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
 @torch.inference_mode()
 def test_a_packed_model_computes_the_same(choices, dtype: torch.dtype, monkeypatch):

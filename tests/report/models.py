@@ -1,5 +1,7 @@
 """A small untrained model with everything around it."""
 
+from functools import cache
+
 import torch
 
 from dragoman.data.bitext import Bitext
@@ -12,10 +14,15 @@ HEADS = 3
 LAYERS = {"num_encoder_layers": 2, "num_decoder_layers": 3}
 
 
+@cache
+def learnt_tokenizer() -> Tokenizer:
+    pairs = Bitext.open("builtin:grammar:211")
+    return Tokenizer.train([text for pair in pairs for text in pair], vocab_size=401)
+
+
 def small_model(tokenizer: Tokenizer | None = None, **choices) -> ModelDirectory:
     """Its tokenizer, if none is given, knows the grammar's commonest words; others are in several pieces."""
-    pairs = Bitext.open("builtin:grammar:211")
-    tokenizer = tokenizer or Tokenizer.train([text for pair in pairs for text in pair], vocab_size=401)
+    tokenizer = tokenizer or learnt_tokenizer()
     sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
     torch.manual_seed(11)
     config = TransformerConfig(

@@ -50,8 +50,14 @@ def page(directory: Path, run: RunSummary) -> tuple[Page, str]:
     return parsed, html
 
 
-def test_the_page_loads_nothing_and_runs_nothing(tmp_path):
-    parsed, html = page(tmp_path, full_run())
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> tuple[Page, str]:
+    """The page of a run that has everything."""
+    return page(tmp_path_factory.mktemp("page"), full_run())
+
+
+def test_the_page_loads_nothing_and_runs_nothing(full):
+    parsed, html = full
     assert not parsed.tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
     links = [v for k, v in parsed.attributes if k in ("href", "src", "xlink:href", "srcset")]
     assert links  # of the pictures to themselves
@@ -60,16 +66,16 @@ def test_the_page_loads_nothing_and_runs_nothing(tmp_path):
     assert not [name for name, _ in parsed.attributes if name.startswith("on")]
 
 
-def test_ids_are_unique_so_that_pictures_do_not_take_parts_of_each_other(tmp_path):
-    parsed, html = page(tmp_path, full_run())
+def test_ids_are_unique_so_that_pictures_do_not_take_parts_of_each_other(full):
+    parsed, html = full
     ids = [value for name, value in parsed.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert set(re.findall(r"(?:url\(|href=\")#(\w+)", html)) <= set(ids)
 
 
-def test_texts_are_escaped_wherever_they_come_from(tmp_path):
+def test_texts_are_escaped_wherever_they_come_from(full, tmp_path):
     evil = {"source": EVIL, "reference": EVIL, "translation": EVIL}
-    honest, _ = page(tmp_path, full_run())
+    honest, _ = full
     parsed, _ = page(
         tmp_path,
         replace(
@@ -101,8 +107,8 @@ def test_the_page_can_be_written_at_any_time(tmp_path, validations):
     assert parsed.text.count("attempt") <= SHOWN_VALIDATIONS
 
 
-def test_the_page_shows_scores_texts_and_configuration(tmp_path):
-    parsed, _ = page(tmp_path, full_run())
+def test_the_page_shows_scores_texts_and_configuration(full):
+    parsed, _ = full
     shown = ("31.2", "52.5", "47.8", "5.12", "62.5 %", "nrefs:1|tok:13a", "1,234,567", "103 pairs")
     for text in (*shown, "le chien", "beam_size: 7", "layer 1 of 1", "3 min 37 s", "701 and 809"):
         assert text in parsed.text

@@ -25,7 +25,7 @@ def one_of_64():
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("size", ["base", "big"])
+@pytest.mark.parametrize("size", ["base", pytest.param("big", marks=pytest.mark.slow)])
 def test_each_of_64_ranks_has_its_part_of_the_weights(size: str, one_of_64: Ranks):
     config = load_config({}, [f"size={size}", f"tokenizer.vocab_size={VOCAB}", "training.max_tokens=524288"])
     with torch.device("meta"):

@@ -19,7 +19,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
 from tests.interop import pretrained_models
-from tests.runs.test_train import SMALL
+from tests.runs.test_train import SMALL, small_run
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 KEPT = [each for each in SMALL if each.startswith(("training.", "data.", "decoding."))]
@@ -29,9 +29,7 @@ OWN = list(Bitext.open("builtin:grammar:60:valid"))
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("base") / "model"
-    settings = [*SMALL, "data.languages=[en,fr]"]
-    config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=settings)
-    config.data.valid = config.data.test = ["builtin:grammar:7:test"]
+    config, bitext = small_run("data.languages=[en,fr]")
     start_run(bitext, config, path, display=Display(quiet=True))
     return path
 
@@ -68,7 +66,7 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
 
 def test_it_begins_with_the_weights_of_the_model(base, tmp_path):
     """With a rate of nearly nothing, they stay as they are."""
-    finetune(base, tmp_path / "run", "training.learning_rate=1e-12", "training.optimizer=sgd")
+    finetune(base, tmp_path / "run", "training.learning_rate=1e-12", "training.optimizer=sgd", "training.max_steps=3")
     for name, weight in weights(base).items():
         torch.testing.assert_close(weights(tmp_path / "run")[name], weight, rtol=0, atol=1e-6)
 
@@ -89,7 +87,7 @@ def test_a_memory_adapts_a_model_by_one_command(base, dragoman, tmp_path):
     assert (code, out.count("\n")) == (0, 1), err
 
 
-@pytest.mark.parametrize("optimizer", ["muon", "adam"])
+@pytest.mark.parametrize("optimizer", ["muon", pytest.param("adam", marks=pytest.mark.slow)])
 def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
     freeze = "finetune.freeze=[embeddings,encoder]"
     finetune(base, tmp_path / "run", freeze, f"training.optimizer={optimizer}", "training.max_steps=7")
@@ -121,7 +119,7 @@ def test_a_resumed_run_has_the_same_bits(base, tmp_path, monkeypatch):
 
 def test_general_pairs_have_their_share_and_are_scored(base, tmp_path):
     mix = ['finetune.mix=["builtin:grammar:150:train"]', "finetune.share=0.4"]
-    evaluation, _ = finetune(base, tmp_path / "run", *mix)
+    evaluation, _ = finetune(base, tmp_path / "run", *mix, "training.max_steps=2")
     folder = tmp_path / "run/run/data"
     general = json.loads((folder / "general.json").read_text())
     held_out = {source for source, _ in general}
@@ -153,7 +151,7 @@ def test_a_mixture_without_a_model_is_refused():
 
 
 @pytest.mark.parametrize(
-    "make", [pretrained_models.marian, pytest.param(pretrained_models.m2m, marks=pytest.mark.slow)]
+    "make", [pytest.param(make, marks=pytest.mark.slow) for make in (pretrained_models.marian, pretrained_models.m2m)]
 )
 def test_an_imported_model_is_trained_on(make, tmp_path):
     import_pretrained(make(tmp_path / "theirs"), tmp_path / "base", languages=(None, None))

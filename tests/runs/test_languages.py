@@ -77,7 +77,14 @@ def first_tokens(data: PreparedData) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "setting", ["seed=1", "tokenizer.dropout=0.2", "tokenizer.shared=false", "tokenizer.kind=word"]
+    "setting",
+    [
+        "tokenizer.dropout=0.2",
+        *(
+            pytest.param(setting, marks=pytest.mark.slow)
+            for setting in ("seed=1", "tokenizer.shared=false", "tokenizer.kind=word")
+        ),
+    ],
 )
 def test_each_source_begins_with_the_token_of_its_target_language(folder, tmp_path, setting):
     data = opened(trained(tmp_path / "run", corpora(folder), setting, steps=1))
@@ -205,6 +212,7 @@ def test_a_run_is_the_same_from_a_prepared_folder_and_resumed(folder, model, tmp
     assert read_config(again)["directions"] == read_config(model)["directions"] == [["en", "fr"], ["en", "de"]]
 
 
+@pytest.mark.slow
 def test_held_out_files_have_the_languages_of_their_corpora(folder, tmp_path):
     own = {part: ["builtin:grammar:9:test"] for part in ("valid", "test")}
     data = opened(trained(tmp_path / "run", corpora(folder, **own), steps=1))

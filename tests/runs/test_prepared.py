@@ -28,6 +28,7 @@ DATA = ["tokenizer.vocab_size=400", "data.held_out=0.1"]
 SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
     "model.num_decoder_layers=1", "training.max_steps=3", "training.validate_every=3", "training.log_every=1",
+    "decoding.beam_size=1",
 ]  # fmt: skip
 
 

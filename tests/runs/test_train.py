@@ -24,15 +24,14 @@ from dragoman.training.trainer import Trainer
 SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
     "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
-    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
+    "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=1",
     "training.max_steps=14", "training.warmup=3", "data.held_out=5",
 ]  # fmt: skip
 
 
 def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBitext]:
-    config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *settings])
-    config.data.valid = config.data.test = [f"builtin:grammar:{held_out}:test"]
-    return config, bitext
+    parts = [f"data.{part}=[builtin:grammar:{held_out}:test]" for part in ("valid", "test")]
+    return plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*parts, *SMALL, *settings])
 
 
 @pytest.mark.usefixtures("annotations_unchecked")

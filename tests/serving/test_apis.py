@@ -2,7 +2,9 @@
 
 import io
 import json
+import time
 import urllib.parse
+from types import SimpleNamespace
 
 import deepl
 import docx
@@ -151,7 +153,9 @@ def test_documents(running):
     assert running.ask("POST", "/translate_file", bad, Content_Type=kind)[0] == 400
 
 
-def test_the_client_of_deepl(running):
+def test_the_client_of_deepl(running, monkeypatch):
+    # It would wait five seconds before it asks for a document again.
+    monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
     client = deepl.DeepLClient("key:fx", server_url=running.url)
     found = client.translate_text(["a cat", "the house is old"], target_lang="FR", source_lang="EN")
     assert [each.text for each in found] == ["A CAT", "THE HOUSE IS OLD"]

@@ -15,6 +15,8 @@ from dragoman.serving.queue import BATCH, FEW, DeadlinePassed, QueueFull, Transl
 from tests.report.models import small_model
 from tests.serving.conftest import Words
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 PLAIN = DecodingConfig()
 
 
@@ -85,7 +87,7 @@ def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
     text, sure = "The old house. " * 4, {"split": False, "max_copies": 0, "beam_size": 1}
     config = DecodingConfig(**sure)
     all_steps = len(translator.search([text], config)[0][0].tokens)
-    translator.model.decoder.register_forward_pre_hook(lambda *_: steps.append(time.sleep(0.005)))
+    translator.model.decoder.register_forward_pre_hook(lambda *_: steps.append(time.sleep(0.03)))
     queue.watch(translator)
 
     def begun(number):

@@ -93,7 +93,7 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_whole(
     writer = threading.Thread(target=replace)
     writer.start()
     try:
-        for _ in range(10):
+        for _ in range(5):
             found = ModelDirectory.load(tmp_path).model(*IDS)
             assert any(found.shape == each.shape and torch.equal(found, each) for each in wanted)
     finally:
@@ -781,6 +781,7 @@ def test_a_crash_at_any_moment_of_a_save_loses_nothing(
     assert warned == []
 
 
+@pytest.mark.slow
 @posix
 def test_a_crash_while_a_step_is_saved_again_loses_nothing(checkpoints: Checkpoints) -> None:
     # A resumed run that has nothing left to do saves its last step once more.
@@ -826,6 +827,7 @@ def test_a_crash_leaves_the_old_file_or_the_new_one(tmp_path: Path, old: bytes |
     assert seen == {old, new}
 
 
+@pytest.mark.slow
 @posix
 def test_an_error_at_any_moment_of_a_save_loses_nothing(checkpoints: Checkpoints) -> None:
     failed: list[bool] = []

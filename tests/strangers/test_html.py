@@ -293,19 +293,19 @@ def test_a_repeated_mark_takes_time_in_proportion(pattern):
 @pytest.mark.parametrize(
     "page",
     [
-        "<div>" * 100_000 + "two words" + "</div>" * 100_000,
-        "<b><div>" * 50_000 + "x" + "</b>" * 50_000,
-        "<b translate=no><div>" * 20_000 + "x" + "</b>" * 20_000,
+        "<div>" * 40_000 + "two words" + "</div>" * 40_000,
+        "<b><div>" * 20_000 + "x" + "</b>" * 20_000,
+        "<b translate=no><div>" * 8_000 + "x" + "</b>" * 8_000,
         "<b translate=no>a <i translate=yes>b " * 10_000 + "</i></b>" * 10_000,
         "<p title='" + "a b " * 100_000 + "'>x",
         "<p title='" + "{{" * 100_000 + "'>x",
         "&#" + "9" * 100_000 + "; one",
-        "<x>a</x><x>" * 20_000 + "b" + "</x>" * 20_000,
-        "<span>" * 20_000 + "<p>a" * 20_000,
+        "<x>a</x><x>" * 8_000 + "b" + "</x>" * 8_000,
+        "<span>" * 8_000 + "<p>a" * 8_000,
     ],
     ids=["depth", "crossed", "untranslated", "alternating", "value", "braces", "digits", "rows", "paragraphs"],
 )
 def test_a_hostile_page_is_read_soon(page):
     start = time.process_time()
     read_html(page, ("en", "fr"))
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 10

@@ -29,6 +29,8 @@ from dragoman.system.helpers import HelperDied, Helpers
 from tests.report.models import small_model
 from tests.serving.conftest import Running, Words, multipart, serve  # noqa: F401
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+
 PAIR = {"source": "en", "target": "fr"}
 PLAIN = DecodingConfig()
 WHOLE = DecodingConfig(split=False, max_copies=0, beam_size=1)
@@ -78,7 +80,7 @@ def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
 def test_a_batch_that_takes_too_long_makes_place_and_is_done_again(queue):
     translator, text = endless(), "The old house. " * 4
     expected = translator.translate([text], WHOLE)[0].text
-    translator.model.decoder.register_forward_pre_hook(lambda *_: time.sleep(0.01))
+    translator.model.decoder.register_forward_pre_hook(lambda *_: time.sleep(0.02))
     queue.watch(translator)
     slow = queue.submit(translator, [text], WHOLE, seconds=600)
     time.sleep(0.1)
@@ -121,7 +123,14 @@ def test_units_with_forbidden_terms_are_translated_beside_the_batches(queue):
     assert len(slow.result()) == 3
 
 
-@pytest.mark.parametrize(("name", "part"), [("a.md", b"*a* "), ("a.html", b"<p>a"), ("a.xlf", None)])
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("a.md", b"*a* "),
+        pytest.param("a.html", b"<p>a", marks=pytest.mark.slow),
+        pytest.param("a.xlf", None, marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_is_translated_of_a_document_whose_client_has_gone(serve, name, part):  # noqa: F811
     running = serve(Words(seconds=0.5))
     if part is None:

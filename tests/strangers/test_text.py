@@ -64,7 +64,7 @@ def test_spelling_keeps_the_number_of_words() -> None:
     dice = random.Random(3)
     odd = "ab .\"'“”«»‘’…—-\xa0\t\u200b\xad\u0301\u0302\x01\x1c\u2028\u3000"
     odd += "ﬁ½²Ａ\ufdfa\ufe70¨´ｶﾞłж中。\ufeff\ufe0f\u0640\u180e"
-    for _ in range(5000):
+    for _ in range(1500):
         text = unicodedata.normalize("NFC", "".join(dice.choices(odd, k=dice.randint(0, 9))))
         for speller in (STRAIGHT, CURLY, GUILLEMETS):
             assert len(word_spans(speller(text))) == len(word_spans(text)), text

@@ -15,7 +15,7 @@ from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.processes import Workers
 
-SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:53")] + ["", "Yes."]
+SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:23")] + ["", "Yes."]
 
 
 @pytest.fixture

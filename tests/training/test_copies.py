@@ -78,8 +78,17 @@ def assert_close(own: Gradients, theirs: Gradients) -> None:
 
 
 # Every architecture by the way that it is least like the model alone, and the first one also by the other.
-ONE_COPY = [pytest.param(choices, 1, id=f"{name}-1") for name, choices in VARIANTS.items()]
-TWO_COPIES = [pytest.param(choices, 2, id=f"{name}-2") for name, choices in VARIANTS.items()]
+QUICK = ("pre-norm", "rotary", "swiglu", "shared-untied", "biased")
+
+
+def variants(copies: int) -> list[Any]:
+    return [
+        pytest.param(choices, copies, id=f"{name}-{copies}", marks=[pytest.mark.slow] * (name not in QUICK))
+        for name, choices in VARIANTS.items()
+    ]
+
+
+ONE_COPY, TWO_COPIES = variants(1), variants(2)
 
 
 @pytest.mark.parametrize(("choices", "copies"), [*TWO_COPIES, ONE_COPY[0]])

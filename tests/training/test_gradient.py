@@ -104,6 +104,7 @@ def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory by /proc")
 def test_a_batch_beyond_the_memory_of_the_process_is_halved_with_the_same_gradient(runs: Runs, tmp_path: Path):
     """The inner layer has 67 MB for 32 pairs of 64 tokens, and several times as much for its gradient."""

@@ -41,6 +41,7 @@ assert "torch._dynamo" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_no_optimizer_imports_the_compiler_of_torch():
     subprocess.run([sys.executable, "-c", STEPS], check=True)
 

@@ -23,7 +23,7 @@ from dragoman.training.executors import Executor
 from tests.training.runs import Runs, random_pairs, small_model
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
-STEPS = 50
+STEPS = 36
 
 
 class Launcher:

@@ -40,7 +40,7 @@ def dropping(seed: int) -> Transformer:
     return small_model(seed=seed, dropout=0.3, attention_dropout=0.2, projection_dropout=0.1)
 
 
-@pytest.mark.parametrize("stop", [3, 4, 5, 10])
+@pytest.mark.parametrize("stop", [4, 10, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 5))])
 def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: int):
     """After a validation (step 4) and between two, in all three epochs."""
     choices = {"max_steps": 13, "accumulate": 2, "average": 3, "weight_decay": 0.01}
@@ -69,11 +69,11 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
 @pytest.mark.parametrize(
     "choices",
     [
-        {"optimizer": "sgd"},
-        {"optimizer": "sgd", "momentum": 0.0},
-        {"optimizer": "rmsprop"},
+        pytest.param({"optimizer": "sgd"}, marks=pytest.mark.slow),
+        pytest.param({"optimizer": "sgd", "momentum": 0.0}, marks=pytest.mark.slow),
+        pytest.param({"optimizer": "rmsprop"}, marks=pytest.mark.slow),
         {"optimizer": "muon"},
-        {"schedule": "cosine"},
+        pytest.param({"schedule": "cosine"}, marks=pytest.mark.slow),
         {"schedule": "plateau", "plateau_patience": 1},
         {"ema": 0.9, "average": 3},
         {"r_drop": 2.0},

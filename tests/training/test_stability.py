@@ -177,7 +177,7 @@ def test_a_checkpoint_of_an_interruption_is_not_what_a_run_goes_back_to(runs: Ru
     assert [each["step"] for each in watcher.of("roll_back")] == [4]
 
 
-@pytest.mark.parametrize("stop", [3, 5, 6, 7, 8, 10])
+@pytest.mark.parametrize("stop", [5, 8, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 6, 7, 10))])
 def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, stop: int):
     """Steps 5, 6 and 7 are bad until the run has gone back to step 4."""
     choices = {"max_steps": 10, "average": 3, "ema": 0.9, "schedule": "plateau", "plateau_patience": 1}

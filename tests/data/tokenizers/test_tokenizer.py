@@ -27,7 +27,7 @@ TEXTS = [
     "l'tonne l'tonne l'tonne हिन्दी हिन्दी हिन्दी",
 ] * 3
 
-fast = settings(max_examples=300, deadline=None)
+fast = settings(max_examples=100, deadline=None)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +85,12 @@ def test_edges_are_kept(lossless: Tokenizer, text: str) -> None:
     assert lossless.decode_batch(lossless.encode_batch([text])) == [text]
 
 
-def test_all_of_unicode_is_kept(lossless: Tokenizer) -> None:
+@pytest.mark.parametrize("end", [0x20000, pytest.param(sys.maxunicode, marks=pytest.mark.slow)])
+def test_all_of_unicode_is_kept(lossless: Tokenizer, end: int) -> None:
+    """Every day its first two planes, which nearly all scripts are in; the other 15 are seldom used, or never."""
     blocks = [
         "".join(chr(code) for code in range(start, start + 1024))
-        for start in range(0, sys.maxunicode, 1024)
+        for start in range(0, end, 1024)
         if not 0xD800 <= start < 0xE000
     ]
     assert lossless.decode_batch(lossless.encode_batch(blocks)) == blocks
