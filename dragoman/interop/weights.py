@@ -59,7 +59,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def read_limited(path: Path, read: Callable[[Path, Path], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """What `read(path, folder)` gives, called in a process with limited memory and time; `folder` is empty, for its use.
+    """What `read(path, folder)` gives in a process with limited memory and time. The folder is empty, for its use.
 
     Raises what it raised, and `DataError` if memory and time did not suffice.
     """

@@ -125,7 +125,8 @@ def map_on_cores(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> I
 def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool:
     """Call `work(*arguments)` in a process that may take so many bytes more than this one; whether they sufficed.
 
-    It may also compute for a minute, and a second for each 16 MB. Raises what it raised. Where processes cannot be forked or limited, it is called in this one.
+    It may also compute for a minute, and a second for each 16 MB. Raises what it raised. Where processes cannot be
+    forked or limited, it is called in this one.
     """
     if sys.platform != "linux":
         work(*arguments)
