@@ -428,9 +428,9 @@ class Projection:
         own = range(*(bisect_left(self.source_words, position, key=key) for position, key in (
             (child.start + 1, itemgetter(1)), (child.end, itemgetter(0)))))  # fmt: skip
         if place.depth < MOST_WEIGHED:
-            words = self._best_words(own, place, taken)
+            words = self._best_words(own, start, end, taken)
         else:
-            words = self._outer_words(own, place, taken)
+            words = self._outer_words(own, start, end, taken)
         if words is None:
             return None
         first_word, last_word = (self._clipped(word, start, end) for word in words)
@@ -440,15 +440,17 @@ class Projection:
         _, right = self._part(child, self.source_words[own[-1]], last_word) or last_word
         return left, right
 
-    def _best_words(self, own: range, place: _Placed, taken: list[tuple[int, int, int]]) -> tuple[int, int] | None:
-        """The first and the last target word of the best stretch without taken words.
+    def _best_words(
+        self, own: range, start: int, end: int, taken: list[tuple[int, int, int]]
+    ) -> tuple[int, int] | None:
+        """The first and the last target word of the best stretch between two positions, without taken words.
 
         A word counts 10 if it is linked to one of the source words `own`, -10 if to others only, and -1 if to none. So
         the best stretch begins and ends with words that are linked to `own`, and only these are looked at.
         """
         best, best_score, score, first, before = None, 0, 0, 0, -1
         for word in sorted({target for source in own for target in self.targets.get(source, ())}):
-            left, right = self._clipped(word, place.start, place.end)
+            left, right = self._clipped(word, start, end)
             if not self._is_free(left, right, taken):
                 score = 0
                 continue
@@ -466,7 +468,9 @@ class Projection:
                 best, best_score = (first, word), score
         return best
 
-    def _outer_words(self, own: range, place: _Placed, taken: list[tuple[int, int, int]]) -> tuple[int, int] | None:
+    def _outer_words(
+        self, own: range, start: int, end: int, taken: list[tuple[int, int, int]]
+    ) -> tuple[int, int] | None:
         """The target words of the first and the last of the source words `own` that have any, in order.
 
         None if what lies between them is taken.
@@ -476,8 +480,8 @@ class Projection:
         if first > last:
             return None
         words = sorted(self.targets[self.linked_sources[index]][0] for index in (first, last))
-        left, _ = self._clipped(words[0], place.start, place.end)
-        _, right = self._clipped(words[1], place.start, place.end)
+        left, _ = self._clipped(words[0], start, end)
+        _, right = self._clipped(words[1], start, end)
         return (words[0], words[1]) if self._is_free(left, right, taken) else None
 
     @staticmethod
