@@ -1,7 +1,7 @@
 """What it costs to read what strangers send: as long as it is, and never the square of that.
 
-`tests/strangers/growth.py` has the seeds and the readers. A reader gets seeds at random, since all in all would take half
-an hour, and so also those whose marks mean nothing in it.
+`tests/strangers/growth.py` has the seeds and the readers. A reader gets seeds at random, since all in all would take
+half an hour, and so also those whose marks mean nothing in it.
 """
 
 import gc
