@@ -18,11 +18,14 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import torch
 import torch._dynamo
@@ -251,6 +254,96 @@ def _(folder: Path) -> list[str]:
     return ["import", str(folder), str(folder / "model")]
 
 
+def hdf5(name: str, build: Callable[[Any], object]) -> None:
+    """A file of Keras, alone and in an archive."""
+
+    def prepare(folder: Path, *, archived: bool) -> list[str]:
+        file = folder / "model.weights.h5"
+        with h5py.File(file, "w") as opened_file:
+            build(opened_file)
+        if archived:
+            with zipfile.ZipFile(folder / "model.keras", "w", zipfile.ZIP_DEFLATED) as archive_:
+                archive_.write(file, file.name)
+            file = folder / "model.keras"
+        return ["import", str(file), str(folder / "model"), "--style", "keras", "--num-heads", "2"]
+
+    ATTACKS[f"model.weights.h5: {name}"] = partial(prepare, archived=False)
+    ATTACKS[f"model.keras: {name}"] = partial(prepare, archived=True)
+
+
+def groups(file: Any) -> None:
+    for number in range(3_000):
+        file.create_dataset(f"{number}/a", (1_000, 1_000), "f4")
+
+
+def nested_groups(file: Any) -> None:
+    for _ in range(20_000):
+        file = file.create_group("a")
+
+
+def lines(file: Any) -> None:
+    file.create_dataset("a", (10**9,), h5py.string_dtype())
+
+
+def half_filled(file: Any) -> None:
+    """Twenty times the file in one chunk, and zeros a thousand times as many in it."""
+    bomb = zlib.compress(bytes(10**9), 9)
+    dataset = file.create_dataset("a", (250_000,), "f4", chunks=(250_000,), compression="gzip")
+    dataset.id.write_direct_chunk((0,), bomb)
+
+
+for word, build in {
+    "18,000 x 18,000 numbers that are not there": lambda file: file.create_dataset("a", (18_000, 18_000), "f4"),
+    "2^40 numbers": lambda file: file.create_dataset("a", (2**40,), "f4", chunks=(2**10,)),
+    "packed zeros": lambda file: file.create_dataset("a", data=np.zeros(10**8, "f4"), compression="gzip"),
+    "a chunk of a gigabyte": lambda file: file.create_dataset("a", (1,), "f4", chunks=(2**28,), maxshape=(None,)),
+    "a chunk that is more than it says": half_filled,
+    "3,000 groups": groups,
+    "20,000 groups inside of each other": nested_groups,
+    "a number of a gigabyte": lambda file: file.create_dataset("a", (1,), np.dtype(("f4", (2**25,)))),
+    "a billion texts": lines,
+    "an unknown filter": lambda file: file.create_dataset("a", data=np.arange(10**5), scaleoffset=0),
+    "a link to itself": lambda file: file.__setitem__("a", h5py.SoftLink("/a")),
+    "another file": lambda file: file.create_dataset("a", (99,), "u1", external=[("/etc/passwd", 0, 99)]),
+    "a layer of this file's own parts": lambda file: file.create_virtual_dataset("a", own_parts()),
+}.items():
+    hdf5(word, build)
+
+
+def own_parts() -> Any:
+    layout = h5py.VirtualLayout((10**6, 10**6), "f4")
+    layout[:] = h5py.VirtualSource(".", "a", (10**6, 10**6))
+    return layout
+
+
+def marian(name: str, vocabulary: str) -> None:
+    def prepare(folder: Path) -> list[str]:
+        np.savez(folder / "model.npz", **{"special:model.yml": np.frombuffer(b"type: transformer\0", np.int8)})
+        (folder / "model.vocab.yml").write_text(vocabulary)
+        return ["import", str(folder), str(folder / "model")]
+
+    ATTACKS[f"model.vocab.yml: {name}"] = prepare
+
+
+marian("nested 100,000 times", "[" * 100_000)
+marian("a million tokens", "".join(f"a{number}: {number}\n" for number in range(1_000_000)))
+
+
+@attack("model.npz: options of a megabyte")
+def _(folder: Path) -> list[str]:
+    np.savez(folder / "model.npz", **{"special:model.yml": np.frombuffer(b"a: [b]\n" * 150_000, np.int8)})
+    return ["import", str(folder), str(folder / "model")]
+
+
+@attack("model.npz: an array that says that it is larger")
+def _(folder: Path) -> list[str]:
+    with zipfile.ZipFile(folder / "model.npz", "w") as archive_:
+        shape = io.BytesIO()
+        np.lib.format.write_array_header_1_0(shape, {"descr": "<f4", "fortran_order": False, "shape": (10**12,)})
+        archive_.writestr("Wemb.npy", shape.getvalue() + bytes(64))
+    return ["import", str(folder), str(folder / "model")]
+
+
 # ---- sentence pairs ----------------------------------------------------------------------------
 
 
@@ -341,6 +434,26 @@ document("runs a command", "c.yaml", lambda: f"x: !!python/object/apply:os.syste
 document("billion laughs", "l.xlf", lambda: xliff("&l11;", f"<!DOCTYPE x [<!ENTITY l0 'ha'>{LAUGHS}]>"))
 document("one long message", "d.po", lambda: 'msgid ""\n' + '"word "\n' * 1_000_000 + 'msgstr ""\n')
 document("a pickle", "p.srt", lambda: pickle.dumps(Touch()))
+
+
+# ---- what is repeated --------------------------------------------------------------------------
+
+BOOKMARKS = "".join(f'<w:bookmarkStart w:id="{n}" w:name="b{n}"/><w:r><w:t>a b </w:t></w:r>' for n in range(800))
+ENDS = "".join(f'<w:bookmarkEnd w:id="{n}"/><w:r><w:t>c d </w:t></w:r>' for n in reversed(range(800)))
+document("800 bookmarks inside of each other", "b.docx", lambda: docx(f"<w:p>{BOOKMARKS}{ENDS}</w:p>"))
+document(
+    "codes", "x.xlf", lambda: xliff('<trans-unit id="1"><source>' + '<x id="1"/>' * 20_000 + "</source></trans-unit>")
+)
+for unit in ("*a ", "_a", "a ", "[", "![[", "> ", "`", "<a", "<!-- ", "| ", "{{", "$$", "&amp;", "- "):
+    document(f"{unit!r} many times", "s.md", partial("a".__add__, unit * 8_000))
+for unit in ("<a ", "<!-- ", "<![CDATA[", "<b>", "</b>", "&amp;", "<p", "<td>", "{% ", "<a b='"):
+    document(f"{unit!r} many times", "s.html", partial("<p>a".__add__, unit * 6_000))
+for unit in ("{", "[", "- ", "a: &a ", "? ", "'"):
+    document(f"{unit!r} many times", "s.yaml", partial("a: ".__add__, unit * 8_000))
+for unit in ("a", "a ", "\u0301", "%s", "{0} ", "a@b.c ", "日本語。", "A. "):
+    document(f"{unit!r} many times", "s.srt", partial("1\n00:00:01,000 --> 00:00:02,000\n".__add__, unit * 8_000))
+for unit in ('"', '""', "a,", ";", "\t"):
+    pairs(f"{unit!r} many times", "s.csv", partial("en,fr\n".__add__, unit * 100_000))
 
 
 # ---- how they are run --------------------------------------------------------------------------

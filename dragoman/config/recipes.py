@@ -9,8 +9,23 @@ import yaml
 
 from dragoman.errors import DataError, UsageError, did_you_mean
 
+MOST_NESTED = 100
+"""Brackets inside of each other in YAML. For each character, the library looks at all that are open."""
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+
+class BoundedLoader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads YAML in a time that grows with its length.
+
+    Raises `YAMLError` for too many brackets inside of each other.
+    """
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= MOST_NESTED:
+            raise yaml.YAMLError(f"more than {MOST_NESTED} brackets are inside of each other")
+        super().fetch_flow_collection_start(token)
+
+
+class _Loader(BoundedLoader):
     """Takes 1e-6 for a number, as YAML 1.2 does."""
 
 

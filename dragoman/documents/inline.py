@@ -22,7 +22,11 @@ MOST_STAND_INS = 99
 """Words that stand for codes in one text; with more of them a text is hardly one, and its codes only stand between
 words."""
 LONGEST_ATOM = 200
-"""Characters of a formatted placeholder; longer stretches are texts."""
+"""Characters of a formatted placeholder, and codes in it; longer stretches are texts."""
+MOST_WEIGHED = 20
+"""Formats inside of each other for which each word is asked where it is in the translation."""
+LONGEST_WORD = 10_000
+"""Characters of a word in which parts are looked for; longer ones are no words."""
 _INK = re.compile(r"\S")
 _OPENING, _CLOSING = "\"'([{«“‘„¿¡", "\"')]}»”’“.,;:!?…。！？、，"
 _WORD_CHARACTER = re.compile(r"[^\W_]")
@@ -176,9 +180,16 @@ def _with_atoms(content: Content, *, copied: bool) -> list[str | Code | _Atom]:
     index = 0
     while index < len(content):
         part, end = content[index], closed.get(index)
-        if end is not None and (
-            letters[end] == letters[index]
-            or (sizes[end] - sizes[index] <= LONGEST_ATOM and _is_literal(content[index + 1 : end]))
+        if (
+            end is not None
+            and (
+                letters[end] == letters[index]
+                or (
+                    max(sizes[end] - sizes[index], end - index) <= LONGEST_ATOM
+                    and _is_literal(content[index + 1 : end])
+                )
+            )
+            and (copied or sizes[end] == sizes[index] or end - index <= LONGEST_ATOM)
         ):
             whole = list(content[index : end + 1])
             base = content[index - 1] if index else ""
@@ -320,18 +331,35 @@ def lacking(target: str, literals: Mapping[int, str]) -> list[tuple[int, str]]:
     return [(start, value) for start, value in missing if target.count(value) < needed[value]]
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """A span, and from where to where in the translation it is."""
+
+    span: Span
+    start: int
+    end: int
+    depth: int
+    """How many spans are around it."""
+
+
 class Projection:
     """From positions in a text to those in its translation."""
 
     def __init__(self, source: str, target: str, alignment: Sequence[tuple[int, int]]):
         self.source, self.target = source, target
         self.source_words, self.target_words = word_spans(source), word_spans(target)
-        self.sources: dict[int, set[int]] = {}
         self.targets: dict[int, list[int]] = {}
+        linked = [False] * len(self.target_words)
         for source_word, target_word in sorted(alignment):
             if target_word < len(self.target_words):
-                self.sources.setdefault(target_word, set()).add(source_word)
+                linked[target_word] = True
                 self.targets.setdefault(source_word, []).append(target_word)
+        self.linked_before = [0, *accumulate(linked)]
+        """For each target word, how many before it are linked to any source word."""
+        self.linked_sources = sorted(self.targets)
+        """The source words that are linked to any target word."""
+        self.ink = [match.start() for match in _INK.finditer(source)]
+        """Where the source has something else than spaces."""
         self.whole = literal_spans(target)
         """What stays whole in the target, in order."""
         self.homeless = 0
@@ -339,76 +367,128 @@ class Projection:
 
     def put_in(self, root: Span) -> list[str | Code]:
         """The translation with the codes of a tree."""
-        return [piece for piece in self._rendered(root, 0, len(self.target)) if piece != ""]
+        pieces: list[str | Code] = []
+        waiting: list[str | Code | _Placed] = [_Placed(root, 0, len(self.target), 0)]  # the next one is the last
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, _Placed):
+                waiting += reversed(self._opened(part))
+            elif part != "":
+                pieces.append(part)
+        return pieces
 
-    def _rendered(self, span: Span, start: int, end: int) -> Iterator[str | Code]:
-        position = start
-        for child, left, right in self._placed(span, start, end):
-            yield self.target[position:left]
-            if child.spaces == "around" and left == end:
-                yield " "
-            yield from child.opening
-            if child.closing is not None:
-                yield from self._rendered(child, left, right)
-                yield from child.closing
-            elif child.spaces == "around" and left < end:
-                yield " "
+    def _opened(self, place: _Placed) -> list[str | Code | _Placed]:
+        """What stands inside of a span: texts, codes, and the spans in it."""
+        parts: list[str | Code | _Placed] = []
+        position, end = place.start, place.end
+        for child in self._children(place):
+            span, left, right = child.span, child.start, child.end
+            parts.append(self.target[position:left])
+            if span.spaces == "around" and left == end:
+                parts.append(" ")
+            parts += span.opening
+            if span.closing is not None:
+                parts += [child, *span.closing]
+            elif span.spaces == "around" and left < end:
+                parts.append(" ")
             position = max(position, right)
-            if child.spaces == "instead" and position == left < end and self.target[left] == " ":
+            if span.spaces == "instead" and position == left < end and self.target[left] == " ":
                 position += 1
-        yield self.target[position:end]
+        return [*parts, self.target[position:end]]
 
-    def _placed(self, span: Span, start: int, end: int) -> list[tuple[Span, int, int]]:
-        """The spans inside of one, with their places between `start` and `end`, in the order of these."""
+    def _children(self, place: _Placed) -> list[_Placed]:
+        """The spans inside of one, with their places in it, in the order of these."""
         stretches: list[tuple[int, int, int]] = []
-        children = span.children
-        for number, child in enumerate(children):
-            if child.end > child.start and (stretch := self._stretch(child, span, start, end, stretches)):
+        span, start, end = place.span, place.start, place.end
+        for number, child in enumerate(span.children):
+            if child.end > child.start and (stretch := self._stretch(child, place, stretches)):
                 insort(stretches, (*stretch, number))
         placed = {number for _, _, number in stretches}
         points = []
-        for number, child in enumerate(children):
+        for number, child in enumerate(span.children):
             if number in placed:
                 continue
             self.homeless += child.end > child.start
-            place = min(max(self._place(child.start, span, start, end), start), end)
-            before = bisect_left(stretches, (place,)) - 1  # the last stretch that begins before this place
-            if before >= 0 and place < stretches[before][1]:
+            position = min(max(self._place(child.start, span, start, end), start), end)
+            before = bisect_left(stretches, (position,)) - 1  # the last stretch that begins before this position
+            if before >= 0 and position < stretches[before][1]:
                 left, right, other = stretches[before]
-                place = left if child.start <= children[other].start else right
-            points.append((place, place, number))
-        return [(children[number], left, right) for left, right, number in sorted(stretches + points)]
+                position = left if child.start <= span.children[other].start else right
+            points.append((position, position, number))
+        return [
+            _Placed(span.children[number], left, right, place.depth + 1)
+            for left, right, number in sorted(stretches + points)
+        ]
 
-    def _stretch(
-        self, child: Span, parent: Span, start: int, end: int, taken: list[tuple[int, int, int]]
-    ) -> tuple[int, int] | None:
-        """Where the words of a span are, as one stretch; None if they are nowhere."""
+    def _stretch(self, child: Span, place: _Placed, taken: list[tuple[int, int, int]]) -> tuple[int, int] | None:
+        """Where the words of a span are, as one stretch between those that are taken; None if they are nowhere."""
+        parent, start, end = place.span, place.start, place.end
         if self._is_blank(parent.start, child.start) and self._is_blank(child.end, parent.end):
             return (start, end) if not taken else None
         own = range(*(bisect_left(self.source_words, position, key=key) for position, key in (
             (child.start + 1, itemgetter(1)), (child.end, itemgetter(0)))))  # fmt: skip
-        linked_to_own = [target for word in own for target in self.targets.get(word, ())]
-        best, best_score, score, first = None, 0.0, 0.0, 0
-        for index in range(min(linked_to_own, default=0), max(linked_to_own, default=-1) + 1):
-            left, right = self._clipped(index, start, end)
-            before = bisect_left(taken, (right,))
-            free = left < right and not (before and taken[before - 1][1] > left)
-            if not free or score <= 0:
-                score, first = 0.0, index
-            if not free:
-                continue
-            linked = self.sources.get(index, set())
-            score += 1.0 if not linked.isdisjoint(own) else -1.0 if linked else -0.1
-            if score > best_score:
-                best, best_score = (first, index), score
-        if best is None:
+        if place.depth < MOST_WEIGHED:
+            words = self._best_words(own, start, end, taken)
+        else:
+            words = self._outer_words(own, start, end, taken)
+        if words is None:
             return None
-        first_word, last_word = self._clipped(best[0], start, end), self._clipped(best[1], start, end)
-        if len(own) == 1 and best[0] == best[1]:
+        first_word, last_word = (self._clipped(word, start, end) for word in words)
+        if len(own) == 1 and words[0] == words[1]:
             return self._part(child, self.source_words[own[0]], first_word)
         left, _ = self._part(child, self.source_words[own[0]], first_word) or first_word
         _, right = self._part(child, self.source_words[own[-1]], last_word) or last_word
         return left, right
+
+    def _best_words(
+        self, own: range, start: int, end: int, taken: list[tuple[int, int, int]]
+    ) -> tuple[int, int] | None:
+        """The first and the last target word of the best stretch between two positions, without taken words.
+
+        A word counts 10 if it is linked to one of the source words `own`, -10 if to others only, and -1 if to none. So
+        the best stretch begins and ends with words that are linked to `own`, and only these are looked at.
+        """
+        best, best_score, score, first, before = None, 0, 0, 0, -1
+        for word in sorted({target for source in own for target in self.targets.get(source, ())}):
+            left, right = self._clipped(word, start, end)
+            if not self._is_free(left, right, taken):
+                score = 0
+                continue
+            if score > 0:
+                between = word - before - 1
+                others = self.linked_before[word] - self.linked_before[before + 1]
+                score -= 9 * others + between
+                _, gap = self.target_words[before]
+                if score <= 0 or bisect_left(taken, (gap,)) < bisect_left(taken, (left,)):
+                    score = 0
+            if score == 0:
+                first = word
+            score, before = score + 10, word
+            if score > best_score:
+                best, best_score = (first, word), score
+        return best
+
+    def _outer_words(
+        self, own: range, start: int, end: int, taken: list[tuple[int, int, int]]
+    ) -> tuple[int, int] | None:
+        """The target words of the first and the last of the source words `own` that have any, in order.
+
+        None if what lies between them is taken.
+        """
+        first = bisect_left(self.linked_sources, own.start)
+        last = bisect_left(self.linked_sources, own.stop) - 1
+        if first > last:
+            return None
+        words = sorted(self.targets[self.linked_sources[index]][0] for index in (first, last))
+        left, _ = self._clipped(words[0], start, end)
+        _, right = self._clipped(words[1], start, end)
+        return (words[0], words[1]) if self._is_free(left, right, taken) else None
+
+    @staticmethod
+    def _is_free(left: int, right: int, taken: list[tuple[int, int, int]]) -> bool:
+        """Whether two positions have something between them, and nothing there is taken."""
+        before = bisect_left(taken, (right,))
+        return left < right and not (before and taken[before - 1][1] > left)
 
     def _part(self, child: Span, source_word: tuple[int, int], target_word: tuple[int, int]) -> tuple[int, int] | None:
         """The part of a target word that belongs to a span, which may have only a part of the source word.
@@ -417,6 +497,11 @@ class Projection:
         """
         (word_start, word_end), (left, right) = source_word, target_word
         start, end = max(child.start, word_start), min(child.end, word_end)
+        if max(word_end - word_start, right - left) > LONGEST_WORD:  # about as far inside of it as in the source
+            from_start, to_end = (
+                (right - left) * (position - word_start) // (word_end - word_start) for position in (start, end)
+            )
+            return self._outside(left + from_start, -1), self._outside(left + to_end, 1)
         word, translated = self.source[word_start:word_end], self.target[left:right]
         if translated == word:
             return left + start - word_start, right - (word_end - end)
@@ -463,7 +548,8 @@ class Projection:
 
     def _is_blank(self, start: int, end: int) -> bool:
         """Whether no word stands between two positions of the source."""
-        return not _INK.search(self.source, start, end)
+        index = bisect_left(self.ink, start)
+        return index == len(self.ink) or self.ink[index] >= end
 
     def _place(self, position: int, parent: Span, start: int, end: int) -> int:
         """Where the codes of a point go: to the word that it touches, else to the one before it."""
@@ -483,8 +569,9 @@ class Projection:
             word_start, word_end = self.source_words[word]
             if self.target[left:right] == self.source[word_start:word_end] and position < word_end:
                 return left + position - word_start
-            next_ = _INK.search(self.source, position)
-            if touches_before and (not next_ or next_[0] in _CLOSING):  # marks come after the codes
+            next_ = bisect_left(self.ink, position)
+            ends = next_ == len(self.ink) or self.source[self.ink[next_]] in _CLOSING
+            if touches_before and ends and right - left <= LONGEST_WORD:  # marks come after the codes
                 while right - left > 1 and self.target[right - 1] in _CLOSING and not self._is_whole(right - 1):
                     right -= 1
             return self._outside(right, 1)

@@ -8,6 +8,7 @@ from functools import partial
 
 import yaml
 
+from dragoman.config.recipes import BoundedLoader
 from dragoman.data.language_codes import CODE, find_language, is_written_alike, language_of
 from dragoman.documents.document import UNKNOWN, Document, Edit, FormatError, Languages, Segment, has_words
 from dragoman.documents.messages import FORMS, IDENTIFIER, Left, codes_of, is_icu, is_language, pieces_of
@@ -209,7 +210,7 @@ _STRING = "tag:yaml.org,2002:str"
 def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
     """The segments of YAML: all scalars that are strings and values."""
     try:
-        nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node]
+        nodes = [node for node in yaml.compose_all(text, Loader=BoundedLoader) if node]
     except (yaml.YAMLError, RecursionError) as error:
         raise FormatError(f"is no YAML ({error}); repair it first.") from None
     shift = text.startswith("\ufeff")  # which the loader leaves out
@@ -368,7 +369,7 @@ def _plain(source: str, text: str) -> str:
 def _means(text: str, value: object) -> bool:
     """Whether YAML means this."""
     try:
-        return yaml.safe_load(text) == value
+        return yaml.load(text, BoundedLoader) == value
     except (ValueError, RecursionError, yaml.YAMLError):
         return False
 

@@ -4,10 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import DataError
+from dragoman.errors import DataError, ResourceError
+from dragoman.system.resources import memory_available
 
 LARGEST = 2**28
 """Most bytes of a JSON file; the vocabulary of NLLB-200 has 32 MB."""
+
+MOST_RATIO, LEAST_BYTES = 20, 2**20
+"""How many times as large as its file the content may be, if it has more than so many bytes: numbers of weights can
+hardly be compressed, and a file that promises more is made to fill the memory."""
 
 INDEX = ".index.json"
 """Ending of a file that tells in which other files weights are."""
@@ -27,6 +32,21 @@ def read_bytes(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise ValueError(f"larger than {most >> 20} MB")
     return content
+
+
+def check_promise(path: Path, size: int) -> None:
+    """Judge the bytes that a file of weights says it has, before memory is asked for them.
+
+    Raises `ValueError` if they are more than its own size can hold, and `ResourceError` if memory does not suffice.
+    """
+    if size > MOST_RATIO * path.stat().st_size + LEAST_BYTES:
+        raise ValueError(f"it would be more than {MOST_RATIO} times as large in memory")
+    available = memory_available()
+    if available is not None and size > available:
+        raise ResourceError(
+            f"{path} has {size >> 20:,} MB of weights, but only {available >> 20:,} MB of memory are free; close other "
+            "programs, or use a machine with more memory."
+        )
 
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Models in the format of Marian itself: an .npz file that holds its options as YAML, and vocabularies in .yml."""
 
+import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,11 @@ import yaml
 from torch import Tensor
 from torch.nn.functional import pad
 
-from dragoman.errors import DataError
+from dragoman.config.recipes import parse_yaml
+from dragoman.errors import DataError, DragomanError
+from dragoman.interop.files import LARGEST, check_promise, read_bytes
 from dragoman.interop.styles import Style, read_table
+from dragoman.interop.weights import read_limited
 from dragoman.model import Transformer, TransformerConfig
 
 STYLE = Style(**read_table("pretrained.toml")["styles"]["npz"])
@@ -22,8 +26,8 @@ SINGLE_TABLE = "Wemb"
 """The table that both sides and the projection share."""
 NEVER = -1e9
 """Logit of a token that the smaller of two vocabularies does not have."""
-MOST_RATIO = 20
-"""Most that weights are compressed by; a file that promises more is made to fill the memory."""
+MOST_OPTIONS = 2**16
+"""Bytes of the options, which have some five thousand."""
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "gelu"}
 EXPECTED = {"type": ("transformer",), "transformer-preprocess": ("",), "transformer-postprocess": ("dan",),
              "transformer-postprocess-emb": ("d", ""), "transformer-ffn-depth": (2,),
@@ -63,24 +67,37 @@ def read_npz(files: Sequence[Path], folder: Path) -> tuple[TransformerConfig, di
     return config, weights, vocabularies
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
+def _arrays(path: Path) -> dict[str, Tensor]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if sum(each.file_size for each in members) > MOST_RATIO * path.stat().st_size + 2**20:
-                raise ValueError(f"it would be more than {MOST_RATIO} times as large in memory")
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    except MemoryError:
+        return read_limited(path, _read_arrays)
+    except (DragomanError, MemoryError):
         raise
     except Exception as error:  # a damaged file raises zlib.error, KeyError and many others
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; copy it again.") from None
 
 
-def _options(array: np.ndarray | None, origin: str) -> dict[str, Any]:
+def _read_arrays(path: Path, folder: Path) -> dict[str, Tensor]:
+    """The arrays of an .npz file. Raises `ValueError` for one that says that it is larger than it can be."""
+    with zipfile.ZipFile(path) as archive:
+        check_promise(path, sum(member.file_size for member in archive.infolist()))
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
+                shape, _, dtype = read_header(file)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"`{member.filename}` says that it is larger than it is")
+    with np.load(path, allow_pickle=False) as file:
+        return {
+            name: torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape) for name, array in file.items()
+        }
+
+
+def _options(array: Tensor | None, origin: str) -> dict[str, Any]:
     """The options that the file holds, all of which Dragoman computes."""
     try:
-        options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode())
+        text = array.numpy().tobytes().rstrip(b"\0").decode()
+        options = parse_yaml(text) if len(text) <= MOST_OPTIONS else None
         found = {key: options.get(key, known[0]) for key, known in EXPECTED.items()}
     except (AttributeError, ValueError, yaml.YAMLError, RecursionError):
         raise DataError(f"{origin} holds no options under `{OPTIONS}`; is it a model of Marian?") from None
@@ -114,9 +131,9 @@ def _architecture(options: dict[str, Any], rows: int, shared: bool, tied: bool, 
         raise DataError(f"{origin} does not describe a model: {error}") from None
 
 
-def _weight(array: np.ndarray, parameter: Tensor, name: str) -> Tensor:
+def _weight(array: Tensor, parameter: Tensor, name: str) -> Tensor:
     """An array in Dragoman's layout; tables get the rows that they lack, of tokens that are never said."""
-    weight = torch.from_numpy(np.ascontiguousarray(array, np.float32))
+    weight = array.float()
     if parameter.dim() == 1:
         weight = weight.flatten()
     elif weight.dim() == 2 and "embedding" not in name:
@@ -147,8 +164,23 @@ def _vocabularies(folder: Path) -> list[dict[str, int]]:
 
 def _vocabulary(path: Path) -> dict[str, int]:
     try:
-        # Only this loader reads the token `no` as text.
-        ids = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-        return {token: int(id_) for token, id_ in ids.items()}
+        return _numbered(read_bytes(path, LARGEST).decode())
     except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError) as error:
         raise DataError(f"{path} is no vocabulary of tokens and their numbers: {error}; copy it again.") from None
+
+
+def _numbered(text: str) -> dict[str, int]:
+    """Tokens and their numbers from YAML. Raises `ValueError` for anything else inside of it.
+
+    It is read event by event: what composes nested YAML in C ends the program where it is nested too deep, and what
+    resolves types takes the token `no` for false.
+    """
+    words = []
+    for event in yaml.parse(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+        if isinstance(event, yaml.ScalarEvent):
+            words.append(event.value)
+        elif isinstance(event, yaml.AliasEvent | yaml.SequenceStartEvent) or (
+            isinstance(event, yaml.MappingStartEvent) and words
+        ):
+            raise ValueError(f"there is more than a token and its number in line {event.start_mark.line + 1}")
+    return {token: int(id_) for token, id_ in zip(words[::2], words[1::2], strict=True)}

@@ -1,22 +1,26 @@
 """Files of weights that other programs saved, read as named tensors. Nothing in a file is run.
 
-A pickle is opened in a process of its own with little memory: what it describes may be far larger than the file.
+Pickles, archives and HDF5 are read in a process of their own with little memory and time: what they describe may be far
+larger than the file. Where a file says how large its content is, that is judged before anything is read.
 """
 
+import math
 import re
+import shutil
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dragoman.errors import DataError, DragomanError
-from dragoman.interop.files import INDEX, read_json
+from dragoman.interop.files import INDEX, check_promise, read_json
+from dragoman.storage.weights_file import opened
 from dragoman.system import optional
 from dragoman.system.processes import run_limited
 
@@ -28,8 +32,12 @@ KERAS_STATE = ("optimizer/", "metrics/")
 """What Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"
 """The weights in a `.keras` archive."""
+CONVERTED = "weights.safetensors"
+"""File into which the process that reads a file of strangers writes its tensors."""
 MOST_NAMES = 2**23
 """Bytes of what a file of PyTorch says of its weights beside their numbers, some hundred for each."""
+HDF5_FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
+"""Filters of HDF5 that weights may have passed, by their numbers; others are libraries that HDF5 would look for."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -40,8 +48,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     Raises `DataError` for a file that is missing, damaged, or holds anything but tensors.
     """
     try:
-        with path.open("rb") as file:
-            content = _content(path, file)
+        content = _content(path)
     except (DragomanError, MemoryError):
         raise
     except Exception as error:  # a damaged file raises KeyError, zlib.error, UnicodeDecodeError and many others
@@ -49,6 +56,20 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; check the file."
         ) from None
     return named_tensors(content, str(path))
+
+
+def read_limited(path: Path, read: Callable[[Path, Path], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """What `read(path, folder)` gives in a process with limited memory and time. The folder is empty, for its use.
+
+    Raises what it raised, and `DataError` if memory and time did not suffice.
+    """
+    with TemporaryDirectory() as folder:
+        allowed = 4 * path.stat().st_size + 2**30
+        if not run_limited(allowed, _convert, read, path, Path(folder)):
+            raise DataError(
+                f"{path} takes more time, or more memory than {allowed >> 20} MB, to read, which no such weights do."
+            )
+        return load_file(Path(folder) / CONVERTED)
 
 
 def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
@@ -77,7 +98,7 @@ def _dense(content: Mapping[str, Any], origin: str) -> Iterator[tuple[str, Tenso
         yield str(name), tensor
 
 
-def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
+def _content(path: Path) -> Mapping[str, Any]:
     if path.name.endswith(INDEX):
         parts = read_json(path).get("weight_map")
         names = sorted(set(parts.values())) if isinstance(parts, dict) else []
@@ -85,36 +106,42 @@ def _content(path: Path, file: BinaryIO) -> Mapping[str, Any]:
             raise DataError(f"{path} does not name files in its folder; copy the whole model again.")
         return {key: value for name in names for key, value in read_weights(path.with_name(name)).items()}
     if path.suffix == ".safetensors":
+        with opened(path) as (_, header):
+            check_promise(path, sum(tensor.size for tensor in header.tensors))
         return load_file(path)
-    if file.read(len(_HDF5)) == _HDF5:
-        return _read_hdf5(path, path)
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as archive:
-            if KERAS_WEIGHTS in archive.namelist():
-                return _read_hdf5(path, archive.open(KERAS_WEIGHTS))
-            if sum(part.file_size for part in archive.infolist() if part.filename.endswith("data.pkl")) > MOST_NAMES:
-                raise DataError(f"{path} has more weights than any model; save `model.state_dict()`.")
-    return _read_pickle(path)
+    with path.open("rb"):  # for a file that is missing, before there is a process for it
+        return read_limited(path, _read_foreign)
 
 
-def _read_pickle(path: Path) -> Mapping[str, Any]:
-    with TemporaryDirectory() as folder:
-        converted = Path(folder) / "weights.safetensors"
-        allowed = 4 * path.stat().st_size + 2**30
-        if not run_limited(allowed, _convert, path, converted):
-            raise DataError(f"{path} takes more memory than {allowed >> 20} MB to read, which no such weights do.")
-        return load_file(converted)
-
-
-def _convert(path: Path, converted: Path) -> None:
-    """Write the tensors of a pickle to a .safetensors file. Raises `MemoryError` for tensors that are too large."""
+def _convert(read: Callable[[Path, Path], Mapping[str, Tensor]], path: Path, folder: Path) -> None:
+    """Write what `read` gives to a .safetensors file. Raises `MemoryError` for tensors that are too large."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
     try:
-        tensors = dict(_dense(_unpickled(path), str(path)))
-        save_file({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, converted)
-    except RuntimeError as error:
+        tensors = read(path, scratch)
+        save_file({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, folder / CONVERTED)
+    except (RuntimeError, OSError) as error:
         if "alloc" in str(error):
             raise MemoryError from None
         raise
+
+
+def _read_foreign(path: Path, folder: Path) -> Mapping[str, Tensor]:
+    """The tensors of a pickle, an HDF5 file, or an archive of either."""
+    with path.open("rb") as file:
+        is_hdf5 = file.read(len(_HDF5)) == _HDF5
+        if not is_hdf5 and zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                check_promise(path, sum(member.file_size for member in members))
+                if any(member.filename == KERAS_WEIGHTS for member in members):
+                    # A member cannot be read from any position without reading all before it, again and again.
+                    with archive.open(KERAS_WEIGHTS) as packed, (folder / KERAS_WEIGHTS).open("wb") as unpacked:
+                        shutil.copyfileobj(packed, unpacked)
+                    return dict(_dense(_read_hdf5(path, folder / KERAS_WEIGHTS), str(path)))
+                if sum(member.file_size for member in members if member.filename.endswith("data.pkl")) > MOST_NAMES:
+                    raise DataError(f"{path} has more weights than any model; save `model.state_dict()`.")
+    return dict(_dense(_read_hdf5(path, path) if is_hdf5 else _unpickled(path), str(path)))
 
 
 def _unpickled(path: Path) -> Mapping[str, Any]:
@@ -131,23 +158,43 @@ def _unpickled(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _read_hdf5(path: Path, file: Any) -> dict[str, Any]:
-    """The arrays of a Keras file: `path` itself, or a member of that archive."""
+def _read_hdf5(path: Path, file: Path) -> dict[str, Any]:
+    """The arrays of a Keras file: `path` itself, or a member of that archive.
+
+    The file names sizes that it need not fill. They are added up and judged before any of its numbers is read.
+    """
     h5py = optional.load("h5py", extra="keras", purpose="Reading weights of Keras")
-    arrays: dict[str, Any] = {}
+    datasets: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        # External and virtual datasets would read files that the user did not name.
+        # External and virtual datasets would read files that the user did not name; links are not followed.
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external or item.dtype == "O"):
-            arrays[name] = value = item[()]
-            if item.attrs.get("dtype") == "bfloat16":  # HDF5 has no such type, so Keras writes two bytes a number
-                arrays[name] = torch.as_tensor(value.view("int16")).view(torch.bfloat16)
+            datasets[name] = item
 
-    with h5py.File(file) as opened:
+    with h5py.File(file, "r") as opened:
         if {"layer_names", "model_config"} & opened.attrs.keys():
             raise DataError(
                 f"{path} is in the old HDF5 format of Keras, which names weights by their number in the session; "
                 'load it in the notebook and save it with `save_weights("NAME.weights.h5")`.'
             )
         opened.visititems(visit)
-    return {name: value for name, value in arrays.items() if not name.startswith(KERAS_STATE)}
+        wanted = {name: dataset for name, dataset in datasets.items() if not name.startswith(KERAS_STATE)}
+        check_promise(path, sum(map(_promised, wanted.values())))
+        return {name: _numbers(dataset, name) for name, dataset in wanted.items()}
+
+
+def _promised(dataset: Any) -> int:
+    """Bytes that it takes to read a dataset of HDF5: those of all numbers, or those of a chunk if these are more."""
+    return dataset.dtype.itemsize * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
+
+
+def _numbers(dataset: Any, name: str) -> Any:
+    """The numbers of a dataset. Raises `ValueError` for one that another library would have to unpack."""
+    layout = dataset.id.get_create_plist()
+    filters = {layout.get_filter(index)[0] for index in range(layout.get_nfilters())}
+    if unknown := filters - HDF5_FILTERS.keys():
+        raise ValueError(f"`{name}` is packed by filter {min(unknown)} of HDF5, which Keras does not use")
+    value = dataset[()]
+    if dataset.attrs.get("dtype") == "bfloat16":  # HDF5 has no such type, so Keras writes two bytes a number
+        return torch.as_tensor(value.view("int16")).view(torch.bfloat16)
+    return value

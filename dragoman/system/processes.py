@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -20,6 +21,8 @@ from dragoman.system.resources import cores
 
 JOBS_UNDER_WAY = 2
 """For each process: one that it does, and one that waits for it."""
+SECONDS, BYTES_A_SECOND = 60, 2**24
+"""Processor time of a process with limited memory: so many seconds, and one more for each so many bytes."""
 PARALLEL_TOKENIZERS = "TOKENIZERS_PARALLELISM"
 """The variable by which the library `tokenizers` knows whether to use threads."""
 _work: Callable[..., Any] | None = None  # in a worker process: the function that it calls
@@ -122,18 +125,27 @@ def map_on_cores(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> I
 def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool:
     """Call `work(*arguments)` in a process that may take so many bytes more than this one; whether they sufficed.
 
-    Raises what it raised. Where processes cannot be forked or limited, it is called in this one.
+    It may also compute for a minute, and a second for each 16 MB. Raises what it raised. Where processes cannot be
+    forked or limited, it is called in this one.
     """
     if sys.platform != "linux":
         work(*arguments)
         return True
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(1, mp_context=fork, initializer=_limit_memory, initargs=(memory,)) as pool:
+    with ProcessPoolExecutor(1, mp_context=fork, initializer=_limit, initargs=(memory,)) as pool:
         try:
             pool.submit(work, *arguments).result()
         except (BrokenProcessPool, MemoryError):
             return False
     return True
+
+
+def _limit(memory: int) -> None:
+    import resource
+
+    _limit_memory(memory)
+    seconds = int(time.process_time()) + SECONDS + memory // BYTES_A_SECOND
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def _limit_memory(memory: int) -> None:

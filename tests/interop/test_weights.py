@@ -1,5 +1,6 @@
 """Files of weights: whatever wraps the tensors is taken off, and nothing that is not tensors is read or run."""
 
+import io
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -8,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from dragoman.errors import DataError, ResourceError
+from dragoman.interop import files, marian
 from dragoman.interop import weights as module
 from dragoman.interop.notebooks import from_notebook
 from dragoman.interop.weights import named_tensors, read_weights
@@ -206,3 +209,92 @@ def test_without_h5py_the_extra_is_named(keras, monkeypatch):
     monkeypatch.setattr(module.optional, "load", refuse)
     with pytest.raises(ResourceError, match="h5py: pip install"):
         read_weights(keras[0])
+
+
+# ---- files that promise more than they have --------------------------------------------------------
+
+
+def one_dataset(file) -> None:
+    file.create_dataset("a", (18_000, 18_000), "f4")
+
+
+def packed_chunks(file) -> None:
+    file.create_dataset("a", data=np.zeros((4_000, 4_000), np.float32), compression="gzip")
+
+
+def one_huge_chunk(file) -> None:
+    file.create_dataset("a", (1,), "f4", chunks=(2**28,), maxshape=(None,))
+
+
+def many_groups(file) -> None:
+    for number in range(300):
+        file.create_dataset(f"{number}/a", (300, 300), "f4")
+
+
+def wide_numbers(file) -> None:
+    file.create_dataset("a", (1,), np.dtype(("f4", (2_000_000,))))
+
+
+@pytest.mark.parametrize("build", [one_dataset, packed_chunks, one_huge_chunk, many_groups, wide_numbers])
+def test_sizes_that_hdf5_cannot_hold_are_refused_before_anything_is_read(tmp_path, monkeypatch, build):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        build(file)
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
+        archive.write(tmp_path / "model.weights.h5", "model.weights.h5")
+    monkeypatch.delattr(h5py.Dataset, "__getitem__")
+    for name in ("model.weights.h5", "model.keras"):
+        with pytest.raises(DataError, match="more than 20 times as large in memory"):
+            read_weights(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.pt"])
+def test_archives_of_zeros_are_refused_by_their_list(tmp_path, name):
+    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.weights.h5" if name == "model.keras" else "x/data.pkl", bytes(2**22))
+    with pytest.raises(DataError, match="more than 20 times as large in memory"):
+        read_weights(tmp_path / name)
+
+
+def test_filters_that_hdf5_would_load_a_library_for_are_refused(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        file.create_dataset("a", data=np.arange(1000.0), scaleoffset=2)
+    monkeypatch.delattr(h5py.Dataset, "__getitem__")
+    with pytest.raises(DataError, match="`a` is packed by filter 6 of HDF5"):
+        read_weights(tmp_path / "model.weights.h5")
+
+
+def test_links_of_hdf5_lead_nowhere_twice(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        file["layers/a"] = np.ones(3, np.float32)
+        file["layers/again"] = file["layers/a"]
+        file["layers/up"] = file["layers"]
+        file["layers/soft"], file["layers/none"] = h5py.SoftLink("/layers/soft"), h5py.SoftLink("/nowhere")
+    assert_equal(read_weights(tmp_path / "model.weights.h5"), {"layers/a": torch.ones(3)})
+
+
+def test_what_does_not_fit_in_memory_is_said_before_it_is_read(tmp_path, monkeypatch):
+    save_file({"a": torch.zeros(2**18)}, tmp_path / "model.safetensors")
+    torch.save({"a": torch.zeros(2**18)}, tmp_path / "model.pt")
+    monkeypatch.setattr(files, "memory_available", lambda: 1000)
+    for name in ("model.safetensors", "model.pt"):
+        with pytest.raises(ResourceError, match="has 1 MB of weights, but only 0 MB of memory"):
+            read_weights(tmp_path / name)
+
+
+def test_arrays_of_marian_are_as_large_as_they_say(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**9,)})
+    with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
+        archive.writestr("Wemb.npy", header.getvalue() + bytes(64))
+    with pytest.raises(DataError, match=r"`Wemb\.npy` says that it is larger than it is"):
+        marian.read_npz([tmp_path / "model.npz"], tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "a: {b: 1}", "? " * 10_000, "- a", "a: 1\nb", "a: x", "&a a: *a"])
+def test_a_vocabulary_of_marian_is_flat(tmp_path, content):
+    (tmp_path / "model.vocab.yml").write_text(content)
+    with pytest.raises(DataError, match="is no vocabulary of tokens and their numbers"):
+        marian._vocabulary(tmp_path / "model.vocab.yml")
