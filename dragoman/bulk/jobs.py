@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.data.readers.text_io import open_input, unpacking_errors
 from dragoman.errors import DataError, UsageError
+from dragoman.system.atomic import real_path
 
 CHUNK = 1 << 20
 """Bytes that are read at once where only lines are counted."""
@@ -43,7 +44,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
     jobs = [Job(path, folder / path.name) for path in paths]
     taken: dict[str, Path] = {}
     for parent in {path.parent for path in paths}:
-        if parent.resolve().is_relative_to(folder.resolve()):
+        if real_path(parent).is_relative_to(real_path(folder)):
             raise UsageError(f"Files in {parent} are read, which lies in {folder}; choose another folder as --output.")
     for job in jobs:
         for output in (job.output, job.rejected):
@@ -53,7 +54,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
                 )
     for each in inputs:
         # What is written there now would be read the next time.
-        if "**" in each and folder.resolve().is_relative_to(Path(each.partition("**")[0]).resolve()):
+        if "**" in each and real_path(folder).is_relative_to(real_path(Path(each.partition("**")[0]))):
             raise UsageError(f"{folder} lies where '{each}' looks for files; choose another folder as --output.")
     return jobs
 

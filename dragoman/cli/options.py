@@ -1,6 +1,5 @@
 """The one `app`, the options that several commands share, and how scores are printed."""
 
-import json
 from collections.abc import Sequence
 from functools import cache, partial
 from inspect import Parameter, Signature
@@ -11,6 +10,7 @@ import typer
 
 from dragoman.cli.app import App, Context, options_of
 from dragoman.errors import UsageError, command_line, did_you_mean, respell
+from dragoman.system.streams import json_line
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
@@ -141,4 +141,4 @@ def print_trained(context: Context, evaluation: Any, path: Path) -> None:
 
 def print_json(result: Any) -> None:
     """Print a result in one line."""
-    print(json.dumps(result, ensure_ascii=False))
+    print(json_line(result))

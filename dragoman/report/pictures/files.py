@@ -18,13 +18,10 @@ FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in pri
 
 
 def save_picture(figure: Picture, path: Path) -> None:
-    """Write the figure to `path`, in the format of its suffix; raises `UsageError` if that is impossible."""
+    """Write the figure to `path`, in the format of its suffix; raises `UsageError` for a suffix of another."""
     check_suffix(path)
     data = figure.to_png(dpi=FILE_DPI) if path.suffix.lower() == ".png" else _svg(figure, salt="dragoman").encode()
-    try:
-        write_output(path, data)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
+    write_output(path, data)
 
 
 def check_suffix(path: Path) -> None:
