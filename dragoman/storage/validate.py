@@ -58,7 +58,9 @@ def read_config(path: Path) -> dict[str, Any]:
     """The config.json of a model directory, with names of files and languages that can be used as such."""
     config, file = _read_json(path), path / "config.json"
     if not isinstance(config, dict):
-        raise DataError(f"{file} holds {shortened(shown(config))}, but a model's is an object {{...}}; copy it again.")
+        raise DataError(
+            f"{file} does not describe a model: it is {shortened(shown(config))}, not an object {{...}}; copy it again."
+        )
     if (found := config.get("format")) != FORMAT:
         raise DataError(
             f"{file} is of format {shortened(shown(found))}, but this version of Dragoman reads format {FORMAT}; "
@@ -75,10 +77,12 @@ def read_config(path: Path) -> dict[str, Any]:
         raise DataError(
             f"{file}: `{DIRECTIONS}` is {shortened(shown(known))}, no list of [source, target]; copy the model again."
         )
-    for key, what in (("model", "the sizes of a model"), ("decoding", "the settings of a search")):
+    for key in ("model", "decoding"):
         if not isinstance(config.setdefault(key, {}), dict):
             told = shortened(shown(config[key]))
-            raise DataError(f"{file}: `{key}` is {told}, but {what} are an object {{...}}; copy the model again.")
+            raise DataError(
+                f"{file} does not describe a model: `{key}` is {told}, not an object {{...}}; copy it again."
+            )
     return config
 
 
