@@ -110,6 +110,8 @@ def _wants_json() -> bool:
 
 def explain(error: BaseException) -> DragomanError:
     """The error as one sentence with a remedy; raises it if it is a mistake of ours."""
+    if isinstance(error, typer.Abort) and isinstance(error.__cause__, EOFError):
+        error = error.__cause__  # which is no Ctrl-D: commands do not ask
     message = str(error)
     if isinstance(error, DragomanError):
         return error
@@ -125,6 +127,8 @@ def explain(error: BaseException) -> DragomanError:
         return ResourceError(f"A library cannot be loaded ({reason_of(error)}); `dragoman doctor` tells what is wrong.")
     if not isinstance(error, OSError):
         raise error
+    if "temporary directory" in message:  # of Python's tempfile, which found none
+        return ResourceError(f"{reason_of(error)}; make room in one, or set TMPDIR to another folder.")
     kind, remedy = DragomanError, "check the path"
     if error.errno in FULL:
         kind, remedy = ResourceError, "make room on the disk and try again"
