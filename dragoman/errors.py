@@ -138,6 +138,11 @@ def shown(value: Any) -> str:
     return value if number else repr(value)
 
 
+def is_spelled(name: str) -> bool:
+    """Whether a name is UTF-8, and not bytes that Python keeps as half characters."""
+    return not re.search("[\ud800-\udfff]", name)
+
+
 def shortened(text: str, most: int = 60) -> str:
     """A text of at most so many characters, for values that strangers wrote."""
     return text if len(text) <= most else f"{text[:most]} ..."

@@ -29,7 +29,9 @@ from dragoman.errors import (
     UsageError,
     accepted,
     did_you_mean,
+    is_spelled,
     reason_of,
+    shortened,
     shown,
 )
 from dragoman.system.atomic import FULL, naming
@@ -123,6 +125,8 @@ def explain(error: BaseException) -> DragomanError:
         # What torch raises when memory runs out has a class of its own on a GPU only.
         remedy = "to train, give a smaller training.max_tokens or --size; to translate, a smaller --beam-size"
         return ResourceError(f"Memory does not suffice; {remedy}.")
+    if isinstance(error, UnicodeEncodeError) and not is_spelled(error.object):
+        return UsageError(f"{shortened(error.object)} is no UTF-8, which a library needs here; rename it.")
     if isinstance(error, ImportError) and not (error.name or "dragoman").startswith("dragoman"):
         return ResourceError(f"A library cannot be loaded ({reason_of(error)}); `dragoman doctor` tells what is wrong.")
     if not isinstance(error, OSError):

@@ -171,8 +171,8 @@ def _where(locations: "list[Location]") -> str:
 
 def _sizes(part: "PartResult", *, ascii_only: bool) -> "Table":
     """A table of the counts and lengths of a part; with `ascii_only`, without bars."""
+    from dragoman.system.figures import sparkline
     from dragoman.terminal import results_table
-    from dragoman.terminal.figures import sparkline
 
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
     rows = []

@@ -124,8 +124,8 @@ def print_scores(context: Context, evaluation: Any, title: str, *, examples: Seq
         context.display().warn(warning)
     if context.as_json:
         return print_json(evaluation.to_dict() | ({"examples": examples} if examples else {}))
+    from dragoman.system.figures import printable
     from dragoman.terminal import console, results_table, scores_table
-    from dragoman.terminal.figures import printable
 
     console().print(scores_table(title, evaluation.to_dict()))
     if examples:
