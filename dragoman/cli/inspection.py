@@ -67,6 +67,7 @@ def tokenize(
     check_input(text, input_file)
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.storage.model_directory import ModelDirectory
+    from dragoman.system.streams import spelled
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
     with nullcontext() if text else open_input(input_file) as stream:
@@ -75,6 +76,7 @@ def tokenize(
             if context.as_json:
                 print_json({"text": line, "tokens": tokens, "ids": ids})
                 continue
+            tokens = [spelled(token) for token in tokens]
             widths = [max(len(token), len(str(id_))) for token, id_ in zip(tokens, ids, strict=True)]
             for row in (tokens, ids):
                 print("  ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)))

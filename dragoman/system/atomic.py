@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dragoman.errors import ResourceError
-from dragoman.system.locks import lock
+from dragoman.system.locks import is_still, lock
 
 LOCK = ".lock"
 """End of the name of the file that is locked as long as somebody writes."""
@@ -137,7 +137,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
         claim = temporary.with_suffix(LOCK)
         with open(claim, "a", encoding="ascii") as file:
             # Between the two lines above, another process may have taken the lock for one that was left.
-            if not lock(file) or not _is_still(claim, file.fileno()):
+            if not lock(file) or not is_still(claim, file):
                 continue
             try:
                 yield temporary
@@ -174,13 +174,6 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether an open file still has its name."""
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    return False
 
 
 def _new(temporary: Path, *, like: Path) -> BinaryIO:

@@ -44,6 +44,12 @@ def json_line(value: Any, stream: TextIO | None = None) -> str:
     return json.dumps(value, ensure_ascii=not is_utf8(stream or sys.stdout))
 
 
+def spelled(text: str, stream: TextIO | None = None) -> str:
+    """A text as a stream, stdout if none is given, writes it: for columns, whose widths follow from it."""
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, ESCAPED).decode(encoding)
+
+
 @contextmanager
 def results() -> Iterator[TextIO]:
     """stdout as a stream of lines that programs read: UTF-8, but in a terminal as that spells them."""

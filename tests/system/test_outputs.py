@@ -23,6 +23,7 @@ from dragoman.system.atomic import (
     write_output,
     write_synced,
 )
+from dragoman.system.locks import only_one
 
 BYTES = b"x" * 100_000
 KILOBYTE = 1024
@@ -133,3 +134,19 @@ def test_the_path_of_no_file_is_found_by_pathlib():
 def test_names_that_are_no_text_are_spelled_as_json_reads_them():
     name = os.fsdecode(b"caf\xe9")
     assert encoded(f'"{name} é"') == '"caf\\udce9 é"'.encode()
+
+
+def test_a_locked_folder_that_is_deleted_meanwhile_is_no_success(tmp_path):
+    folder = tmp_path / "run"
+
+    def delete_and(read: Path | None) -> None:
+        with only_one(folder / "lock", "busy"):
+            shutil.rmtree(folder)
+            if read:
+                read.read_bytes()
+
+    for read in (None, folder / "part"):
+        with pytest.raises(ResourceError, match="run was deleted while it was written"):
+            delete_and(read)
+    with pytest.raises(FileNotFoundError, match="elsewhere"), only_one(folder / "lock", "busy"):
+        (tmp_path / "elsewhere").read_bytes()

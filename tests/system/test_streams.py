@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dragoman.system.streams import fails, is_utf8, json_line, results, settle_streams
+from dragoman.system.streams import fails, is_utf8, json_line, results, settle_streams, spelled
 
 TEXT = "Größe ▁ ΑΒΓ 语 😀 \udcff"
 """The last one is a byte of a file name that is no text."""
@@ -81,3 +81,10 @@ def test_a_full_disk_behind_stdout_is_told_by_its_name(monkeypatch):
     assert fails(file)
     with pytest.raises(OSError, match="No space"):
         file.close()
+
+
+def test_columns_are_as_wide_as_what_is_written(stdout):
+    stdout("ascii")
+    assert spelled("▁x") == r"\u2581x"
+    stdout("utf-8")
+    assert spelled("▁x") == "▁x"
