@@ -1,5 +1,6 @@
 """Files to translate into a folder: which ones, which part of them, and whether they are done."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -82,8 +83,9 @@ def count_lines(path: Path) -> int:
 def _matching(pattern: str) -> Iterator[Path]:
     """The file of this name, or else the files that match it as a pattern."""
     path = Path(pattern)
-    if path.exists() or not PATTERN.search(pattern):
-        if path.exists() and not path.is_file():
+    # os.path answers False where pathlib raises, such as for a name that is too long.
+    if os.path.exists(path) or not PATTERN.search(pattern):
+        if os.path.exists(path) and not os.path.isfile(path):
             raise UsageError(f"{path} is no file; name files, or give a pattern such as '{path}/*'.")
         open_input(path).close()
         yield path

@@ -35,7 +35,7 @@ class PreparedFolder:
     def origin(self) -> dict[str, Any] | None:
         """The result of `origin` for its config, if its preparation has begun."""
         file = self.path / ORIGIN
-        return read_sealed(file, into=dict, remedy=AGAIN) if file.is_file() else None
+        return read_sealed(file, into=dict, remedy=AGAIN) if os.path.isfile(file) else None
 
     @property
     def counts(self) -> tuple[int, float]:
