@@ -11,17 +11,22 @@ import matplotlib as mpl
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
-from dragoman.system.atomic import write_output
+from dragoman.system.atomic import FULL, write_output
 
 SUFFIXES = (".png", ".svg")
 FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in print
 
 
 def save_picture(figure: Picture, path: Path) -> None:
-    """Write the figure to `path`, in the format of its suffix; raises `UsageError` for a suffix of another."""
+    """Write the figure to `path`, in the format of its suffix; raises `UsageError` if that is impossible."""
     check_suffix(path)
     data = figure.to_png(dpi=FILE_DPI) if path.suffix.lower() == ".png" else _svg(figure, salt="dragoman").encode()
-    write_output(path, data)
+    try:
+        write_output(path, data)
+    except OSError as error:
+        if error.errno in FULL:  # which is no mistake of the user
+            raise
+        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
 
 
 def check_suffix(path: Path) -> None:
