@@ -75,6 +75,19 @@ class Interrupted(DragomanError):
         self.exit_code = 128 + signal_number
 
 
+def reason_of(error: BaseException) -> str:
+    """What went wrong, for the middle of a sentence; an error of the system names its file, if it is known."""
+    if isinstance(error, DragomanError):
+        return str(error).rstrip(".")
+    if isinstance(error, MemoryError):
+        return "memory does not suffice"
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
+        return f"{name}{error.strerror.lower()}"
+    lines = " ".join(map(str, error.args)).strip().split("\n")
+    return lines[0].rstrip(".") or type(error).__name__
+
+
 def redacted(text: str) -> str:
     """A text with URLs as they may be printed or kept: without passwords and queries, which may be signatures."""
     return _QUERY.sub(r"\1", _PASSWORD.sub(r"\1@", text))
@@ -123,6 +136,16 @@ def shown(value: Any) -> str:
         return "missing" if value is None else str(value).lower()
     number = isinstance(value, str) and re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]?\d+)?|nan|inf)", value.lower())
     return value if number else repr(value)
+
+
+def is_spelled(name: str) -> bool:
+    """Whether a name is UTF-8, and not bytes that Python keeps as half characters."""
+    return not re.search("[\ud800-\udfff]", name)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """A text of at most so many characters, for values that strangers wrote."""
+    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def respell(text: str, names: Container[str], spell: Spell) -> str:

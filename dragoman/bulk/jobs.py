@@ -1,5 +1,6 @@
 """Files to translate into a folder: which ones, which part of them, and whether they are done."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from dragoman.data.readers.text_io import open_input, unpacking_errors
 from dragoman.errors import DataError, UsageError
+from dragoman.system.atomic import real_path
 
 CHUNK = 1 << 20
 """Bytes that are read at once where only lines are counted."""
@@ -43,7 +45,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
     jobs = [Job(path, folder / path.name) for path in paths]
     taken: dict[str, Path] = {}
     for parent in {path.parent for path in paths}:
-        if parent.resolve().is_relative_to(folder.resolve()):
+        if real_path(parent).is_relative_to(real_path(folder)):
             raise UsageError(f"Files in {parent} are read, which lies in {folder}; choose another folder as --output.")
     for job in jobs:
         for output in (job.output, job.rejected):
@@ -53,7 +55,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
                 )
     for each in inputs:
         # What is written there now would be read the next time.
-        if "**" in each and folder.resolve().is_relative_to(Path(each.partition("**")[0]).resolve()):
+        if "**" in each and real_path(folder).is_relative_to(real_path(Path(each.partition("**")[0]))):
             raise UsageError(f"{folder} lies where '{each}' looks for files; choose another folder as --output.")
     return jobs
 
@@ -81,8 +83,9 @@ def count_lines(path: Path) -> int:
 def _matching(pattern: str) -> Iterator[Path]:
     """The file of this name, or else the files that match it as a pattern."""
     path = Path(pattern)
-    if path.exists() or not PATTERN.search(pattern):
-        if path.exists() and not path.is_file():
+    # os.path answers False where pathlib raises, such as for a name that is too long.
+    if os.path.exists(path) or not PATTERN.search(pattern):
+        if os.path.exists(path) and not os.path.isfile(path):
             raise UsageError(f"{path} is no file; name files, or give a pattern such as '{path}/*'.")
         open_input(path).close()
         yield path

@@ -6,7 +6,6 @@ for signals.
 
 import ctypes
 import errno
-import json
 import os
 import signal
 import sys
@@ -30,10 +29,19 @@ from dragoman.errors import (
     UsageError,
     accepted,
     did_you_mean,
+    is_spelled,
+    reason_of,
+    shortened,
     shown,
 )
+from dragoman.system.atomic import FULL, naming
+from dragoman.system.streams import close_streams, fails, json_line, settle_streams
 
 _PYTHONS_OWN = warnings.showwarning
+NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
+"""Errors of names that no file can have, and of links that lead to themselves."""
+LACKING = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+"""Errors of a machine that has too little memory, or too many open files or processes."""
 
 
 @app.callback(invoke_without_command=True)
@@ -46,26 +54,20 @@ def dragoman(version: Annotated[bool, Option("--version", help="Print the versio
 def main() -> None:
     """Run the command line and exit with its code."""
     tune_process()
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell: 2>&-
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    settle_streams()
     warnings.showwarning = _show_warning
     code = 0
     try:
         code = app(prog_name="dragoman", standalone_mode=False) or 0
         if code == 128 + signal.SIGINT:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
-        sys.stdout.flush()  # a full disk shows here, not when Python ends
+        with naming("stdout"):
+            sys.stdout.flush()  # a full disk shows here, not when Python ends
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         # A reader of stdout that has read enough, such as `head`, is no failure; typer makes it a SystemExit.
         if not isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
             code = report(explain(error))
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            # Nothing may touch the stream again, not even Python at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    close_streams()
     sys.exit(code)
 
 
@@ -86,7 +88,7 @@ def report(error: DragomanError) -> int:
     details = {"message": str(error), "exit_code": error.exit_code, "kind": error.kind}
     line = str(error) if isinstance(error, Interrupted) else f"Error: {error}"
     if _wants_json():
-        line = json.dumps({"error": details}, ensure_ascii=False)
+        line = json_line({"error": details}, sys.stderr)
     with suppress(OSError):
         if not error.told:
             print(line, file=sys.stderr)
@@ -110,6 +112,8 @@ def _wants_json() -> bool:
 
 def explain(error: BaseException) -> DragomanError:
     """The error as one sentence with a remedy; raises it if it is a mistake of ours."""
+    if isinstance(error, typer.Abort) and isinstance(error.__cause__, EOFError):
+        error = error.__cause__  # which is no Ctrl-D: commands do not ask
     message = str(error)
     if isinstance(error, DragomanError):
         return error
@@ -121,14 +125,26 @@ def explain(error: BaseException) -> DragomanError:
         # What torch raises when memory runs out has a class of its own on a GPU only.
         remedy = "to train, give a smaller training.max_tokens or --size; to translate, a smaller --beam-size"
         return ResourceError(f"Memory does not suffice; {remedy}.")
+    if isinstance(error, UnicodeEncodeError) and not is_spelled(error.object):
+        return UsageError(f"{shortened(error.object)} is no UTF-8, which a library needs here; rename it.")
+    if isinstance(error, ImportError) and not (error.name or "dragoman").startswith("dragoman"):
+        return ResourceError(f"A library cannot be loaded ({reason_of(error)}); `dragoman doctor` tells what is wrong.")
     if not isinstance(error, OSError):
         raise error
+    if "temporary directory" in message:  # of Python's tempfile, which found none
+        return ResourceError(f"{reason_of(error)}; make room in one, or set TMPDIR to another folder.")
     kind, remedy = DragomanError, "check the path"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in FULL:
         kind, remedy = ResourceError, "make room on the disk and try again"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         remedy = "check who may read and write there"
-    return kind(f"{error.filename or 'The output'}: {(error.strerror or message).lower()}; {remedy}.")
+    elif error.errno in NO_PATH:
+        kind, remedy = UsageError, "choose another name"
+    elif error.errno in LACKING:
+        kind, remedy = ResourceError, "close other programs, or raise the limits of this one"
+    if error.filename is None:
+        error.filename = "stdout" if fails(sys.stdout) else None
+    return kind(f"{reason_of(error)}; {remedy}.")
 
 
 def _usage(error: Any) -> str:

@@ -39,7 +39,7 @@ def plan_bulk(
         )
     if not inputs:
         raise UsageError("There is nothing to translate into a folder; name files, such as --input 'in/*'.")
-    if output is None or os.path.isfile(output):
+    if output is None or (os.path.lexists(output.rstrip("/" + os.sep)) and not os.path.isdir(output)):
         raise UsageError("Many files are translated into a folder; name one, such as --output out/.")
     return shard_of(plan(inputs, Path(output)), shard)
 

@@ -3,7 +3,7 @@
 import io
 import json
 import os
-import sys
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
-from dragoman.errors import DataError, ResourceError, UsageError, redacted
-from dragoman.system.atomic import naming, new_output
+from dragoman.errors import DataError, ResourceError, UsageError, reason_of, redacted
+from dragoman.system.atomic import OutputFile, new_output, real_path
+from dragoman.system.streams import ESCAPED, results
 from dragoman.urls import is_url
 
 if TYPE_CHECKING:
@@ -123,15 +124,29 @@ def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -
     """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
     if path is None:
         return
-    if path.is_file() and any(other and os.path.exists(other) and path.samefile(other) for other in read):
+    # os.path answers False where pathlib raises, such as for a name that is too long.
+    if os.path.isfile(path) and any(other and os.path.exists(other) and path.samefile(other) for other in read):
         raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
-    for wrong, why in (
-        (path.is_dir(), "it is a folder"),
-        (not path.parent.is_dir(), f"there is no folder {path.parent}"),
-        (not os.access(path if path.exists() else path.parent, os.W_OK), "you may not write there"),
-    ):
-        if wrong:
-            raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+    if why := _why_not(path):
+        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+
+
+def _why_not(path: Path) -> str | None:
+    """Why a file cannot be written; None if it can."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:  # also of a link to a file that is not there yet
+        folder = real_path(path).parent
+        if not folder.is_dir():
+            return f"there is no folder {path.parent if not path.is_symlink() else folder}"
+        return None if os.access(folder, os.W_OK) else "you may not write there"
+    except (OSError, ValueError) as error:
+        return reason_of(error).removeprefix(f"{path}: ")
+    if stat.S_ISDIR(mode):
+        return "it is a folder"
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        return "it is a disk or a socket, and no file"
+    return None if os.access(path, os.W_OK) else "you may not write there"
 
 
 @contextmanager
@@ -141,10 +156,10 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     Raises `ResourceError` if somebody has deleted the file meanwhile: what was written is nowhere then.
     """
     if path is None:
-        with open(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as out:
+        with results() as out:
             yield out
         return
-    with naming(path), open(path, "w", encoding="utf-8") as out:
+    with io.TextIOWrapper(io.BufferedWriter(OutputFile(path, path)), encoding="utf-8", errors=ESCAPED) as out:
         yield out
         out.flush()
         if not os.fstat(out.fileno()).st_nlink:
@@ -155,7 +170,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 def whole_output(path: Path) -> Iterator[TextIO]:
     """A file that is there when all of it is written; one of the same name stays as it is until then."""
     with new_output(path) as file:
-        out = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
+        out = io.TextIOWrapper(file, encoding="utf-8", errors=ESCAPED, write_through=True)
         yield out
         out.detach()
 

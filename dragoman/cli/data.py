@@ -65,16 +65,19 @@ def check(
         results = {each: check_data(part, held_out=own, progress=advance) for each, (part, own) in apart.items()}
     trainable = all(result.trainable for result in results.values())
     to_train = map(redacted, sys.argv[3:])
-    if output:
-        to_train = [*_write_clean(context, output, bitext, held_out), *(s for s in settings if s.startswith(CLEANING))]
-    if context.as_json:
-        told = {each: result.to_dict() for each, result in results.items()}
-        print_json({"trainable": trainable, "languages": told} if bitext.labelled else told[""])
-    else:
-        for result in results.values():
-            _show(result, quiet=context.quiet)
-        if trainable and not context.quiet:
-            print(f"Next:  {command_line('train', *to_train)}")
+    try:
+        if output:
+            written = _write_clean(context, output, bitext, held_out)
+            to_train = [*written, *(each for each in settings if each.startswith(CLEANING))]
+    finally:  # a file that cannot be written costs nothing but itself
+        if context.as_json:
+            told = {each: result.to_dict() for each, result in results.items()}
+            print_json({"trainable": trainable, "languages": told} if bitext.labelled else told[""])
+        else:
+            for result in results.values():
+                _show(result, quiet=context.quiet)
+    if trainable and not (context.as_json or context.quiet):
+        print(f"Next:  {command_line('train', *to_train)}")
     if not trainable:
         raise typer.Exit(DataError.exit_code)
 
@@ -137,7 +140,7 @@ def _show(result: "CheckResult", *, quiet: bool) -> None:
     screen = console()
     if not quiet:
         for part in result.parts:
-            screen.print(_sizes(part))
+            screen.print(_sizes(part, ascii_only=screen.options.ascii_only))
         screen.print()
     labels = {"problem": "[bold yellow]Problem[/]  ", "note": "[bold]Note[/]     "}
     shown = [finding for finding in result.findings if finding.severity == "problem" or not quiet]
@@ -166,10 +169,10 @@ def _where(locations: "list[Location]") -> str:
     )
 
 
-def _sizes(part: "PartResult") -> "Table":
-    """A table of the counts and lengths of a part."""
+def _sizes(part: "PartResult", *, ascii_only: bool) -> "Table":
+    """A table of the counts and lengths of a part; with `ascii_only`, without bars."""
+    from dragoman.system.figures import sparkline
     from dragoman.terminal import results_table
-    from dragoman.terminal.figures import sparkline
 
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
     rows = []
@@ -179,7 +182,7 @@ def _sizes(part: "PartResult") -> "Table":
         remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""
         # A bar as high as nothing, which is left out again, makes the others begin at zero.
-        bars = sparkline([0, *length.histogram(NUM_BARS, end)], NUM_BARS + 1)[1:]
+        bars = "" if ascii_only else sparkline([0, *length.histogram(NUM_BARS, end)], NUM_BARS + 1)[1:]
         rows.append((f"{name} {language}", bars, remark))
     spread = f"target to source characters (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"
     rows.append(("ratio", f"{part.ratio(50):.2f}", spread))

@@ -22,7 +22,8 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
     )
     config, bitext = plan_run(["builtin:grammar"], recipe="demo", settings=[])
     evaluation = start_run(bitext, config, directory, display=display)
-    display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
+    with display.last_step("Examples", later=f"See {directory / 'report.html'}."):
+        display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     return evaluation
 
 

@@ -1,5 +1,6 @@
 """Files that `translate` reads besides models: sentences and terms."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +41,8 @@ def check_input(text: list[str] | None, path: Path | None) -> None:
     if text:
         return
     if path is not None:
-        if path.exists() and not (path.is_file() or path.is_dir()):
+        # os.path answers False where pathlib raises, such as for a name that is too long.
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             return  # a pipe gives what it has only once
         refuse_other_files(path, but=WEB_PAGE)  # of which `notice_documents` warns
         with open_input(path) as stream:

@@ -30,18 +30,21 @@ def inspect(
     check_output(path)
     from dragoman.report import inspect_translation, render_inspection
     from dragoman.storage.model_directory import ModelDirectory
-    from dragoman.system.atomic import write_output
+    from dragoman.system.atomic import encoded, write_output
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
     directory.require_languages()
     search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
     inspection = inspect_translation(directory, text, target=target, **search)
-    if path:
-        write_output(path, render_inspection(inspection).encode())
-    if context.as_json:
-        print_json(inspection.to_dict() | {"attention": inspection.attention_dict()})
-    else:
-        context.display().note(f"{inspection.target_text}  (score {inspection.score:.2f})")
+    try:
+        if path:
+            write_output(path, encoded(render_inspection(inspection)))
+    finally:  # a page that cannot be written costs nothing but itself
+        if context.as_json:
+            print_json(inspection.to_dict() | {"attention": inspection.attention_dict()})
+        else:
+            context.display().note(f"{inspection.target_text}  (score {inspection.score:.2f})")
+    if not context.as_json:
         print(path)
 
 
@@ -64,6 +67,7 @@ def tokenize(
     check_input(text, input_file)
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.storage.model_directory import ModelDirectory
+    from dragoman.system.streams import spelled
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
     with nullcontext() if text else open_input(input_file) as stream:
@@ -72,6 +76,7 @@ def tokenize(
             if context.as_json:
                 print_json({"text": line, "tokens": tokens, "ids": ids})
                 continue
+            tokens = [spelled(token) for token in tokens]
             widths = [max(len(token), len(str(id_))) for token, id_ in zip(tokens, ids, strict=True)]
             for row in (tokens, ids):
                 print("  ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)))

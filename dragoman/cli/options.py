@@ -1,6 +1,5 @@
 """The one `app`, the options that several commands share, and how scores are printed."""
 
-import json
 from collections.abc import Sequence
 from functools import cache, partial
 from inspect import Parameter, Signature
@@ -11,6 +10,7 @@ import typer
 
 from dragoman.cli.app import App, Context, options_of
 from dragoman.errors import UsageError, command_line, did_you_mean, respell
+from dragoman.system.streams import json_line
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
@@ -124,8 +124,8 @@ def print_scores(context: Context, evaluation: Any, title: str, *, examples: Seq
         context.display().warn(warning)
     if context.as_json:
         return print_json(evaluation.to_dict() | ({"examples": examples} if examples else {}))
+    from dragoman.system.figures import printable
     from dragoman.terminal import console, results_table, scores_table
-    from dragoman.terminal.figures import printable
 
     console().print(scores_table(title, evaluation.to_dict()))
     if examples:
@@ -141,4 +141,4 @@ def print_trained(context: Context, evaluation: Any, path: Path) -> None:
 
 def print_json(result: Any) -> None:
     """Print a result in one line."""
-    print(json.dumps(result, ensure_ascii=False))
+    print(json_line(result))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.config.run import RunConfig
     from dragoman.data.pair_file import PairFile
     from dragoman.data.prepared_folder import PreparedFolder
+    from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
     from dragoman.terminal import Display
 
@@ -269,15 +270,24 @@ def compare(
     if len(runs) < 2:
         raise UsageError(f"`compare` takes two runs or more; give another one beside {runs[0]}.")
     check_output(output)
-    from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
-    from dragoman.terminal import comparison_table, console
+    from dragoman.report.comparison import ComparedRun
 
     compared = [ComparedRun.read(path) for path in runs]
-    if output:
-        from dragoman.report.comparison_page import write_comparison
+    try:
+        if output:
+            from dragoman.report.comparison_page import write_comparison
 
-        write_comparison(output, compared)
-        context.display().note(f"The curves are in {output}.")
+            write_comparison(output, compared)
+            context.display().note(f"The curves are in {output}.")
+    finally:  # a page that cannot be written costs nothing but itself
+        _print_compared(context, compared)
+
+
+def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
+    """Print the figures of runs as a table, or as JSON."""
+    from dragoman.report.comparison import differing_settings, remarks, setting_rows, table_rows
+    from dragoman.terminal import comparison_table, console
+
     if context.as_json:
         settings = differing_settings(compared)
         figures = [

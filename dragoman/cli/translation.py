@@ -1,7 +1,6 @@
 """Commands that use models: translate, score, evaluate."""
 
 import gc
-import json
 import os
 import random
 import sys
@@ -152,7 +151,7 @@ def _translate_document(
     for note in report.notes():
         display.warn(f"{document} {note}")
     if context.as_json:
-        print(json.dumps({"document": str(document), "output": str(output), **asdict(report)}, ensure_ascii=False))
+        options.print_json({"document": str(document), "output": str(output), **asdict(report)})
 
 
 def _loading(
@@ -242,10 +241,12 @@ def evaluate(
         loaded = load_ensemble([model, *(ensemble or ())], languages=(source, target))
         work = {"precision": precision, "workers": workers or available_workers()}
         evaluation = evaluate_pairs(loaded, pairs, search=search, **work)
-    if output:
-        with whole_output(output) as out:
-            out.writelines(one_line(text) + "\n" for text in evaluation.translations)
     rows = zip(pairs, evaluation.translations, strict=True)
     named = [{"source": readable(pair[0]), "translation": text, "reference": pair[1]} for pair, text in rows]
     random.Random(1).shuffle(named)  # the same ones each time
-    options.print_scores(context, evaluation, f"{model} on {' '.join(data)}", examples=named[:examples])
+    try:
+        if output:
+            with whole_output(output) as out:
+                out.writelines(one_line(text) + "\n" for text in evaluation.translations)
+    finally:  # a full disk costs the file, and not the scores
+        options.print_scores(context, evaluation, f"{model} on {' '.join(data)}", examples=named[:examples])

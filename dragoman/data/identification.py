@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from functools import cache
+from tempfile import gettempdir
 from typing import Any
 
 from dragoman.data.language_codes import close, known_code
 from dragoman.data.scripts import WORD
 from dragoman.errors import DataError
+from dragoman.system.atomic import naming
 
 SURE = 0.95
 """Probability above which a single line counts as another language."""
@@ -22,7 +24,8 @@ def identifier() -> Any:
     """The identifier of py3langid; it takes a quarter of a second to load."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    with naming(gettempdir()):  # where it is unpacked
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 @cache

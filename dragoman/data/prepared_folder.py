@@ -14,6 +14,7 @@ from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.readers.archives import archive_of
 from dragoman.errors import DragomanError, UsageError
+from dragoman.system.atomic import real_path
 from dragoman.system.seals import LOCK, check_seal, read_in, read_sealed
 from dragoman.urls import file_stamp, is_url
 
@@ -28,13 +29,13 @@ class PreparedFolder:
     """A folder that is prepared, or being prepared."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.resolve().name
+        self.path, self.name = path, real_path(path).name
 
     @property
     def origin(self) -> dict[str, Any] | None:
         """The result of `origin` for its config, if its preparation has begun."""
         file = self.path / ORIGIN
-        return read_sealed(file, into=dict, remedy=AGAIN) if file.is_file() else None
+        return read_sealed(file, into=dict, remedy=AGAIN) if os.path.isfile(file) else None
 
     @property
     def counts(self) -> tuple[int, float]:

@@ -20,7 +20,7 @@ from dragoman.data.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.decoding.precision import INT8
 from dragoman.decoding.search import Beams
 from dragoman.decoding.translator import Translator
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, is_spelled
 from dragoman.evaluation.scores import score
 from dragoman.interop import argos, ctranslate2, eight_bits, onnx, transformers, web
 from dragoman.interop.engine_files import package
@@ -165,6 +165,8 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     """
     refuse_to_overwrite(output)
     engine = TARGETS[target]
+    if target != "dragoman-int8" and not is_spelled(name := str(output.absolute())):
+        raise UsageError(f"{name} is no UTF-8, and the library of {target} opens no other names; choose another OUT.")
     numbers = options.quantization or engine.numbers[0]
     if numbers not in engine.numbers:
         raise UsageError(f"{target} is written as {' or '.join(engine.numbers)}, not as {numbers}.")

@@ -7,6 +7,7 @@ from typing import Any
 
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE
+from dragoman.system.atomic import real_path
 from dragoman.system.optional import load
 
 PREFIX = "hf:"
@@ -52,7 +53,7 @@ def download(name: str, *, progress: bool = True) -> Path:
     for path in found:
         if not _is_whole(path, files[path.name]):
             # What stands in the cache is a link, and a download would only link to the same content again.
-            path.resolve().unlink()
+            real_path(path).unlink()
             raise DataError(f"{path.name} of {name} is not the file that the Hub has, and was deleted; import again.")
     if not found:
         raise DataError(f"{name} has none of the files of a pretrained translation model.")

@@ -18,7 +18,7 @@ from dragoman.metrics import MAIN, TEXT_METRICS, VALIDATED_TEXT_METRICS
 from dragoman.report.summary import last_step
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.terminal.figures import duration
+from dragoman.system.figures import duration
 
 
 @dataclass(frozen=True, kw_only=True)

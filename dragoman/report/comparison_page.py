@@ -7,7 +7,7 @@ from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table
 from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
 from dragoman.report.pictures.style import line_style
 from dragoman.report.templates import render
-from dragoman.system.atomic import write_output
+from dragoman.system.atomic import encoded, write_output
 
 
 def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
@@ -18,4 +18,4 @@ def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
     heads = [(line_style(index)["color"], Path(run.name).name) for index, run in enumerate(runs)]
     tables = {"heads": heads, "figures": table_rows(runs), "settings": setting_rows(runs)}
     page = render("comparison.html", title="Runs compared", curves=curves, remarks=remarks(runs), **tables)
-    write_output(path, page.encode())
+    write_output(path, encoded(page))

@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 
 from dragoman.metrics import METRICS, TESTED, TEXT_METRICS
-from dragoman.report.pictures import PANELS, plot_attention, plot_curves, to_svg
 from dragoman.report.summary import RunSummary
 from dragoman.report.templates import render
-from dragoman.system.atomic import write_file
+from dragoman.system.atomic import encoded, write_file
 
 SHOWN_VALIDATIONS = 5
 
 
 def write_report(directory: Path, summary: RunSummary) -> Path:
     """Write `directory`/report.html and return its path."""
+    from dragoman.report.pictures import PANELS, plot_curves, to_svg  # a card is written without matplotlib
+
     path = directory / "report.html"
     curves = [to_svg(plot_curves(summary.metrics, [panel]), panel) for panel in PANELS if summary.metrics]
     pictures = {"curves": curves, "attention": _attention(summary)}
@@ -25,7 +26,8 @@ def write_report(directory: Path, summary: RunSummary) -> Path:
         "tested": TESTED,
         "text_metrics": TEXT_METRICS,
     }
-    write_file(path, render("report.html", title=summary.title, run=summary, **pictures, **tables).encode())
+    page = render("report.html", title=summary.title, run=summary, **pictures, **tables)
+    write_file(path, encoded(page))
     return path
 
 
@@ -42,5 +44,7 @@ def _attention(summary: RunSummary) -> str:
     attention = summary.attention
     if not attention:
         return ""
+    from dragoman.report.pictures import plot_attention, to_svg
+
     weights = attention.layers[attention.clearest_layer()]
     return to_svg(plot_attention(weights, attention.source_words, attention.target_words), "attention")

@@ -1,29 +1,49 @@
 """The card and the report of a run that has ended."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
 from dragoman.config.run import RunConfig
 from dragoman.data.labels import readable
 from dragoman.data.preparation import PreparedData
 from dragoman.evaluation.evaluate import Evaluation
-from dragoman.report.attention import most_reordered, word_attention
+from dragoman.report.attention import WordAttention, most_reordered, word_attention
 from dragoman.report.card import model_card
 from dragoman.report.page import write_report
 from dragoman.report.summary import RunSummary
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.atomic import write_file
+from dragoman.system.atomic import encoded, write_file
 from dragoman.system.device import machine
 
 SHOWN_TESTS = 20
+LOOKED_AT = 100
+"""Test sentences of which the report shows the attention of one."""
+
+
+LastStep = Callable[[str], AbstractContextManager[None]]
+"""Makes a context in which a failure is a warning; its text says what was to be made."""
 
 
 def describe_run(
-    directory: RunDirectory, config: RunConfig, data: PreparedData, kept: ModelDirectory, evaluation: Evaluation
+    directory: RunDirectory,
+    config: RunConfig,
+    data: PreparedData,
+    kept: ModelDirectory,
+    evaluation: Evaluation,
+    *,
+    last_step: LastStep,
 ) -> None:
-    """Write the card and the report of the model that a run has kept."""
+    """Write the card and the report of the model that a run has kept; each that fails is a warning."""
     summary = _summary(directory, config, data, kept, evaluation)
-    write_report(directory.path, summary)
-    write_file(directory.path / "README.md", model_card(summary).encode())
+    with last_step("The model card, README.md,"):
+        write_file(directory.path / "README.md", encoded(model_card(summary)))
+    with last_step("The attention in the report"):
+        summary = replace(summary, attention=_attention(kept, data, evaluation))
+    with last_step("The report, report.html,"):
+        write_report(directory.path, summary)
 
 
 def _summary(
@@ -32,10 +52,7 @@ def _summary(
     samples = [
         {"source": source, "reference": reference, "translation": translation}
         for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
-    ]
-    # The report shows one of the first hundred sentences, in which words change places.
-    translated = [each for each in samples[:100] if each["translation"]]
-    maps = (word_attention(kept, each["source"], each["translation"]) for each in translated)
+    ][:SHOWN_TESTS]
     return RunSummary(
         source_language=kept.source_language,
         target_language=kept.target_language,
@@ -46,7 +63,13 @@ def _summary(
         pairs={"train": data.about.train_pairs, "valid": len(data.valid_pairs), "test": len(data.test_pairs)},
         metrics=read_metrics(directory.metrics),
         evaluation=evaluation.to_dict(),
-        samples=[each | {"source": readable(each["source"])} for each in samples[:SHOWN_TESTS]],
+        samples=[each | {"source": readable(each["source"])} for each in samples],
         directions=kept.directions,
-        attention=most_reordered(maps),
     )
+
+
+def _attention(kept: ModelDirectory, data: PreparedData, evaluation: Evaluation) -> WordAttention | None:
+    """That of one of the first sentences, in which words change places."""
+    first = zip(data.test_pairs[:LOOKED_AT], evaluation.translations, strict=False)
+    maps = (word_attention(kept, source, translation) for (source, _), translation in first if translation)
+    return most_reordered(maps)

@@ -9,7 +9,7 @@ from dragoman.config.run import RunConfig
 from dragoman.metrics import MAIN, TESTED, TEXT_METRICS
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
-from dragoman.terminal.figures import duration
+from dragoman.system.figures import duration
 from dragoman.terminal.tables import BY_SOURCE
 
 

@@ -55,15 +55,26 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, d
 
 
 def describe(
-    directory: RunDirectory, config: RunConfig, data: PreparedData, evaluation: Evaluation, display: "Display"
+    directory: RunDirectory,
+    config: RunConfig,
+    data: PreparedData,
+    evaluation: Evaluation,
+    display: "Display",
+    *,
+    later: str,
 ) -> None:
-    """Write the scores, the card and the report of the kept model."""
-    directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
-    with display.status("Writing the report"):
-        from dragoman.report.run import describe_run  # imports matplotlib, which training does without
+    """Write the scores, the card and the report of the kept model.
 
+    What fails is a warning that says how it is made `later`, and costs nothing of the others.
+    """
+    last_step = partial(display.last_step, later=later)
+    with last_step(f"The file of the scores, {directory.evaluation},"):
+        directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
+    with display.status("Writing the report"), last_step("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
             kept = replace(kept, decoding=config.decoding)
             kept.save(directory.path)
-        describe_run(directory, config, data, kept, evaluation)
+        from dragoman.report.run import describe_run  # which imports much that training does without
+
+        describe_run(directory, config, data, kept, evaluation, last_step=last_step)

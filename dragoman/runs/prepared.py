@@ -52,5 +52,5 @@ def prepare_folder(
         write_file(path / CONFIG, config.to_yaml().encode())
         journal.clear()
         seal(path)
-        with suppress(OSError):  # where a file that is open cannot be deleted
-            (path / LOCK).unlink()
+    with suppress(OSError):
+        (path / LOCK).unlink()

@@ -19,7 +19,7 @@ from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
-from dragoman.errors import DataError, Interrupted, ResourceError, command_line
+from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
 from dragoman.evaluation.agreement import keep_best
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
@@ -43,6 +43,9 @@ from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
+
+UNSCORED = (OSError, ImportError, MemoryError, RuntimeError)
+"""What may happen to a model that is trained while it is scored: the machine lacks something."""
 
 
 class Surroundings(NamedTuple):
@@ -181,15 +184,21 @@ def _train(directory: RunDirectory, config: RunConfig, around: Surroundings) -> 
         if troubles := account(progress):
             display.warn(troubles)
         release_memory()  # of the training
-        evaluation = score_kept(directory, config, data, display)
         try:
-            describe(directory, config, data, evaluation, display)
-            if progress.unkept:
-                raise ResourceError("A better model did not fit on the disk; make room.")
-            with MetricsFile(directory.metrics) as metrics:
+            evaluation = score_kept(directory, config, data, display)
+        except UNSCORED as error:
+            raise ResourceError(
+                f"The model is kept in {directory.path}, but was not scored: {reason_of(error)}. {go_on}"
+            ) from error
+        describe(directory, config, data, evaluation, display, later=go_on)
+        if progress.unkept:
+            display.warn(f"A better model did not fit on the disk; make room. {go_on}")
+        else:
+            with (
+                display.last_step(f"The end of {directory.metrics}", later=go_on),
+                MetricsFile(directory.metrics) as metrics,
+            ):
                 metrics.write("end", {"step": progress.step, "reason": reason})
-        except (OSError, ResourceError) as error:  # no reason to lose the scores
-            display.warn(f"Not all of the run is written. {error} {go_on}")
         return evaluation
     except KeyboardInterrupt as stop:
         saved = Checkpoints(directory.checkpoints, warn=display.warn).steps()
@@ -294,11 +303,11 @@ class EventWriter:
                 if event == "roll_back":
                     file.forget_after(values["step"])
                 file.write(event, values)
-            except (OSError, ResourceError) as error:
-                # A full disk is no reason to lose a training, or to say so at each step.
+            except Exception as error:
+                # Neither a full disk nor a library is a reason to lose a training, or to say so at each step.
                 if file not in self.failed:
                     self.failed.add(file)
-                    self.display.warn(f"The curves lack what comes now: {error}")
+                    self.display.warn(f"The curves lack what comes now: {reason_of(error)}")
         if event == "warning":
             self.display.warn(values["text"])
         self.view.report(event, values)

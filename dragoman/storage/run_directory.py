@@ -95,6 +95,8 @@ class RunDirectory:
 
 def refuse_to_overwrite(path: Path, *, but: Collection[str] = ()) -> None:
     """Raise `UsageError` unless `path` is a new or empty folder, entries with the names in `but` aside."""
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"{path} is a link that leads nowhere; choose another folder.")
     if path.exists() and (not path.is_dir() or {entry.name for entry in path.iterdir()} - {*but}):
         raise UsageError(f"{path} exists and is not empty; choose another folder.")
     parent = next(each for each in (path, *path.absolute().parents) if each.exists())

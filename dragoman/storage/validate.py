@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, shortened, shown
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.weights_file import opened
 
@@ -57,10 +57,13 @@ def _check_file(file: Path, most: int | None) -> None:
 def read_config(path: Path) -> dict[str, Any]:
     """The config.json of a model directory, with names of files and languages that can be used as such."""
     config, file = _read_json(path), path / "config.json"
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else None
+    if not isinstance(config, dict):
         raise DataError(
-            f"{file} is of format {found!r}, but this version of Dragoman reads format {FORMAT}; "
+            f"{file} does not describe a model: it is {shortened(shown(config))}, not an object {{...}}; copy it again."
+        )
+    if (found := config.get("format")) != FORMAT:
+        raise DataError(
+            f"{file} is of format {shortened(shown(found))}, but this version of Dragoman reads format {FORMAT}; "
             "use the version that wrote it, or train again."
         )
     for key in (*TOKENIZERS, STYLE, *LANGUAGES):
@@ -68,12 +71,18 @@ def read_config(path: Path) -> dict[str, Any]:
         known = isinstance(text, str) or (text is None and key not in TOKENIZERS)
         if not known or (is_file and text is not None and (not text or Path(text).name != text)):
             what = "a file in the same folder" if is_file else "a language"
-            raise DataError(f"{file}: `{key}` is {text!r}, not {what}; copy the model again.")
+            raise DataError(f"{file}: `{key}` is {shortened(shown(text))}, not {what}; copy the model again.")
     known = config.get(DIRECTIONS, [])
     if not (isinstance(known, list) and all(map(_is_direction, known))):
-        raise DataError(f"{file}: `{DIRECTIONS}` is {known!r}, no list of [source, target]; copy the model again.")
-    if not isinstance(config.setdefault("decoding", {}), dict):
-        raise DataError(f"{file}: `decoding` is {config['decoding']!r}, no settings; copy the model again.")
+        raise DataError(
+            f"{file}: `{DIRECTIONS}` is {shortened(shown(known))}, no list of [source, target]; copy the model again."
+        )
+    for key in ("model", "decoding"):
+        if not isinstance(config.setdefault(key, {}), dict):
+            told = shortened(shown(config[key]))
+            raise DataError(
+                f"{file} does not describe a model: `{key}` is {told}, not an object {{...}}; copy it again."
+            )
     return config
 
 
@@ -110,7 +119,7 @@ def _read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
     """The architecture that `config`, read from `path`, describes."""
     try:
         return TransformerConfig.from_dict(config["model"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
 
 

@@ -1,7 +1,12 @@
-"""Files and folders that are written whole or not at all, and are on the disk when the call returns."""
+"""Files and folders that are written whole or not at all, and are on the disk when the call returns.
 
+An error of the system names the file that the user knows, and not the one beside it that is to become it.
+"""
+
+import errno
 import glob
 import hashlib
+import io
 import os
 import secrets
 import shutil
@@ -9,23 +14,51 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dragoman.errors import ResourceError
-from dragoman.system.locks import lock
+from dragoman.system.locks import is_still, lock
 
 LOCK = ".lock"
 """End of the name of the file that is locked as long as somebody writes."""
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""Errors of a disk, or of what a user or a process may write, that is full."""
+WRITING = {*FULL, errno.EIO}
+"""Errors of which the system does not say the file."""
 LONGEST = 200
 """Bytes of a name to which more can be added."""
+
+
+class OutputFile(io.FileIO):
+    """A file to write whose errors name it, also where the system does not, as for a full disk."""
+
+    def __init__(self, file: int | Path, shown: Path | str):
+        """`file` is a descriptor or a path, and `shown` the name in messages."""
+        super().__init__(file, "w")
+        self.shown = shown
+
+    def write(self, data: Any) -> int:
+        """Write some of the bytes; returns how many."""
+        with naming(self.shown):
+            return super().write(data)
+
+
+def real_path(path: Path) -> Path:
+    """The path without links. One that leads to itself stays, and whoever opens it is told; pathlib would raise."""
+    return Path(os.path.realpath(path))
+
+
+def encoded(text: str) -> bytes:
+    """A text as UTF-8. Bytes of a file name that are no text are spelled as \\udcff, which JSON and YAML read back."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which becomes `path`, new or empty before, when the block ends: whole or not at all."""
-    path = path.absolute()
+    path = real_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _unfinished(path) as temporary:
+    with naming(path), _unfinished(path) as temporary:
         temporary.mkdir()
         yield temporary
         sync_folder(temporary)
@@ -39,10 +72,10 @@ def new_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write bit by bit, which replaces `path` when the block ends: whole or not at all."""
-    with naming(path), _unfinished(path) as temporary:
+    with _unfinished(path) as temporary:
         with _new(temporary, like=path) as file:
             yield file
-            _sync(file)
+            _sync(file, path)
         os.replace(temporary, path)
     sync_folder(path.parent)
 
@@ -57,20 +90,18 @@ def write_file(path: Path, data: bytes) -> None:
 
 def write_output(path: Path, data: bytes) -> None:
     """The same for a file that the user has named: a link stays and its file is replaced, a device or a pipe is fed."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-    else:
-        write_file(path.resolve(), data)
+    with new_output(path) as file:
+        file.write(data)
 
 
 @contextmanager
 def new_output(path: Path) -> Iterator[BinaryIO]:
     """The same for a file that is written bit by bit."""
     if path.exists() and not path.is_file():
-        with naming(path), open(path, "wb") as file:
+        with io.BufferedWriter(OutputFile(path, path)) as file:
             yield file
     else:
-        with new_file(path.resolve()) as file:
+        with new_file(real_path(path)) as file:
             yield file
 
 
@@ -81,9 +112,9 @@ def write_files(contents: dict[Path, bytes]) -> None:
         for path, data in contents.items():
             temporaries[path] = opened.enter_context(_unfinished(path))
             check_space(path.parent, len(data))
-            with naming(path), _new(temporaries[path], like=path) as file:
+            with _new(temporaries[path], like=path) as file:
                 file.write(data)
-                _sync(file)
+                _sync(file, path)
         for path, temporary in temporaries.items():
             os.replace(temporary, path)
     for folder in {path.parent for path in temporaries}:
@@ -96,6 +127,8 @@ def _unfinished(path: Path) -> Iterator[Path]:
 
     So is what killed processes have left. A lock beside it tells that somebody still writes: the number of a process
     is that of another one in the next container, and on another machine with the same disk.
+
+    Raises `ResourceError` if somebody has deleted the folder around it meanwhile: nothing is written then.
     """
     stem = path.name if len(os.fsencode(path.name)) <= LONGEST else hashlib.sha256(os.fsencode(path.name)).hexdigest()
     _delete_stale(path.parent, stem)
@@ -104,11 +137,21 @@ def _unfinished(path: Path) -> Iterator[Path]:
         claim = temporary.with_suffix(LOCK)
         with open(claim, "a", encoding="ascii") as file:
             # Between the two lines above, another process may have taken the lock for one that was left.
-            if not lock(file) or not _is_still(claim, file.fileno()):
+            if not lock(file) or not is_still(claim, file):
                 continue
             try:
                 yield temporary
                 return
+            except OSError as error:
+                is_ours = isinstance(error.filename, str) and error.filename.startswith(str(temporary))
+                if isinstance(error, FileNotFoundError) and (is_ours or not path.parent.is_dir()):
+                    raise ResourceError(
+                        f"{path} was deleted while it was written, or the folder around it; run the command again."
+                    ) from error
+                if is_ours:
+                    error.filename = error.filename.replace(str(temporary), str(path), 1)
+                    error.filename2 = None  # where one is to become the other
+                raise
             finally:
                 _delete(temporary)
                 claim.unlink(missing_ok=True)
@@ -133,13 +176,6 @@ def _delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether an open file still has its name."""
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    return False
-
-
 def _new(temporary: Path, *, like: Path) -> BinaryIO:
     """A new file to write, with the rights of a file that it is to replace."""
     try:
@@ -149,7 +185,8 @@ def _new(temporary: Path, *, like: Path) -> BinaryIO:
         mode = None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # Never open to more people than the old one was, not for a moment.
-    file = open(os.open(temporary, flags, 0o666 if mode is None else mode & 0o600), "wb")  # noqa: SIM115
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode & 0o600)
+    file = io.BufferedWriter(OutputFile(descriptor, like))
     if mode is not None:
         _keep_rights(like, temporary)
     return file
@@ -176,25 +213,27 @@ def check_space(folder: Path, size: int) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Within the `with` block errors of the system name `path` if they name no file, as those of a full disk."""
+def naming(path: Path | str) -> Iterator[None]:
+    """Within the `with` block errors of writing name `path` if they name no file, as those of a full disk."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno in WRITING and error.filename is None:
+            error.filename = str(path)
         raise
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
+    with io.BufferedWriter(OutputFile(path, path)) as file:
         file.write(data)
-        _sync(file)
+        _sync(file, path)
 
 
-def _sync(file: BinaryIO) -> None:
+def _sync(file: BinaryIO, path: Path) -> None:
     """Wait until the disk has what was written to a file."""
-    file.flush()
-    os.fsync(file.fileno())
+    with naming(path):
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
@@ -202,6 +241,7 @@ def sync_folder(folder: Path) -> None:
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            with naming(folder):
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.system import resources
-from dragoman.terminal.figures import size
+from dragoman.system.figures import size
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -3,9 +3,9 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dragoman.errors import ResourceError
 
@@ -30,11 +30,37 @@ def lock(file: IO[str]) -> bool:
     return True
 
 
+def is_still(path: Path, file: IO[Any]) -> bool:
+    """Whether an open file still has its name, and was neither deleted nor replaced."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    return False
+
+
+def holders(*files: Path) -> list[int]:
+    """Processes, other than this one, that keep others from writing files by a lock of the system.
+
+    None where the system does not tell, as all but Linux.
+    """
+    inodes = {os.stat(file).st_ino for file in files if file.exists()}
+    try:
+        lines = [line.split() for line in Path("/proc/locks").read_text("ascii").split("\n")]
+    except OSError:
+        return []
+    found = {
+        int(process)
+        for _, _, _, mode, process, place, *_ in (line for line in lines if len(line) >= 8)
+        if mode == "WRITE" and process.isdecimal() and int(place.rpartition(":")[2]) in inodes
+    }
+    return sorted(found - {0, os.getpid()})
+
+
 @contextmanager
 def only_one(path: Path, what: str) -> Iterator[None]:
     """Keep other processes from what a file locks until the block ends, or this process does, however it ends.
 
-    Raises `ResourceError` that names the process which has it: `what` is a clause such as "a run is being trained".
+    Raises `ResourceError` that names the process which has it: `what` is a clause such as "a run is being trained". It
+    is raised at the end, too, if the folder of the file was deleted meanwhile: what was written is nowhere then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+", encoding="ascii") as file:
@@ -47,4 +73,15 @@ def only_one(path: Path, what: str) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        try:
+            yield
+        except FileNotFoundError as error:
+            if is_still(path, file):
+                raise
+            raise _deleted(path.parent) from error
+        if not is_still(path, file):
+            raise _deleted(path.parent)
+
+
+def _deleted(folder: Path) -> ResourceError:
+    return ResourceError(f"{folder} was deleted while it was written; run the command again.")

@@ -1,6 +1,11 @@
 """Optional libraries: imported where they are needed. A missing one is reported with the command that installs it."""
 
+import atexit
+import logging
 import os
+import shutil
+import tempfile
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 
@@ -13,6 +18,19 @@ SILENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 """Variables that keep libraries from reporting to their makers, if they are set before the import."""
+
+
+def settle_matplotlib() -> None:
+    """Give matplotlib, before it is imported, a folder of its own where this user has no home that it can write to.
+
+    It would fail for a user without a home, as in containers, and else warn of a folder that it makes itself.
+    """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~")
+    if "MPLCONFIGDIR" not in os.environ and not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        folder = tempfile.mkdtemp(prefix="dragoman-")
+        atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
+        os.environ["MPLCONFIGDIR"] = folder
 
 
 def load(module: str, *, extra: str, purpose: str) -> ModuleType:

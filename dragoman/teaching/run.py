@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dragoman.errors import Interrupted, command_line
+from dragoman.errors import Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
 from dragoman.runs.train import resume_run, start_run
@@ -32,6 +32,8 @@ def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, st
     refuse_fixed(settings)
     refuse_several_processes()
     asked = Asked.read(path)
+    if asked is None:
+        raise ResourceError(f"{path} was deleted after this run was begun; run the command again.")
     asked.refuse_changes(path)
     with _going_on(path), directory.locked():
         asked = asked.going_on(path, settings)

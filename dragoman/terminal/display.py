@@ -1,6 +1,5 @@
 """Notes, warnings, progress and the live table of a training, all on stderr."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dragoman.config.training import TrainingConfig
+from dragoman.errors import Interrupted, reason_of
+from dragoman.system.streams import json_line
 from dragoman.terminal.training import Memory, TrainingView
 
 PIPED_WIDTH = 1000
@@ -54,7 +55,7 @@ class Display:
     def warn(self, text: str) -> None:
         """Print one line that asks for attention."""
         if self.as_json:
-            self.console.out(json.dumps({"warning": text}, ensure_ascii=False), highlight=False)
+            self.console.out(json_line({"warning": text}, self.console.file), highlight=False)
         else:
             self.console.print(Text.assemble(("Warning:", "bold yellow"), f" {text}"), soft_wrap=True)
 
@@ -64,11 +65,25 @@ class Display:
             self.console.print(table)
 
     @contextmanager
+    def last_step(self, what: str, *, later: str) -> Iterator[None]:
+        """A step that the work before it must not be lost for: a failure inside the `with` block is a warning.
+
+        It names `what` was to be made, such as "The report", the reason, and how that is made `later`.
+        """
+        try:
+            yield
+        except Interrupted:
+            raise
+        except Exception as error:  # whatever it is, such as a library that needs a home: the work is done
+            self.warn(f"{what} could not be made: {reason_of(error)}. {later}")
+
+    @contextmanager
     def status(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show a spinner inside the `with` block, with what its function is told, then print how long it took."""
         started = time.monotonic()
         live = self.console.is_terminal and not self.quiet
-        with self.console.status(escape(text)) if live else nullcontext() as spinner:
+        signs = "line" if self.console.options.ascii_only else "dots"
+        with self.console.status(escape(text), spinner=signs) if live else nullcontext() as spinner:
             yield lambda detail: spinner.update(escape(f"{text}: {detail}")) if spinner else None
         self.note(f"{text}: {time.monotonic() - started:.1f} s")
 

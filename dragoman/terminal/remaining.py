@@ -3,7 +3,7 @@
 from typing import Any
 
 from dragoman.config.training import TrainingConfig
-from dragoman.terminal.figures import clock
+from dragoman.system.figures import clock
 
 
 def time_left(

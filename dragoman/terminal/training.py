@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dragoman.config.training import TrainingConfig
 from dragoman.metrics import LOSS, MAIN
-from dragoman.terminal.figures import clock, printable, size, sparkline
+from dragoman.system.figures import clock, printable, size, sparkline
 from dragoman.terminal.remaining import time_left
 
 Memory = Callable[[], dict[str, int]]

@@ -64,7 +64,10 @@ def test_missing_files_are_named(model):
     [
         ({"format": 2}, "format 2, but this version"),
         ({"model": {"d_modle": 8}}, "d_modle"),
-        ({"model": None}, "does not describe a model"),
+        ({"model": None}, "does not describe a model: `model` is missing, not an object"),
+        ({"model": [1]}, r"does not describe a model: `model` is \[1\], not an object"),
+        ({"model": "x" * 10_000}, r"`model` is 'x{59} \.\.\., not an object"),
+        ({"decoding": 7}, "`decoding` is 7, not an object"),
         ({"source_tokenizer": "../tokenizer.json"}, "not a file in the same folder"),
         ({"target_language": 7}, "not a language"),
     ],

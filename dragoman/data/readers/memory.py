@@ -22,6 +22,7 @@ from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Ski
 from dragoman.data.scripts import WORD
 from dragoman.data.text import normalised, well_formed
 from dragoman.errors import DataError, ResourceError
+from dragoman.system.locks import holders
 
 APPLICATION = 0x4452474D
 """What marks the file as a memory: "DRGM"."""
@@ -32,6 +33,8 @@ CANDIDATES = 30
 """Entries with words in common that are compared with a text."""
 PATIENCE = 1.0
 """Seconds for which a call waits when another program, or thread, uses the file."""
+OPENING = 10.0
+"""The same for opening the file, for which nobody waits."""
 PAGE = 500
 """Entries that are read at once."""
 _SCHEMA = """
@@ -82,13 +85,18 @@ class Memory:
 
     def __init__(self, path: Path):
         """Opens a memory, or makes one. Raises `DataError` for another file."""
-        self._has_told = False
+        self._path, self._has_told = path, False
         try:
             self._writing, self._reading = _Connection(path), _Connection(path)
             with self._writing.taken() as connection:
                 _prepare(connection, path)
+            for each in (self._writing, self._reading):
+                with each.taken() as connection:  # clients wait now
+                    connection.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
         except FAILURES as error:
-            raise DataError(f"{path} cannot be a translation memory: {error}; choose another file.") from None
+            raise _lacking(error, path) or DataError(
+                f"{path} cannot be a translation memory: {error}; choose another file."
+            ) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -97,6 +105,8 @@ class Memory:
 
     def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
         """Keep a translation, in the place of an earlier one of the same text."""
+        if not self._path.exists():
+            raise ResourceError("The translation memory was deleted, so nothing is kept; start the server again.")
         entry = (*languages, _kept(source), _kept(target))
         row = (*entry, who, time.time(), _mark(entry))
         with self._use(self._writing) as connection:
@@ -172,14 +182,17 @@ class Memory:
             with own.taken() as connection, connection:
                 yield connection
         except FAILURES as error:
-            raise ResourceError(f"The translation memory fails: {error}.") from None
+            # Clients are told, whom the path does not concern.
+            raise _lacking(error, self._path, "The translation memory") or ResourceError(
+                f"The translation memory fails: {error}."
+            ) from None
 
 
 class _Connection:
     """A connection that threads share one after another."""
 
     def __init__(self, path: Path):
-        self._connection = _readable(sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False))
+        self._connection = _readable(sqlite3.connect(path, timeout=OPENING, check_same_thread=False))
         self._lock = threading.Lock()
 
     @contextmanager
@@ -195,6 +208,22 @@ class _Connection:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _lacking(error: Exception, path: Path, shown: str | None = None) -> ResourceError | None:
+    """What is to be said when the machine or another program, and not the file, keeps SQLite from its work.
+
+    `shown` is the name of the file in the message, its path if there is none.
+    """
+    shown = shown or str(path)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        found = holders(path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")))
+        who = f"process {found[0]}" if found else "another program"
+        return ResourceError(f"{shown} is in use by {who}; wait until that is done, or end it, and try again.")
+    if code == sqlite3.SQLITE_FULL:
+        return ResourceError(f"{shown} cannot be written: its disk is full; make room and try again.")
+    return None
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -285,7 +314,8 @@ def open_memory(path: Path, options: ReaderOptions) -> PairReader:
 
     def entries() -> Iterator[Entry | None]:
         try:
-            with closing(_readable(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))) as connection:
+            address = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(_readable(sqlite3.connect(address, timeout=OPENING, uri=True))) as connection:
                 _check(connection, path)
                 is_marked = _is_marked(connection)
                 fields = _FIELDS if is_marked else _FIELDS.replace("pairs.mark", "NULL")
@@ -296,7 +326,9 @@ def open_memory(path: Path, options: ReaderOptions) -> PairReader:
                     last = number
                     yield _entry(row, is_marked=is_marked)
         except FAILURES as error:
-            raise DataError(f"{path} cannot be read as a translation memory: {error}.") from None
+            raise _lacking(error, path) or DataError(
+                f"{path} cannot be read as a translation memory: {error}."
+            ) from None
 
     codes = (code for entry in entries() if entry for code in entry[:2])
     languages = choose_languages(codes, options.languages, str(path))

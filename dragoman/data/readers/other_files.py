@@ -32,6 +32,8 @@ def check_is_file(path: Path) -> None:
         raise DataError(f"{path} is a folder; name a file in it, such as {path / 'train.tsv'}.")
     if os.path.exists(path):
         raise DataError(f"{path} cannot be read twice, as training must; save it to a file first.")
+    if os.path.islink(path):
+        raise DataError(f"{path} is a link that leads nowhere; name the file itself.")
     near: list[str] = []
     with suppress(OSError):
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)

@@ -1,5 +1,10 @@
 """Pictures: every function returns a figure that notebooks show in place and `save_picture` writes to a file."""
 
+from dragoman.system.optional import settle_matplotlib
+
+settle_matplotlib()  # which the files below import
+
+# ruff: noqa: E402
 from dragoman.report.pictures.attention import plot_attention, plot_heads
 from dragoman.report.pictures.curves import OVERLAYS, PANELS, plot_curves, plot_runs
 from dragoman.report.pictures.files import save_picture, to_svg

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
-from dragoman.system.atomic import write_output
+from dragoman.system.atomic import FULL, write_output
 
 SUFFIXES = (".png", ".svg")
 FILE_DPI = 200  # a picture 5 inches wide has 1000 pixels, which is sharp in print
@@ -24,6 +24,8 @@ def save_picture(figure: Picture, path: Path) -> None:
     try:
         write_output(path, data)
     except OSError as error:
+        if error.errno in FULL:  # which is no mistake of the user
+            raise
         raise UsageError(f"{path} cannot be written: {error.strerror}; choose another --output.") from None
 
 

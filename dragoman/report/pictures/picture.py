@@ -4,12 +4,21 @@ import io
 import warnings
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from dragoman.data.text import well_formed
 
 CSS_DPI = 96  # dots to an inch on a page
 
 
 class Picture(Figure):
     """A figure that notebooks show in place, without pyplot, and sharp on screens of high resolution."""
+
+    def draw(self, renderer: object) -> None:
+        """Draw the figure; half characters, as file names that are no text have them, become U+FFFD."""
+        for text in self.findobj(Text):
+            text.set_text(well_formed(text.get_text()))
+        super().draw(renderer)
 
     def to_png(self, *, dpi: int) -> bytes:
         """The picture as a PNG file on white; the same picture gives the same bytes."""

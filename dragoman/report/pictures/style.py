@@ -14,6 +14,7 @@ from matplotlib.font_manager import get_font_names
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
+from dragoman.data.text import well_formed
 from dragoman.report.pictures.picture import Picture
 
 # By Okabe and Ito, for all kinds of colour vision, on white and on black: blue, vermilion, and four more.
@@ -104,7 +105,8 @@ def is_slanted(columns: Sequence[str]) -> bool:
 
 
 def short(word: str) -> str:
-    """The word, truncated if it would squeeze the picture."""
+    """The word, truncated if it would squeeze the picture; labels of ticks do not pass `Picture.draw`."""
+    word = well_formed(word)
     return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
 
 

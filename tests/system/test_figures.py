@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.terminal.figures import BLOCKS, clock, duration, printable, size, sparkline
+from dragoman.system.figures import BLOCKS, clock, duration, printable, size, sparkline
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.9, "0:00"), (61, "1:01"), (3599, "59:59"), (3725, "1:02:05")])

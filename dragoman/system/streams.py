@@ -1,0 +1,77 @@
+"""What is written to stdout and stderr, whatever they can spell.
+
+Text for people is written in the encoding of the stream, with \\xe9 and the like for what it lacks. JSON is read in
+each encoding: where the stream is not UTF-8, it is ASCII with \\u00e9. Translations, which programs read, are UTF-8 in
+files and pipes, whatever the locale is.
+"""
+
+import codecs
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from dragoman.system.atomic import OutputFile
+
+ESCAPED = "backslashreplace"
+"""What happens to characters that an encoding lacks. Of those that UTF-8 lacks, the bytes of file names that are no
+text, JSON reads the result back."""
+
+
+def settle_streams() -> None:
+    """Open stdout and stderr where the shell has closed them (2>&-), and have them escape what they cannot spell."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):  # those of notebooks and tests need not be files
+            stream.reconfigure(errors=ESCAPED)
+
+
+def is_utf8(stream: TextIO) -> bool:
+    """Whether a stream spells all of Unicode as most programs read it."""
+    try:
+        return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name == "utf-8"
+    except LookupError:
+        return False
+
+
+def json_line(value: Any, stream: TextIO | None = None) -> str:
+    """A value as one line of JSON for a stream, stdout if none is given."""
+    return json.dumps(value, ensure_ascii=not is_utf8(stream or sys.stdout))
+
+
+def spelled(text: str, stream: TextIO | None = None) -> str:
+    """A text as a stream, stdout if none is given, writes it: for columns, whose widths follow from it."""
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, ESCAPED).decode(encoding)
+
+
+@contextmanager
+def results() -> Iterator[TextIO]:
+    """stdout as a stream of lines that programs read: UTF-8, but in a terminal as that spells them."""
+    encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
+    file = io.BufferedWriter(OutputFile(os.dup(sys.stdout.fileno()), "stdout"))
+    with io.TextIOWrapper(file, encoding=encoding, errors=ESCAPED, line_buffering=sys.stdout.isatty()) as out:
+        yield out
+
+
+def close_streams() -> None:
+    """Write what is left; a stream that fails is touched no more, not even by Python at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def fails(stream: TextIO) -> bool:
+    """Whether a stream cannot write what it holds, as on a full disk."""
+    try:
+        stream.flush()
+    except OSError:
+        return True
+    return False
