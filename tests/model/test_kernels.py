@@ -110,7 +110,7 @@ def test_nothing_is_written_beside_the_rows():
 
 
 def dropped(key: tuple[int, int], indices: np.ndarray, rate: float) -> Tensor:
-    """Whether dropout zeroes the elements with these indices: the hash of kernels.c in numpy."""
+    """Whether dropout zeroes the elements with these indices: the hash of vectors.h in numpy."""
     x = indices.astype(np.uint32) ^ np.uint32(key[0])
     x ^= x >> np.uint32(16)
     x = (x * np.uint32(0x7FEB352D)) ^ np.uint32(key[1])
