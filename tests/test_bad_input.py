@@ -254,7 +254,6 @@ def needs(purpose: str, extra: str) -> str:
     return f"{purpose} needs another library; type: {quoted('pip', 'install', *requirements(extra))}"
 
 
-
 AS_ANOTHER = [
     ("train secret.tsv", DATA, "secret.tsv cannot be read: Permission denied"),
     ("translate model --input secret.tsv", DATA, "secret.tsv cannot be read: Permission denied; check the path."),

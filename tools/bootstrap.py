@@ -1,6 +1,6 @@
 """Set up `.venv` in this checkout and run one verb there. Needs nothing but Python 3.11 or newer.
 
-    python3 tools/bootstrap.py demo|test|slow|lint|docs|walk|site|colab [more arguments for it]
+    python3 tools/bootstrap.py demo|test|test-lowest|test-newest|slow|lint|docs|walk|site|colab [more arguments for it]
     python3 tools/bootstrap.py install [extra ...]
     python3 tools/bootstrap.py clean
 
@@ -54,6 +54,8 @@ PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loa
 VERBS = {
     "demo": Verb((), (("dragoman", "demo"),)),
     "test": Verb(("test",), (("ruff", "check", "."), ("mypy",), ("pytest", "-q", *PARALLEL))),
+    "test-lowest": Verb((), (("tools.other_versions", "lowest"),)),
+    "test-newest": Verb((), (("tools.other_versions", "newest"),)),
     "slow": Verb(("test",), (("pytest", "-q", "-m", "slow"),)),
     "lint": Verb(("test",), (("ruff", "check", "."), ("mypy",))),
     "docs": Verb(("test",), (("tools.make_docs",),)),
