@@ -14,6 +14,7 @@ import pytest
 from dragoman.cli import notices
 from dragoman.errors import ResourceError
 from dragoman.system import diagnostics, optional
+from tools.other_versions import without_floors
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -199,3 +200,14 @@ def test_systemd_accepts_the_unit(tmp_path: Path):
     )
     mentioned = [line for line in done.stderr.split("\n") if "dragoman.service" in line]
     assert (done.returncode, mentioned) == (0, [])
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+def test_a_floor_that_cannot_be_installed_is_named(tmp_path: Path):
+    lines = [line.replace(">=", "==") for line in PROJECT["dependencies"]]
+    (tmp_path / "locked.txt").write_text("\n".join(lines).replace("sentencex==1.0.11", "sentencex==1.0.13"))
+    assert without_floors(tmp_path / "locked.txt") == ["sentencex>=1.0.11 (1.0.13)"]
+    (tmp_path / "locked.txt").write_text("\n".join(lines).replace("torch==2.8", "torch==2.8.0+cpu"))
+    assert without_floors(tmp_path / "locked.txt") == []

@@ -8,6 +8,7 @@ of the index, which on Linux bring some 3 GB of CUDA. Warnings of others' versio
 """
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -43,11 +44,35 @@ def main(which: str, *arguments: str) -> int:
     # Packages that have to be built would need the tools of their time.
     how = ["--resolution", RESOLUTIONS[which], "--only-binary", ":all:", "--python", python, *build]
     run(*uv, "compile", "pyproject.toml", *chosen, *how, "--output-file", folder / "requirements.txt")
+    if which == "lowest" and (wrong := without_floors(folder / "requirements.txt")):
+        print(f"Raise floors of pyproject.toml that cannot be installed: {', '.join(wrong)}", file=sys.stderr)
+        return 1
     run(*uv, "install", "--python", python, *build, "--requirement", folder / "requirements.txt", *TOOLS)
     run(*uv, "install", "--python", python, "--no-deps", "--editable", ".")
     tests = [python, "-m", "pytest", "-q", "-o", "filterwarnings=default", *(arguments or TESTS)]
     print("$", *tests, file=sys.stderr)
     return subprocess.call(list(map(str, tests)), cwd=ROOT)
+
+
+def without_floors(locked: Path) -> list[str]:
+    """Requirements, each with what is installed for it, that cannot have the version which they begin with."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+    from packaging.version import Version
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name not in LEFT_OUT}
+    pins = re.findall(r"^([\w.-]+)==([^\s;+]+)", locked.read_text(encoding="utf-8"), re.MULTILINE)
+    installed = {canonicalize_name(name): Version(version) for name, version in pins}
+    wrong = []
+    for requirement in map(
+        Requirement, [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
+    ):
+        (floor,) = (Version(each.version) for each in requirement.specifier if each.operator == ">=")
+        found = installed.get(canonicalize_name(requirement.name), floor)
+        if found != floor:
+            wrong.append(f"{requirement} ({found})")
+    return wrong
 
 
 def run(*command: object) -> None:
