@@ -3,13 +3,19 @@
 PYTHON ?= python3
 
 help:  ## list these targets
-	@awk -F ':  ## ' '/^[a-z]+:  ## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':  ## ' '/^[a-z-]+:  ## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 demo:  ## set up, then train a small translator and try it
 	@$(PYTHON) tools/bootstrap.py demo $(ARGS)
 
 test:  ## set up, then check style and types and run the quick tests
 	@$(PYTHON) tools/bootstrap.py test $(ARGS)
+
+test-lowest:  ## test with the lowest versions of all libraries, in build/; TORCH=cpu spares 3 GB
+	@$(PYTHON) tools/bootstrap.py test-lowest $(ARGS)
+
+test-newest:  ## test with the newest versions of all libraries, in build/
+	@$(PYTHON) tools/bootstrap.py test-newest $(ARGS)
 
 slow:  ## set up, then run the tests that take minutes
 	@$(PYTHON) tools/bootstrap.py slow $(ARGS)
@@ -35,4 +41,4 @@ install:  ## set up only; extras by name: make install ARGS=hf
 clean:  ## remove .venv, build results and caches; keeps runs/
 	@$(PYTHON) tools/bootstrap.py clean
 
-.PHONY: help demo test slow lint docs walk site colab install clean
+.PHONY: help demo test test-lowest test-newest slow lint docs walk site colab install clean

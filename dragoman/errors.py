@@ -104,7 +104,22 @@ def command_line(*words: object) -> str:
     inside = sys.executable.startswith(os.getcwd() + os.sep)
     python = os.path.relpath(sys.executable) if inside else sys.executable
     program = ["dragoman"] if shutil.which("dragoman") else [python, "-m", "dragoman"]
-    return shlex.join([*program, *map(str, words)])
+    return quoted(*program, *words)
+
+
+def quoted(*words: object) -> str:
+    """Words for the shell at hand, as one line to copy: a POSIX shell, or on Windows PowerShell and cmd alike."""
+    if sys.platform != "win32":
+        return shlex.join(map(str, words))
+    return " ".join(map(_quoted_on_windows, map(str, words)))
+
+
+def _quoted_on_windows(word: str) -> str:
+    """A word in double quotes, unless it has nothing that a shell of Windows takes for a sign of its own."""
+    if re.fullmatch(r"[\w@+=:./\\-]+", word):
+        return word
+    # Programs take a quote behind a backslash for one of the text, and need a backslash before it twice.
+    return '"' + re.sub(r'(\\*)("|$)', lambda m: m[1] * 2 + m[2].replace('"', '\\"'), word) + '"'
 
 
 def accepted(kind: Any, limits: Iterable[Any] = (), *, many: bool = False) -> str:

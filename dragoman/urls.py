@@ -13,7 +13,7 @@ from dragoman.errors import DataError, DragomanError, ResourceError, redacted
 _URL = re.compile(r"\w[\w+.-]+:(//|:)")  # zip://pairs.tsv::s3://bucket/pairs.zip is one, too
 TAGS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
 """What file systems call the mark of a content, or the time of its last change."""
-LIBRARIES = {"s3": '"dragoman[s3]"', "s3a": '"dragoman[s3]"', "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs",
+LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs",
              "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}  # fmt: skip
 
 

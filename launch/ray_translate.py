@@ -6,7 +6,7 @@
 Each file becomes one of the same name and format. A line of text is replaced by its translation; to a record of JSON or
 a row of Parquet the translation is added. Every actor loads the model once. An output is moved to its place when it is
 whole, and files whose output is there are skipped: start a killed run again, and it goes on. The package (with
-`pip install "dragoman[ray]"`) and the model must be on every node, the model under the same path.
+the extra `ray`) and the model must be on every node, the model under the same path.
 """
 
 import argparse

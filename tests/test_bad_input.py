@@ -22,11 +22,12 @@ import safetensors.numpy
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.errors import ResourceError
+from dragoman.errors import ResourceError, quoted
 from dragoman.interop.notebooks import read_weights
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.optional import requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = "very " * 80
@@ -239,25 +240,20 @@ MISTAKES = [
     ("train --resume locked", RESOURCES, "locked is being trained by process {pid}"),
 ]
 MISSING = [
-    (
-        "defusedxml",
-        "train memory.tmx",
-        'Reading memory.tmx needs another library; type: pip install "dragoman[formats]"',
-    ),
-    (
-        "defusedxml",
-        "data check app.xlf",
-        'Reading app.xlf needs another library; type: pip install "dragoman[formats]"',
-    ),
-    ("zstd", "train pairs.tsv.zst", 'Reading .zst files needs another library; type: pip install "dragoman[formats]"'),
-    ("datasets", "train hf:a:en-fr", 'Reading hf:a:en-fr needs another library; type: pip install "dragoman[hf]"'),
-    (
-        "tensorboard",
-        "train pairs.tsv --tensorboard",
-        'Writing curves for TensorBoard needs another library; type: pip install "dragoman[tensorboard]"',
-    ),
+    ("defusedxml", "train memory.tmx", "Reading memory.tmx", "formats"),
+    ("defusedxml", "data check app.xlf", "Reading app.xlf", "formats"),
+    ("zstd", "train pairs.tsv.zst", "Reading .zst files", "formats"),
+    ("datasets", "train hf:a:en-fr", "Reading hf:a:en-fr", "hf"),
+    ("tensorboard", "train pairs.tsv --tensorboard", "Writing curves for TensorBoard", "tensorboard"),
 ]
-"""Libraries that are missing, commands that need them, and the answers."""
+"""Libraries that are missing, commands that need them, what they are needed for, and the extra that has them."""
+
+
+def needs(purpose: str, extra: str) -> str:
+    """The error message where the libraries of an extra are missing."""
+    return f"{purpose} needs another library; type: {quoted('pip', 'install', *requirements(extra))}"
+
+
 AS_ANOTHER = [
     ("train secret.tsv", DATA, "secret.tsv cannot be read: Permission denied"),
     ("translate model --input secret.tsv", DATA, "secret.tsv cannot be read: Permission denied; check the path."),
@@ -276,7 +272,7 @@ AS_JSON = [
 TABLES = {
     "usual": MISTAKES,
     "json": [row[:3] for row in AS_JSON],
-    "missing": [(line, RESOURCES, text.format("type: pip install") + "\n") for _, line, text in MISSING],
+    "missing": [(line, RESOURCES, needs(*why) + "\n") for _, line, *why in MISSING],
     "another": AS_ANOTHER,
     "closed": CLOSED,
 }
@@ -483,7 +479,7 @@ def test_weights_of_keras_need_an_extra_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ResourceError) as caught:
         read_weights(tmp_path / "a.weights.h5")
-    assert str(caught.value) == 'Reading weights of Keras needs another library; type: pip install "dragoman[keras]"'
+    assert str(caught.value) == needs("Reading weights of Keras", "keras")
 
 
 needs_dev_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's full disk")

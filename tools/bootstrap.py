@@ -1,6 +1,6 @@
 """Set up `.venv` in this checkout and run one verb there. Needs nothing but Python 3.11 or newer.
 
-    python3 tools/bootstrap.py demo|test|slow|lint|docs|walk|site|colab [more arguments for it]
+    python3 tools/bootstrap.py demo|test|test-lowest|test-newest|slow|lint|docs|walk|site|colab [more arguments for it]
     python3 tools/bootstrap.py install [extra ...]
     python3 tools/bootstrap.py clean
 
@@ -54,6 +54,8 @@ PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loa
 VERBS = {
     "demo": Verb((), (("dragoman", "demo"),)),
     "test": Verb(("test",), (("ruff", "check", "."), ("mypy",), ("pytest", "-q", *PARALLEL))),
+    "test-lowest": Verb((), (("tools.other_versions", "lowest"),)),
+    "test-newest": Verb((), (("tools.other_versions", "newest"),)),
     "slow": Verb(("test",), (("pytest", "-q", "-m", "slow"),)),
     "lint": Verb(("test",), (("ruff", "check", "."), ("mypy",))),
     "docs": Verb(("test",), (("tools.make_docs",),)),
@@ -129,6 +131,11 @@ def prepare(extras: tuple[str, ...]) -> None:
         fail("pip could not install Dragoman; see its message above, then run the same again.")
     if torch == "cuda" and not works("import torch; assert torch.version.cuda"):
         say("The PyTorch that pip chose has no CUDA; pytorch.org names the index that has one.")
+    if not KERNELS.exists() and os.name == "posix":
+        say(
+            "The kernels were not compiled, so translating on a CPU takes 3.5 times as long. Install a C compiler "
+            f"({compiler_remedy()}), then type: make clean, make install"
+        )
     setup = Setup(fingerprint(), extras, torch, KERNELS.exists())
     STAMP.write_text(json.dumps(setup._asdict()), encoding="utf-8")
 
@@ -192,6 +199,17 @@ def venv_remedy() -> str:
     if shutil.which("brew"):
         return f"brew reinstall python@{minor}"
     return f"{sys.executable} -m pip install --user uv"
+
+
+def compiler_remedy() -> str:
+    """What to type to get a C compiler from the package manager at hand."""
+    if shutil.which("apt-get"):
+        return "sudo apt-get install gcc libc6-dev"
+    if shutil.which("dnf"):
+        return "sudo dnf install gcc"
+    if platform.system() == "Darwin":
+        return "xcode-select --install"
+    return "gcc or clang"
 
 
 def known_extras(names: list[str]) -> tuple[str, ...]:

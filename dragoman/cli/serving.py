@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import Argument, Context, File, Option, app, decoding
 from dragoman.errors import ResourceError, UsageError
 
@@ -106,6 +107,7 @@ def serve(
         server = Server(
             translators, keys=read_keys, memory=remembered, lookers=lookers, queue=queue, background=background
         )
+        mention_missing_kernels(context)
         address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
         pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
         display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")

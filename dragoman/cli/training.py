@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_model, check_output, chosen_settings, files_and_settings
+from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, TRAINED_IN, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 from dragoman.urls import is_url
@@ -44,6 +45,7 @@ def demo(
     from dragoman.cli.demo import run_demo
 
     display = context.display()
+    mention_missing_kernels(context)
     options.print_scores(context, run_demo(path, display=display), "On held-out combinations of words")
     display.note(
         f"The model is in {path}, its curves and attention in {path / 'report.html'}.\n"
@@ -150,6 +152,7 @@ def train(
             return _print_estimate(context, config)
         from dragoman.runs.train import resume_run, start_run
 
+        mention_missing_kernels(context)
         if pairs is not None:
             evaluation = start_run(pairs, config, path, display=display, started=STARTED, ranks=ranks)
         else:

@@ -20,6 +20,7 @@ from dragoman.cli.checks import (
     open_pairs,
     whole_output,
 )
+from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
 
@@ -94,6 +95,7 @@ def translate(
     from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
 
+    mention_missing_kernels(context)
     loading = _loading(precision, 1 if text else workers, ensemble, (source, target))
     if many:
         translate_bulk(context, jobs, partial(Translator.load, model, **loading), config, resume=resume)

@@ -48,7 +48,7 @@ class Journal:
     def open(self) -> IO[bytes]:
         """The file of pairs, to be read and written."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return open(os.open(self.folder / "pairs", os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        return open(os.open(self.folder / "pairs", os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b")
 
     def read(self) -> Progress:
         """How far the pairs are written; not at all if there are none, or if they are not what was written."""

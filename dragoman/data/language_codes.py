@@ -2,14 +2,13 @@
 
 import locale
 import re
-import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from dragoman.data.readers.types import Languages
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, UsageError, quoted
 
 CODE = re.compile("[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _LINES = Path(__file__).with_name("language_codes.txt").read_text(encoding="utf-8").split("\n")
@@ -211,7 +210,7 @@ def choose_languages(codes: Iterable[str], wanted: tuple[str, str] | None, where
         alone = f"{listed} alone" if listed else "no language that it names"
         raise DataError(f"{where} has text in {alone}; give a file with both languages.")
     if wanted is None:
-        choice = shlex.quote(f"data.languages=[{found[0]},{found[1]}]")
+        choice = quoted(f"data.languages=[{found[0]},{found[1]}]")
         raise DataError(f"{where} has {len(found)} languages ({listed}); choose source and target, such as {choice}.")
     source, target = (find_language(language, found) for language in wanted)
     if source is None or target is None:

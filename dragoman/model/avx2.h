@@ -1,24 +1,22 @@
 /* What the files for processors with AVX2 share. */
 
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
 #include "vectors.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
+INLINE Vector most(Vector a, Vector b) { return (Vector)_mm256_max_ps((__m256)a, (__m256)b); }
 
-#define AVX2 __attribute__((target("avx2,fma")))
-
-AVX2 INLINE Vector most(Vector a, Vector b) { return (Vector)_mm256_max_ps((__m256)a, (__m256)b); }
-
-AVX2 INLINE Vector nearest(Vector x) {
+INLINE Vector nearest(Vector x) {
     return (Vector)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-AVX2 INLINE Integers whole(Vector x) { return (Integers)_mm256_cvtps_epi32((__m256)x); }
+INLINE Integers whole(Vector x) { return (Integers)_mm256_cvtps_epi32((__m256)x); }
 
-AVX2 INLINE Vector times_power_of_two(Vector x, Vector n) { return x * (Vector)((whole(n) + 127) << 23); }
+INLINE Vector times_power_of_two(Vector x, Vector n) { return x * (Vector)((whole(n) + 127) << 23); }
 
-AVX2 INLINE void store_bytes(uint8_t *to, Integers x) {
+INLINE void store_bytes(uint8_t *to, Integers x) {
     __m256i wide = (__m256i)x;
     __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
     _mm_storel_epi64((__m128i *)to, _mm_packus_epi16(words, words));
@@ -26,33 +24,32 @@ AVX2 INLINE void store_bytes(uint8_t *to, Integers x) {
 
 typedef __m256i Mask;
 
-AVX2 INLINE Mask first(Size count) { return (Mask)((Integers){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)count); }
+INLINE Mask first(Size count) { return (Mask)((Integers){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)count); }
 
-AVX2 INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm256_maskload_ps(from, there); }
+INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm256_maskload_ps(from, there); }
 
-AVX2 INLINE void store_masked(float *to, Mask there, Vector x) { _mm256_maskstore_ps(to, there, (__m256)x); }
+INLINE void store_masked(float *to, Mask there, Vector x) { _mm256_maskstore_ps(to, there, (__m256)x); }
 
 /* The sums of four vectors. */
-AVX2 INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
+INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m256 all_four = _mm256_hadd_ps(_mm256_hadd_ps((__m256)a, (__m256)b), _mm256_hadd_ps((__m256)c, (__m256)d));
     return _mm_add_ps(_mm256_castps256_ps128(all_four), _mm256_extractf128_ps(all_four, 1));
 }
 
 /* The halves of a vector change places. */
-AVX2 INLINE Vector turned(Vector x) { return (Vector)_mm256_permute2f128_ps((__m256)x, (__m256)x, 1); }
+INLINE Vector turned(Vector x) { return (Vector)_mm256_permute2f128_ps((__m256)x, (__m256)x, 1); }
 
 /* The largest of the keys in a vector, and their sum, for each of four heads. */
-AVX2 INLINE Vector top_of_keys(Vector x) { return most(x, turned(x)); }
+INLINE Vector top_of_keys(Vector x) { return most(x, turned(x)); }
 
-AVX2 INLINE Vector sum_of_keys(Vector x) { return x + turned(x); }
+INLINE Vector sum_of_keys(Vector x) { return x + turned(x); }
 
-AVX2 INLINE float top_of(Vector x) {
+INLINE float top_of(Vector x) {
     Vector top = top_of_keys(x);
     return fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3]));
 }
 
-AVX2 INLINE float sum_of(Vector x) {
+INLINE float sum_of(Vector x) {
     Vector total = sum_of_keys(x);
     return (total[0] + total[1]) + (total[2] + total[3]);
 }
-#endif

@@ -5,10 +5,10 @@
    matrices the pairs lie along the dimension that is summed over: `left` holds them row by row, and `right` is packed so
    that the pairs of one row are adjacent. What fills up the last pair, vector or group is 0. */
 
+#if defined(__x86_64__) && !defined(NO_AVX512_BF16)
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
 #include "avx512.h"
 
-#if defined(AVX512) && !defined(NO_AVX512_BF16)
-#define BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
 /* Rows of `left` whose sums are kept in registers, in two vectors each. */
 #define GROUP 8
 /* Unrolled, or sums would be kept in memory. */
@@ -24,20 +24,20 @@ typedef struct {
 
 /* exp x to 2 units in the last place for x up to 88, and 0 below -104: as `exponential`, in half the time. NaN stays
    NaN. */
-BF16 INLINE Vector power_of_e(Vector x) {
+INLINE Vector power_of_e(Vector x) {
     x = most(all(-150.0f), x);
     Vector n = nearest(x * 1.44269504f);
     return times_power_of_two(power_of_two(x * 1.44269504f - n), n);
 }
 
-static Size up(Size count, Size to) { return (count + to - 1) / to * to; }
+TARGET static Size up(Size count, Size to) { return (count + to - 1) / to * to; }
 
 /* Not left to the compiler, which would copy the sums. */
 #define ADD_PRODUCT(sum, left, right) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right))
 
 /* One or two vectors of a product for each row of a group, or what is added to them. */
-BF16 INLINE void columns_of(Left left, const Both *right, Size columns, Size pairs, float *to, Size row, const int two,
-                            const int add) {
+INLINE void columns_of(Left left, const Both *right, Size columns, Size pairs, float *to, Size row, const int two,
+                       const int add) {
     __m512 first[GROUP], second[GROUP];
     FOR_GROUP(r) {
         first[r] = add ? _mm512_loadu_ps(to + r * row) : _mm512_setzero_ps();
@@ -59,18 +59,18 @@ BF16 INLINE void columns_of(Left left, const Both *right, Size columns, Size pai
 }
 
 /* to (GROUP, columns) = left (GROUP, pairs) right (pairs, columns), for columns in multiples of LANES. */
-BF16 static void product(Left left, const Both *right, Size columns, Size pairs, float *to) {
+TARGET static void product(Left left, const Both *right, Size columns, Size pairs, float *to) {
     Size c = 0;
     for (; c + LANES < columns; c += 2 * LANES) columns_of(left, right + c, columns, pairs, to + c, columns, 1, 0);
     if (c < columns) columns_of(left, right + c, columns, pairs, to + c, columns, 0, 0);
 }
 
-BF16 INLINE void store_half(Half *to, Vector x) {
+INLINE void store_half(Half *to, Vector x) {
     _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh((__m512)x));
 }
 
 /* Row `r` of pairs of rows: the first row of a pair comes first, and leaves 0 for the second. */
-BF16 INLINE void store_beside(Both *pairs, Size columns, Size r, Size c, Vector x) {
+INLINE void store_beside(Both *pairs, Size columns, Size r, Size c, Vector x) {
     Both *to = pairs + r / 2 * columns + c;
     __m512i halves = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x));
     if (r % 2) halves = _mm512_or_si512(_mm512_slli_epi32(halves, 16), _mm512_loadu_si512(to));
@@ -109,7 +109,7 @@ typedef struct {
 } Head;
 
 /* Returns 0, or 1 if there is no memory. */
-static int reserve(Head *h, const Attention *a) {
+TARGET static int reserve(Head *h, const Attention *a) {
     h->queries = up(a->queries, GROUP), h->keys = up(a->keys, LANES);
     Size of_queries = h->queries * a->width / 2, of_keys = h->keys * a->width / 2, square = h->queries * h->keys / 2;
     Size group = GROUP * (h->keys > a->width ? h->keys : a->width);
@@ -126,25 +126,29 @@ static int reserve(Head *h, const Attention *a) {
     return 0;
 }
 
-static Half *head_of(Heads x, Size row, Size head) { return x.at + row * x.row + head * x.head; }
+TARGET static Half *head_of(Heads x, Size row, Size head) { return x.at + row * x.row + head * x.head; }
 
 /* What the next row of a tensor will need, on its way from memory while this one is computed. */
 INLINE void fetch(Heads x, const Attention *a, Size row, Size head, Size positions, const int writes) {
     if (row + 1 == a->rows) return;
     const Half *from = head_of(x, row + 1, head);
     for (Size i = 0; i < positions; i++)
-        for (Size w = 0; w < a->width; w += 2 * LANES) __builtin_prefetch(from + i * x.position + w, writes);
+        for (Size w = 0; w < a->width; w += 2 * LANES)
+            if (writes)
+                __builtin_prefetch(from + i * x.position + w, 1); /* a constant for every compiler */
+            else
+                __builtin_prefetch(from + i * x.position + w, 0);
 }
 
 /* Rows one after the other. */
-BF16 static void copy_rows(Both *to, const Half *from, Size step, Size count, Size width) {
+TARGET static void copy_rows(Both *to, const Half *from, Size step, Size count, Size width) {
     for (Size i = 0; i < count; i++)
         for (Size w = 0; w < width; w += 2 * LANES)
             _mm512_storeu_si512((Half *)to + i * width + w, _mm512_loadu_si512(from + i * step + w));
 }
 
 /* The pairs of each row below each other: (width / 2, columns). */
-BF16 static void copy_across(Both *to, const Half *from, Size step, Size count, Size width, Size columns) {
+TARGET static void copy_across(Both *to, const Half *from, Size step, Size count, Size width, Size columns) {
     for (Size i = 0; i < count; i++) {
         const Half *row = from + i * step;
         for (Size p = 0; p < width / 2; p++) memcpy(to + p * columns + i, row + 2 * p, sizeof(Both));
@@ -152,7 +156,7 @@ BF16 static void copy_across(Both *to, const Half *from, Size step, Size count, 
 }
 
 /* Two rows each, number by number beside each other: (count / 2, width). */
-BF16 static void copy_beside(Both *to, const Half *from, Size step, Size count, Size width) {
+TARGET static void copy_beside(Both *to, const Half *from, Size step, Size count, Size width) {
     for (Size i = 0; i < count; i += 2)
         for (Size w = 0; w < width; w += LANES) {
             const Half *row = from + i * step + w;
@@ -166,13 +170,13 @@ BF16 static void copy_beside(Both *to, const Half *from, Size step, Size count, 
 }
 
 /* The first `count` of a group's sums as rows of a tensor. */
-BF16 static void store_rows(const float *sums, Half *to, Size step, Size count, Size width) {
+TARGET static void store_rows(const float *sums, Half *to, Size step, Size count, Size width) {
     for (Size r = 0; r < count && r < GROUP; r++)
         for (Size w = 0; w < width; w += LANES) store_half(to + r * step + w, load(sums, r * width + w, 0));
 }
 
 /* Which of 16 keys a query sees. */
-BF16 INLINE __mmask16 seen_of(const uint8_t *mask, Size step, Size count) {
+INLINE __mmask16 seen_of(const uint8_t *mask, Size step, Size count) {
     __mmask16 there = count < LANES ? (1 << count) - 1 : 0xffff, seen = 0;
     if (mask == NULL) return there;
     if (step == 1) {
@@ -183,12 +187,13 @@ BF16 INLINE __mmask16 seen_of(const uint8_t *mask, Size step, Size count) {
     return seen;
 }
 
-BF16 INLINE const uint8_t *mask_of(const Attention *a, Size row, Size head, Size query) {
+INLINE const uint8_t *mask_of(const Attention *a, Size row, Size head, Size query) {
     return a->mask ? a->mask + row * a->mask_row + head * a->mask_head + query * a->mask_query : NULL;
 }
 
 /* A row of scores to weights; `weights` are kept for the backward pass, and `left` is what dropout leaves of them. */
-BF16 static void soften(Vector *scores, const Attention *a, const uint8_t *mask, Size index, Half *weights, Half *left) {
+TARGET static void soften(Vector *scores, const Attention *a, const uint8_t *mask, Size index, Half *weights,
+                          Half *left) {
     Size blocks = (a->keys + LANES - 1) / LANES;
     float scale = 1.0f / sqrtf((float)a->width);
     Vector top = all(-FLT_MAX), total = all(0.0f);
@@ -220,8 +225,8 @@ BF16 static void soften(Vector *scores, const Attention *a, const uint8_t *mask,
 }
 
 /* The gradient with respect to a row of scores, from that with respect to what dropout left of its weights. */
-BF16 static void soften_back(Vector *pull, const Attention *a, const uint8_t *mask, const Half *weights, Head *h, Size r,
-                             Half *out) {
+TARGET static void soften_back(Vector *pull, const Attention *a, const uint8_t *mask, const Half *weights, Head *h,
+                               Size r, Half *out) {
     Size blocks = h->keys / LANES;
     float scale = 1.0f / sqrtf((float)a->width), kept = a->dropout ? a->dropout->scale : 1.0f;
     Vector total = all(0.0f);
@@ -244,7 +249,7 @@ BF16 static void soften_back(Vector *pull, const Attention *a, const uint8_t *ma
     }
 }
 
-BF16 static void attend(const Attention *a, Head *h, Size row, Size head) {
+TARGET static void attend(const Attention *a, Head *h, Size row, Size head) {
     Size width = a->width, pairs = h->keys / 2, first = (row * a->heads + head) * a->queries;
     fetch(a->query, a, row, head, a->queries, 0), fetch(a->key, a, row, head, a->keys, 0);
     fetch(a->value, a, row, head, a->keys, 0), fetch(a->out, a, row, head, a->queries, 1);
@@ -264,14 +269,14 @@ BF16 static void attend(const Attention *a, Head *h, Size row, Size head) {
 }
 
 /* Gradients of rows of keys or values, from pairs of rows of queries. */
-BF16 static void sum_queries(const Attention *a, Head *h, const Both *left, const Both *right, Half *to, Size step) {
+TARGET static void sum_queries(const Attention *a, Head *h, const Both *left, const Both *right, Half *to, Size step) {
     for (Size k = 0; k < a->keys; k += GROUP) {
         product((Left){left + k, 1, h->keys}, right, a->width, (a->queries + 1) / 2, h->sums);
         store_rows(h->sums, to + k * step, step, a->keys - k, a->width);
     }
 }
 
-BF16 static void attend_back(const Attention *a, Head *h, Size row, Size head) {
+TARGET static void attend_back(const Attention *a, Head *h, Size row, Size head) {
     Size width = a->width, first = (row * a->heads + head) * a->queries;
     const Half *query = head_of(a->query, row, head), *gradient = head_of(a->out, row, head);
     fetch(a->query, a, row, head, a->queries, 0), fetch(a->out, a, row, head, a->queries, 0);
@@ -298,7 +303,7 @@ BF16 static void attend_back(const Attention *a, Head *h, Size row, Size head) {
 }
 
 /* softmax(Q K^T / sqrt(width)) V with dropout, or its gradients. Returns 0, or 1 if there is no memory. */
-BF16 int train_attention(const Attention *a, int back) {
+TARGET int train_attention(const Attention *a, int back) {
     Head h;
     if (reserve(&h, a)) return 1;
     for (Size row = 0; row < a->rows; row++)
@@ -329,7 +334,7 @@ typedef struct {
 } Projection;
 
 /* The weights, rounded to bfloat16, in both orders; filled up with zeros. */
-BF16 void pack_projection(const Projection *p) {
+TARGET void pack_projection(const Projection *p) {
     Size pairs = p->width / 2, all_words = up(p->vocab, WORDS);
     memset(p->across, 0, all_words * pairs * sizeof(Both));
     memset(p->beside, 0, all_words * pairs * sizeof(Both));
@@ -353,7 +358,7 @@ typedef struct {
 } Slice;
 
 /* exp of logits of words from `word` on, but 0 at the target and behind the vocabulary. */
-BF16 INLINE Vector raised_of(const float *logits, const Projection *p, Size target, Size word, Vector *sum, Vector *top) {
+INLINE Vector raised_of(const float *logits, const Projection *p, Size target, Size word, Vector *sum, Vector *top) {
     Integers lanes = COUNT;
     __mmask16 gone = _mm512_cmpeq_epi32_mask((__m512i)lanes, _mm512_set1_epi32(target - word));
     if (word + LANES > p->vocab) gone |= _mm512_cmpge_epi32_mask((__m512i)lanes, _mm512_set1_epi32(p->vocab - word));
@@ -366,8 +371,8 @@ BF16 INLINE Vector raised_of(const float *logits, const Projection *p, Size targ
 
 /* Exponentials of a block of logits of a group of rows from `first` and words from `word` on. A row behind the last one
    has some that nobody reads; in the second half of a last pair they meet states of 0. */
-BF16 INLINE void raise(const float *logits, const Projection *p, const Slice *s, Size first, Size word, Half *raised,
-                       Vector *sums, Vector *top) {
+INLINE void raise(const float *logits, const Projection *p, const Slice *s, Size first, Size word, Half *raised,
+                  Vector *sums, Vector *top) {
     Half *to = raised + first * WORDS + word % WORDS;
     Both *pairs = p->spread + (word / WORDS * p->most_rows + first) / 2 * ROOM + word % WORDS;
     for (Size r = 0; r < GROUP && first + r < s->rows; r += 2) {
@@ -385,8 +390,8 @@ BF16 INLINE void raise(const float *logits, const Projection *p, const Slice *s,
 }
 
 /* The products of a slice with `WORDS` words: to logits, to exponentials, and back. */
-BF16 static void pass_words(const Projection *p, const Slice *s, const Both *states, Size word, Half *raised, Vector *sums,
-                            Vector *top) {
+TARGET static void pass_words(const Projection *p, const Slice *s, const Both *states, Size word, Half *raised,
+                              Vector *sums, Vector *top) {
     Size pairs = p->width / 2;
     Vector logits[GROUP * BLOCK / LANES];
     for (Size w = word; w < word + WORDS; w += BLOCK)
@@ -401,7 +406,7 @@ BF16 static void pass_words(const Projection *p, const Slice *s, const Both *sta
                        WORDS / 2, s->mixed + r * p->width + c, p->width, 1, 1);
 }
 
-BF16 static float dot(const Half *a, const Half *b, Size width) {
+TARGET static float dot(const Half *a, const Half *b, Size width) {
     __m512 total = _mm512_setzero_ps();
     for (Size i = 0; i < width; i += 2 * LANES)
         ADD_PRODUCT(total, _mm512_loadu_si512(a + i), _mm512_loadu_si512(b + i));
@@ -409,7 +414,7 @@ BF16 static float dot(const Half *a, const Half *b, Size width) {
 }
 
 /* Returns 0; 1 if there is no memory; 2 if logits are so far from 0 that they need a shift. */
-BF16 int raise_slice(const Projection *p, const Slice *s) {
+TARGET int raise_slice(const Projection *p, const Slice *s) {
     Size rows = up(s->rows, GROUP), words = p->vocab;
     Size of_states = rows * p->width / 2, of_raised = rows * WORDS / 2;
     Both *states = space(of_states + of_raised + rows * LANES, sizeof(Both));
@@ -432,7 +437,7 @@ BF16 int raise_slice(const Projection *p, const Slice *s) {
 
 /* Adds to gradient (vocab up to a multiple of WORDS, width) the exponentials of the last slice, transposed, times
    `states` (rows, width). Returns 0, or 1 if there is no memory. */
-BF16 int add_outer(const Projection *p, const Half *states, Size rows, float *gradient) {
+TARGET int add_outer(const Projection *p, const Half *states, Size rows, float *gradient) {
     Size pairs = (rows + 1) / 2;
     Both *beside = space(pairs * p->width, sizeof(Both));
     if (beside == NULL) return 1;

@@ -187,7 +187,7 @@ def _check(failed: int) -> None:
 
 
 def _load() -> Any:
-    found = library.functions
+    found = library.loaded
     if found is not None:
         found.add_outer.argtypes = [Pointer, Pointer, Size, Pointer]
     return found if found is not None and found.multiplies_bfloat16() else None

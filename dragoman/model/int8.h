@@ -75,19 +75,19 @@ typedef struct {
 #endif
 
 /* exp x to 2 units in the last place for x up to 88, and 1e-38 below -87: as `exponential`, in half the time. */
-TARGET INLINE Vector power_of_e(Vector x) {
+INLINE Vector power_of_e(Vector x) {
     x = most(x, all(-87.0f));
     Vector n = nearest(x * 1.44269504f);
     return times_power_of_two(power_of_two(x * 1.44269504f - n), n);
 }
 
 /* Weights of an output, the first of a vector. */
-TARGET INLINE const int8_t *weights_of(const Linear *l, Size output) {
+INLINE const int8_t *weights_of(const Linear *l, Size output) {
     return l->weight + output / BLOCK * BLOCK * l->inputs + output % BLOCK * 4;
 }
 
 /* A row as whole numbers, 128 higher. */
-TARGET INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
+INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
     Vector top = all(0.0f);
     for (Size i = 0; i < width; i += LANES) {
         Vector part = load(x, i, 0);
@@ -99,8 +99,8 @@ TARGET INLINE void quantise(const float *x, uint8_t *to, float *scale, Size widt
 }
 
 /* The sums of `rows` for outputs from `at` on become numbers: stored, or added to what is there. */
-TARGET INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
-                        int add, const int rows) {
+INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
+                   int add, const int rows) {
     Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
     Mask there = first(l->outputs - at);
     FOR_ROWS(r) {
@@ -112,8 +112,8 @@ TARGET INLINE void finish(const Integers *sums, const float *scales, const Linea
 }
 
 /* Two vectors of outputs from `first` on, or one, of a few rows. */
-TARGET INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
-                            int add, const int rows) {
+INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
+                       int add, const int rows) {
     Size inputs = l->inputs, second = first + LANES < l->outputs ? first + LANES : first;
     const int8_t *weights = weights_of(l, first), *others = weights_of(l, second);
     Integers left[GROUP], right[GROUP];
@@ -136,14 +136,15 @@ TARGET INLINE void product_of(const uint8_t *x, const float *scales, const Linea
 
 /* out = x W^T + b for `rows` of `stride` numbers each, or what is added to them. */
 TARGET static void product(const uint8_t *x, const float *scales, const Linear *l, float *out, Size stride, Size rows,
-                         int add) {
+                           int add) {
     for (Size first = 0; first < l->outputs; first += 2 * LANES)
         for (Size r = 0; r < rows; r += GROUP) {
             const uint8_t *from = x + r * l->inputs;
             float *to = out + r * stride;
 #define ROWS_OF(count) \
     case count: \
-        if (count <= GROUP) product_of(from, scales + r, l, first, to, stride, add, count); break;
+        if (count <= GROUP) product_of(from, scales + r, l, first, to, stride, add, count); \
+        break;
             switch (rows - r < GROUP ? rows - r : GROUP) {
                 ROWS_OF(1) ROWS_OF(2) ROWS_OF(3) ROWS_OF(4) ROWS_OF(5) ROWS_OF(6) ROWS_OF(7) ROWS_OF(8)
             }
@@ -151,7 +152,7 @@ TARGET static void product(const uint8_t *x, const float *scales, const Linear *
         }
 }
 
-TARGET INLINE void norm_of(const float *x, float *out, Norm norm, Size width, float eps) {
+INLINE void norm_of(const float *x, float *out, Norm norm, Size width, float eps) {
     Vector total = all(0.0f), squares = all(0.0f);
     if (norm.bias != NULL)
         for (Size i = 0; i < width; i += LANES) total += load(x, i, 0);
@@ -168,8 +169,8 @@ TARGET INLINE void norm_of(const float *x, float *out, Norm norm, Size width, fl
 }
 
 /* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. */
-TARGET INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
-                           Size heads, const Size parts) {
+INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
+                      Size heads, const Size parts) {
     Size together = LANES / 4, blocks = (count + together - 1) / together, width = parts * LANES;
     Vector weights[blocks]; /* of `together` keys each, and of each key for four heads */
     float *numbers = (float *)weights, scale = 1.0f / sqrtf((float)width);
@@ -204,7 +205,7 @@ TARGET INLINE void attend_to(const float *query, const uint16_t *const *keys, Si
 }
 
 TARGET static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
-                              Size heads) {
+                                Size heads) {
     /* Constants that the compiler knows make the inner loops short. */
     Size width = d_model / heads;
     if (width == 32)
@@ -215,7 +216,7 @@ TARGET static void attend_heads(const float *query, const uint16_t *const *keys,
         attend_to(query, keys, count, out, d_model, heads, width / LANES);
 }
 
-TARGET INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
+INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
     for (Size head = 0; head < d_model; head += width)
         for (Size i = 0; i < width; i += LANES) {
             Vector own = load(x, head + i, 0);
@@ -224,7 +225,7 @@ TARGET INLINE void turn(float *x, const float *turns, Size d_model, Size width) 
 }
 
 /* The error function to 5e-7 (Abramowitz and Stegun, 7.1.26). */
-TARGET INLINE Vector error_function(Vector x) {
+INLINE Vector error_function(Vector x) {
     Vector size = most(x, -x), t = 1.0f / (0.3275911f * size + 1.0f);
     Vector p = t * 1.061405429f - 1.453152027f;
     p = p * t + 1.421413741f;
@@ -234,7 +235,7 @@ TARGET INLINE Vector error_function(Vector x) {
     return choose(x < 0.0f, -y, y);
 }
 
-TARGET INLINE Vector activated(Vector x, Activation activation) {
+INLINE Vector activated(Vector x, Activation activation) {
     if (activation == RELU) return most(x, all(0.0f));
     if (activation == GELU) return x * 0.5f * (error_function(x * 0.70710678f) + 1.0f);
     Vector least = most(x, all(-80.0f)); /* whose exponential is a number */
@@ -248,12 +249,12 @@ typedef struct {
     const uint16_t **keys;
 } Scratch;
 
-static void release(Scratch at) {
+TARGET static void release(Scratch at) {
     free(at.wide), free(at.gate), free(at.one), free(at.scales), free(at.quantised), free(at.keys);
 }
 
 /* Returns 0, or 1 if there is no memory. */
-static int reserve(Scratch *at, const Stack *d, Size rows, Size keys) {
+TARGET static int reserve(Scratch *at, const Stack *d, Size rows, Size keys) {
     Size wide = 3 * d->d_model > d->d_ff ? 3 * d->d_model : d->d_ff, number = sizeof(float);
     *at = (Scratch){space(rows * wide, number), space(rows * d->d_ff, number), space(d->d_model, number),
                     space(rows, number), space(rows * wide, 1), space(keys, sizeof(void *))};
@@ -357,7 +358,7 @@ TARGET int NAMED(decoder_step)(const Stack *d, const Step *s) {
 
 /* The attention of a sentence to itself, in the encoder; `now` receives its keys and values. */
 TARGET static void attend_to_sentence(const Stack *d, const float *turns, uint16_t *now, Size first, Size count,
-                                    Scratch *at) {
+                                      Scratch *at) {
     Size width = d->d_model, head = width / d->heads;
     for (Size p = 0; p < count; p++) {
         float *query = at->wide + (first + p) * 3 * width, *key = query + width;
@@ -373,7 +374,7 @@ TARGET static void attend_to_sentence(const Stack *d, const float *turns, uint16
 
 /* Some sentences, whose tokens are one after the other in x, through the layers of the encoder. */
 TARGET static void encode_tile(const Stack *d, const int32_t *lengths, Size sentences, const float *turns, float *x,
-                             uint16_t *now, Scratch *at) {
+                               uint16_t *now, Scratch *at) {
     Size rows = 0;
     for (Size s = 0; s < sentences; s++) rows += lengths[s];
     for (const Layer *l = d->layers; l < d->layers + d->num_layers; l++) {
@@ -409,7 +410,7 @@ TARGET int NAMED(encode)(const Stack *d, const Sources *s) {
 }
 
 /* Turn a row of logits into log-probabilities, while it is near the processor. */
-TARGET INLINE void normalise(float *row, Size width) {
+INLINE void normalise(float *row, Size width) {
     Vector tops[2] = {all(-INFINITY), all(-INFINITY)}, sums[2] = {all(0.0f), all(0.0f)};
     Size pairs = width - width % (2 * LANES);
     for (Size i = 0; i < pairs; i += 2 * LANES)
@@ -426,7 +427,7 @@ TARGET INLINE void normalise(float *row, Size width) {
 }
 
 /* `rows` of x, one after the other, through a linear layer, and through log-softmax if `normalised`. */
-TARGET INLINE int apply(const float *x, Size rows, const Linear *l, float *out, const int normalised) {
+INLINE int apply(const float *x, Size rows, const Linear *l, float *out, const int normalised) {
     Size tile = normalised ? GROUP : TILE; /* logits of few rows stay near the processor */
     Scratch at = {.quantised = space(tile * l->inputs, 1), .scales = space(tile, sizeof(float))};
     int failed = at.quantised == NULL || at.scales == NULL;

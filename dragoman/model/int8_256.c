@@ -1,11 +1,9 @@
 /* Products of eight bits with vectors of 256 bits: AVX2 and AVX-VNNI, for processors without AVX-512. */
 
+#if defined(__x86_64__) && !defined(NO_AVX_VNNI)
 #include "avx2.h"
-
-#if defined(AVX2) && !defined(NO_AVX_VNNI)
 #include <cpuid.h>
 
-#define TARGET AVX2
 #define NAMED(name) name##_256
 #define VPDPBUSD "%{vex%} vpdpbusd" /* without `vex` it is the one of AVX-512 */
 #define GROUP 6                     /* twelve sums, two weights and an activation, in sixteen registers */

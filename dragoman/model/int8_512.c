@@ -1,29 +1,29 @@
 /* Products of eight bits with vectors of 512 bits: AVX-512 and its VNNI. */
 
+#ifdef __x86_64__
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
 #include "avx512.h"
 
-#ifdef AVX512
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
 #define NAMED(name) name##_512
 #define VPDPBUSD "vpdpbusd"
 #define GROUP 8
 
-TARGET INLINE Integers whole(Vector x) { return (Integers)_mm512_cvtps_epi32((__m512)x); }
+INLINE Integers whole(Vector x) { return (Integers)_mm512_cvtps_epi32((__m512)x); }
 
-TARGET INLINE void store_bytes(uint8_t *to, Integers x) {
+INLINE void store_bytes(uint8_t *to, Integers x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8((__m512i)x));
 }
 
 typedef __mmask16 Mask;
 
-TARGET INLINE Mask first(Size count) { return count < LANES ? (1 << count) - 1 : 0xffff; }
+INLINE Mask first(Size count) { return count < LANES ? (1 << count) - 1 : 0xffff; }
 
-TARGET INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm512_maskz_loadu_ps(there, from); }
+INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm512_maskz_loadu_ps(there, from); }
 
-TARGET INLINE void store_masked(float *to, Mask there, Vector x) { _mm512_mask_storeu_ps(to, there, (__m512)x); }
+INLINE void store_masked(float *to, Mask there, Vector x) { _mm512_mask_storeu_ps(to, there, (__m512)x); }
 
 /* The sums of four vectors. */
-TARGET INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
+INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
     __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
     __m512 all_four = (__m512)_mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)ab, (__m512d)cd),
@@ -38,12 +38,12 @@ TARGET INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
 #define QUARTER_TURN 0xb1
 
 /* The largest of the keys in a vector, and their sum, for each of four heads. */
-TARGET INLINE Vector top_of_keys(Vector x) {
+INLINE Vector top_of_keys(Vector x) {
     x = most(x, TURNED(x, HALF_TURN));
     return most(x, TURNED(x, QUARTER_TURN));
 }
 
-TARGET INLINE Vector sum_of_keys(Vector x) {
+INLINE Vector sum_of_keys(Vector x) {
     x += TURNED(x, HALF_TURN);
     return x + TURNED(x, QUARTER_TURN);
 }

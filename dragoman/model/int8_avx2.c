@@ -1,10 +1,9 @@
 /* Products of eight bits with AVX2 alone, for processors without VNNI. Two products are added up in sixteen bits, which
    hold 32,767 at most: weights reach only to 64, since 2 * 255 * 64 is 32,640. */
 
+#ifdef __x86_64__
 #include "avx2.h"
 
-#ifdef AVX2
-#define TARGET AVX2
 #define NAMED(name) name##_avx2
 #define GROUP 5 /* ten sums, two weights, an activation, its products and ones, in sixteen registers */
 #define ADD_PRODUCTS(left, right, same, four, a, b) \

@@ -107,7 +107,7 @@ def compiled(kind: str) -> Any:
 
     None where this processor or this library has none. `greatest_weight` says how far its whole numbers may reach.
     """
-    found = library.functions
+    found = library.loaded
     if found is None or not found[f"multiplies_int8_{kind}"]():
         return None
     chosen = {name: found[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}

@@ -6,13 +6,31 @@ none, the formulas run.
 
 import ctypes
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 11
+INTERFACE = 12
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that are read at a time; the width of a head must be a multiple of it."""
+KINDS = "512", "avx2", "any"
+"""Instructions that the kernels are compiled for (kernels.h), the quickest first."""
+
+_POINTER, _SIZE, _FLAG, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
+KERNELS: dict[str, list[Any]] = {
+    "attention": [*[_POINTER] * 7, _FLAG],
+    "rotate": [*[_POINTER] * 5, _FLOAT, _FLAG],
+    "log_softmax": [_POINTER, _POINTER, _SIZE, _SIZE, _FLAG],
+    "drop": [*[_POINTER] * 3, _SIZE, _POINTER, _FLAG],
+    "normalise_rows": [*[_POINTER] * 3, _FLAG],
+    "normalise_rows_back": [_POINTER, _POINTER, _FLAG],
+    "masked_softmax_dropout": [*[_POINTER] * 7, _FLAG],
+    "masked_softmax_dropout_backward": [*[_POINTER] * 7, _FLAG],
+    "exponentiate": [*[_POINTER] * 3, _SIZE, _SIZE, *[_FLOAT] * 2, _FLAG],
+    "best_continuations": [_POINTER, _POINTER, *[_SIZE] * 4, _POINTER, _POINTER],
+}
+"""Types of the arguments of each kernel. Structures are passed by their address."""
 
 
 def compiled() -> bool:
@@ -26,25 +44,25 @@ def address(structure: ctypes.Structure | None) -> Any:
 
 
 def load() -> Any:
-    """The functions, with the types of arguments that are not pointers or int; None where they cannot be used."""
+    """The library; None where it cannot be used."""
     try:
         found = ctypes.CDLL(str(LIBRARY))
-        if found.interface() != INTERFACE:
-            return None
+        return found if found.interface() == INTERFACE else None
     except (OSError, AttributeError):
         return None
-    pointer, size, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
-    found.attention.argtypes = [*[pointer] * 7, flag]
-    found.rotate.argtypes = [*[pointer] * 5, ctypes.c_float, flag]
-    found.log_softmax.argtypes = [pointer, pointer, size, size, flag]
-    found.drop.argtypes = [*[pointer] * 3, size, pointer, flag]
-    found.normalise_rows.argtypes = [*[pointer] * 3, flag]
-    found.masked_softmax_dropout.argtypes = [*[pointer] * 7, flag]
-    found.masked_softmax_dropout_backward.argtypes = [*[pointer] * 7, flag]
-    found.exponentiate.argtypes = [pointer, pointer, pointer, size, size, *[ctypes.c_float] * 2, flag]
-    found.best_continuations.argtypes = [pointer, pointer, size, size, size, size, pointer, pointer]
-    return found
 
 
-functions: Any = load()
-"""None where there is no library."""
+def kernels(kind: str) -> Any:
+    """The kernels for one kind of instructions; None where this processor or this library has none."""
+    if loaded is None or not loaded[f"runs_{kind}"]():
+        return None
+    chosen = {name: loaded[f"{name}_{kind}"] for name in KERNELS}
+    for name, types in KERNELS.items():
+        chosen[name].argtypes = types
+    return SimpleNamespace(**chosen)
+
+
+loaded: Any = load()
+"""The library with the functions of all kinds; None where there is none."""
+functions: Any = next(filter(None, map(kernels, KINDS)), None)
+"""The kernels for this processor; None where there is no library."""

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compiled once for each instruction set; the loader chooses the best that the processor has. */
-#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_CPU
+/* Instructions that the functions of a file may use beyond those that every processor has. A file that wants some says
+   so before it includes this: vectors may be passed only between functions that agree. */
+#ifndef TARGET
+#define TARGET
 #endif
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline)) TARGET
 
 typedef int64_t Size;
 

@@ -28,9 +28,9 @@ class MetricsFile:
 
     def forget_after(self, step: int) -> None:
         """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
+        self.__exit__()  # Windows replaces no file that is open
         kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
         write_file(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept).encode())
-        self.__exit__()
         self.__enter__()
 
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from dragoman.errors import ResourceError
 from dragoman.system.locks import is_still, lock
@@ -154,7 +154,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
                 raise
             finally:
                 _delete(temporary)
-                claim.unlink(missing_ok=True)
+                _delete_claim(claim, file)
 
 
 def _delete_stale(folder: Path, stem: str) -> None:
@@ -166,7 +166,17 @@ def _delete_stale(folder: Path, stem: str) -> None:
         with suppress(OSError), open(claim, "r+", encoding="ascii") as file:
             if lock(file):
                 _delete(claim.with_suffix(".tmp"))
-                claim.unlink(missing_ok=True)
+                _delete_claim(claim, file)
+
+
+def _delete_claim(claim: Path, file: IO[str]) -> None:
+    """Delete the file of a lock that this process has, and release it."""
+    if os.name == "nt":  # Windows deletes no file that is open, nor one that another process has opened by now
+        file.close()
+        with suppress(OSError):
+            claim.unlink()
+    else:  # before the lock ends, or it might be deleted when it is another's
+        claim.unlink(missing_ok=True)
 
 
 def _delete(path: Path) -> None:

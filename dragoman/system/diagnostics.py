@@ -1,9 +1,9 @@
 """Checks whether this machine is ready; each one that fails says what to type. Opens no connection."""
 
 import importlib.metadata
+import json
 import os
 import platform
-import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.errors import quoted
 from dragoman.system import resources
 from dragoman.system.figures import size
+from dragoman.system.optional import requirements
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -90,9 +92,9 @@ def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
     """
     found = f"{threads} for {cores} core{'s' if cores > 1 else ''}"
     if threads > cores:
-        return Check("threads", found, f"export OMP_NUM_THREADS={cores}")
+        return Check("threads", found, set_variable("OMP_NUM_THREADS", str(cores)))
     if threads < cores and wanted:
-        return Check("threads", f"{found}, since OMP_NUM_THREADS is {wanted}", "unset OMP_NUM_THREADS")
+        return Check("threads", f"{found}, since OMP_NUM_THREADS is {wanted}", set_variable("OMP_NUM_THREADS", None))
     return Check("threads", found)
 
 
@@ -102,8 +104,10 @@ def check_kernels() -> Check:
 
     if library.compiled():
         return Check("kernels", "compiled")
-    again = "make clean, make install" if in_checkout() else pip("--force-reinstall", "--no-deps", "dragoman")
-    return Check("kernels", f"not compiled, so that translating on a CPU takes longer; with a C compiler: {again}")
+    if sys.platform == "win32":
+        return Check("kernels", "not compiled, as they are on Linux and macOS")
+    slower = "not compiled, so that translating on a CPU takes 3.5 times as long"
+    return Check("kernels", f"{slower}; with a C compiler, such as gcc: {install_again()}")
 
 
 def check_memory(available: int | None) -> Check:
@@ -126,7 +130,7 @@ def check_disk(folder: Path) -> Check:
 def check_encoding(encoding: str | None) -> Check:
     """Whether translations can be printed in any script."""
     found = (encoding or "none").lower()
-    return Check("text", found, None if found.replace("-", "") == "utf8" else "export PYTHONUTF8=1")
+    return Check("text", found, None if found.replace("-", "") == "utf8" else set_variable("PYTHONUTF8", "1"))
 
 
 def check_packages() -> Iterator[Check]:
@@ -167,12 +171,34 @@ def _distribution(name: str) -> importlib.metadata.Distribution | None:
 
 def pip(*what: str) -> str:
     """The command that installs something for the Python that runs this."""
-    return shlex.join([sys.executable, "-m", "pip", "install", *what])
+    return quoted(sys.executable, "-m", "pip", "install", *what)
+
+
+def set_variable(name: str, value: str | None) -> str:
+    """The command that sets a variable of the environment in the shell at hand, or deletes it."""
+    if sys.platform == "win32":  # in PowerShell
+        return f"Remove-Item Env:{name}" if value is None else f'$env:{name} = "{value}"'
+    return f"unset {name}" if value is None else f"export {name}={value}"
 
 
 def install_extra(extra: str) -> str:
     """The command that installs an extra; in a checkout, the one of its Makefile."""
-    return f"make install ARGS={extra}" if in_checkout() else pip(f"dragoman[{extra}]")
+    return f"make install ARGS={extra}" if in_checkout() else pip(*requirements(extra))
+
+
+def install_again() -> str:
+    """The command that builds this package again, from where it was installed from."""
+    if in_checkout():
+        return "make clean, make install"
+    about = _distribution("dragoman")
+    origin = json.loads((about and about.read_text("direct_url.json")) or "{}")  # PEP 610
+    if "vcs_info" in origin:
+        source = f"{origin['vcs_info']['vcs']}+{origin['url']}"
+    elif "dir_info" in origin:
+        source = origin["url"]
+    else:
+        return "install a wheel that was built where there is one"
+    return pip("--force-reinstall", "--no-deps", "--no-cache-dir", source)
 
 
 def install_torch(build: str) -> str:
@@ -184,7 +210,8 @@ def install_torch(build: str) -> str:
 
 
 def in_checkout() -> bool:
-    return (Path(__file__).parents[2] / "tools" / "bootstrap.py").exists()
+    """Whether this runs from a clone, and there are Makefiles on this system."""
+    return sys.platform != "win32" and (Path(__file__).parents[2] / "tools" / "bootstrap.py").exists()
 
 
 def has_nvidia_driver() -> bool:

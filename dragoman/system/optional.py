@@ -6,10 +6,10 @@ import os
 import shutil
 import tempfile
 from functools import partial
-from importlib import import_module
+from importlib import import_module, metadata
 from types import ModuleType
 
-from dragoman.errors import ResourceError
+from dragoman.errors import ResourceError, quoted
 
 SILENT = {
     "DO_NOT_TRACK": "1",
@@ -40,4 +40,25 @@ def load(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError:
-        raise ResourceError(f'{purpose} needs another library; type: pip install "dragoman[{extra}]"') from None
+        command = quoted("pip", "install", *(requirements(extra) or [module]))
+        raise ResourceError(f"{purpose} needs another library; type: {command}") from None
+
+
+def requirements(extra: str) -> list[str]:
+    """The packages of an extra with the versions that they need, such as `h5py>=3.11`; none if it is not known here.
+
+    The command that installs them is right however Dragoman was installed: from a clone, a wheel or Git.
+    """
+    try:
+        from packaging.requirements import Requirement
+
+        every = map(Requirement, metadata.requires("dragoman") or [])
+    except (ImportError, metadata.PackageNotFoundError):  # a source tree without an installation
+        return []
+    found = []
+    for each in every:
+        # A marker that holds without an extra, too, is that of a package which is always needed.
+        if each.marker and each.marker.evaluate({"extra": extra}) and not each.marker.evaluate({"extra": ""}):
+            each.marker = None
+            found.append(str(each))
+    return found

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
 from rich.live import Live
@@ -110,6 +110,7 @@ class Display:
             task = bar.add_task(text, total=total, lines=0)
             yield lambda files, lines: bar.update(task, advance=files, lines=bar.tasks[task].fields["lines"] + lines)
 
-    def _bar(self, *columns: ProgressColumn) -> Progress:
+    def _bar(self, *columns: ProgressColumn) -> AbstractContextManager[Progress]:
         hidden = self.quiet or not self.console.is_terminal
-        return Progress(*columns, console=self.console, disable=hidden, transient=True)
+        bar = Progress(*columns, console=self.console, disable=hidden, transient=True)
+        return nullcontext(bar) if hidden else bar  # up to rich 14, a hidden one leaves an empty line

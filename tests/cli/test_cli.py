@@ -196,7 +196,7 @@ def test_without_tensorboard_nothing_is_begun(pairs, dragoman, tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     code, out, err = dragoman("train", pairs, "--tensorboard", "-o", tmp_path / "run")
     assert (code, out, (tmp_path / "run").exists()) == (4, "", False)
-    assert 'pip install "dragoman[tensorboard]"' in err
+    assert "pip install 'tensorboard>=" in err
 
 
 def test_no_socket_is_opened(model, pairs, dragoman, monkeypatch, tmp_path):

@@ -2,6 +2,10 @@
 
 import ctypes
 import math
+import platform
+import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -110,7 +114,7 @@ def test_nothing_is_written_beside_the_rows():
 
 
 def dropped(key: tuple[int, int], indices: np.ndarray, rate: float) -> Tensor:
-    """Whether dropout zeroes the elements with these indices: the hash of kernels.c in numpy."""
+    """Whether dropout zeroes the elements with these indices: the hash of vectors.h in numpy."""
     x = indices.astype(np.uint32) ^ np.uint32(key[0])
     x ^= x >> np.uint32(16)
     x = (x * np.uint32(0x7FEB352D)) ^ np.uint32(key[1])
@@ -331,7 +335,75 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
         kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 
 
+@pytest.mark.parametrize("kind", library.KINDS)
+def test_the_kernels_of_every_kind_of_processor_equal_the_formula_but_for_rounding(kind: str, monkeypatch):
+    """Only their bits differ: some processors add a product without rounding it first. The same bits are promised, and
+    tested, on one kind of processor only."""
+    if (functions := library.kernels(kind)) is None:
+        pytest.skip("this processor does not run them, or there is no C compiler")
+    monkeypatch.setattr(library, "functions", functions)
+    torch.manual_seed(5)
+    query, key, value = (heads(2, n, width=32, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
+    torch.testing.assert_close(
+        attend(query, key, value, dropout=NO_DROPOUT).double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5
+    )
+    logits, found = torch.randn(5, 33), torch.empty(5, 33)
+    kernels.log_softmax(logits, found)
+    torch.testing.assert_close(found, logits.log_softmax(1))
+
+
+@needs_library
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86-64")
+def test_the_kernels_for_avx2_multiply_and_add_at_once():
+    if not shutil.which("objdump"):
+        pytest.skip("needs objdump, of the package binutils")
+    command = ["objdump", "--disassemble", "--no-show-raw-insn", str(library.LIBRARY)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    code = dict(re.findall(r"^[0-9a-f]+ <(\w+)>:\n(.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL))
+    assert "vfmadd" in code["attention_avx2"]
+    assert "vfmadd" in code["attention_512"]
+    assert "ymm" not in code["attention_any"]
+
+
 class TestBuild:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("compiler", ["gcc", "clang"])
+    def test_compiles_without_a_warning(self, compiler: str, tmp_path, monkeypatch):
+        if not shutil.which(compiler):
+            pytest.skip(f"{compiler} is not installed")
+        copy_sources(tmp_path)
+        monkeypatch.setenv("CC", compiler)
+        monkeypatch.setenv("CFLAGS", "-O1 -Wall -Wextra -Werror")
+        monkeypatch.setenv("DRAGOMAN_REQUIRE_KERNELS", "1")
+        monkeypatch.setattr(library, "LIBRARY", tmp_path / build_kernels.LIBRARY)
+        assert build_kernels.compiled(tmp_path)
+        monkeypatch.setattr(library, "loaded", library.load())
+        assert library.loaded is not None
+        for kind in library.KINDS:
+            test_the_kernels_of_every_kind_of_processor_equal_the_formula_but_for_rounding(kind, monkeypatch)
+
+    def test_heeds_the_compiler_and_the_flags_of_the_environment(self, tmp_path, monkeypatch):
+        copy_sources(tmp_path)
+        script = tmp_path / "cc"
+        script.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/flags\nwhile [ "$1" != -o ]; do shift; done\n: > "$2"\n')
+        script.chmod(0o755)
+        for name, value in (("CC", f"{script} -first"), ("CFLAGS", "-O2 '-DA=b c'"), ("LDFLAGS", "-Wl,-z,now")):
+            monkeypatch.setenv(name, value)
+        assert build_kernels.compiled(tmp_path)
+        (line,) = (tmp_path / "flags").read_text().split("\n")[:-1]
+        assert line.startswith("-first ")
+        places = [line.index(each) for each in ("-O3", "-O2 -DA=b c", "-fno-fast-math", "kernels_any.c", "-Wl,-z,now")]
+        assert places == sorted(places)
+
+    @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+    def test_fails_without_a_compiler_where_the_kernels_are_required(self, compiler: str, tmp_path, monkeypatch):
+        copy_sources(tmp_path)
+        monkeypatch.setenv("CC", compiler)
+        monkeypatch.setenv("DRAGOMAN_REQUIRE_KERNELS", "1")
+        with pytest.raises(SystemExit, match=r"could not be compiled: .*no-such-compiler|`false .* failed"):
+            build_kernels.compiled(tmp_path)
+        assert not (tmp_path / build_kernels.LIBRARY).exists()
+
     @pytest.mark.slow
     def test_a_compiler_without_avx_vnni_compiles_all_else(self, tmp_path, monkeypatch):
         pytest.importorskip("hatchling")

@@ -61,7 +61,7 @@ def test_outside_of_a_checkout_pip_is_what_is_typed(monkeypatch):
     monkeypatch.setattr(diagnostics, "in_checkout", lambda: False)
     assert "-m pip install --force-reinstall torch --index-url https" in diagnostics.install_torch("cpu")
     assert diagnostics.install_torch("cuda").endswith("-m pip install --force-reinstall torch")
-    assert diagnostics.install_extra("keras").endswith("-m pip install 'dragoman[keras]'")
+    assert diagnostics.install_extra("keras").endswith("-m pip install 'h5py>=3.11'")
 
 
 @pytest.fixture

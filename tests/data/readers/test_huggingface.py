@@ -68,5 +68,5 @@ def test_a_folder_without_data_is_refused_in_one_line(folder: Path):
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ResourceError, match=r'Reading hf:x needs .*pip install "dragoman\[hf\]"'):
+    with pytest.raises(ResourceError, match=r"Reading hf:x needs .*pip install 'datasets>="):
         Bitext.open("hf:x")

@@ -1,7 +1,11 @@
 /* What PyTorch does on a CPU in many passes over memory, done in one while the numbers are at hand.
 
    Tensors hold float32, or bfloat16 where `half`; all sums are float32. The last dimension is one piece of memory, the
-   others lie as their strides say, counted in elements. Each function equals a formula in Python (kernels.py). */
+   others lie as their strides say, counted in elements. Each function equals a formula in Python (kernels.py).
+
+   This text is compiled by each of kernels_512.c, kernels_avx2.c and kernels_any.c, for the instructions (TARGET) and
+   with the ends of names (NAMED) that they define. Products are added with or without rounding in between, as the
+   instructions allow: results have the same bits on processors with the same ones only. */
 
 #include "vectors.h"
 
@@ -14,14 +18,10 @@ INLINE float sum(Vector x) {
     return (total[0] + total[1]) + (total[2] + total[3]);
 }
 
-
 INLINE Vector only_first(Vector x, Size count) {
     Integers lanes = COUNT;
     return choose(lanes < (int32_t)count, x, all(0.0f));
 }
-
-/* Increased whenever a function takes other arguments: kernels.py does not use a library with another number. */
-#define INTERFACE 11
 
 /* --- attention ---------------------------------------------------------------------------------------------------- */
 
@@ -161,8 +161,8 @@ INLINE void attend_all(const char *query, const char *key, const char *value, co
 }
 
 /* Widths are multiples of LANES. Returns 0, or 1 if there is no memory for the keys and values of one head. */
-FOR_EACH_CPU int attention(const void *query, const void *key, const void *value, const uint8_t *mask, void *out,
-                           const Shape *shape, const Layout *at, int half) {
+TARGET int NAMED(attention)(const void *query, const void *key, const void *value, const uint8_t *mask, void *out,
+                            const Shape *shape, const Layout *at, int half) {
     Size parts = shape->width / LANES, blocks = (shape->keys + LANES - 1) / LANES;
     Size count = shape->keys * parts + shape->width * blocks + ROWS * (parts + blocks);
     Vector *scratch = space(count, sizeof(Vector));
@@ -203,8 +203,8 @@ INLINE void rotate_all(const void *x, const float *turns, void *out, const Size 
             }
 }
 
-FOR_EACH_CPU void rotate(const void *x, const float *turns, void *out, const Size *shape, const Size *steps, float sign,
-                         int half) {
+TARGET void NAMED(rotate)(const void *x, const float *turns, void *out, const Size *shape, const Size *steps,
+                          float sign, int half) {
     if (half)
         rotate_all(x, turns, out, shape, steps, sign, 1);
     else
@@ -227,7 +227,7 @@ INLINE void drop_all(const void *x, const void *to, void *out, Size count, Dropo
 }
 
 /* What is kept of `x`, added to `to` if that is not NULL. */
-FOR_EACH_CPU void drop(const void *x, const void *to, void *out, Size count, const Dropout *dropout, int half) {
+TARGET void NAMED(drop)(const void *x, const void *to, void *out, Size count, const Dropout *dropout, int half) {
     if (half)
         drop_all(x, to, out, count, *dropout, 1);
     else
@@ -263,7 +263,7 @@ INLINE void normalise_all(const void *x, void *out, Norm norm, int half) {
     }
 }
 
-FOR_EACH_CPU void normalise_rows(const void *x, void *out, const Norm *norm, int half) {
+TARGET void NAMED(normalise_rows)(const void *x, void *out, const Norm *norm, int half) {
     if (half)
         normalise_all(x, out, *norm, 1);
     else
@@ -298,7 +298,7 @@ INLINE void normalise_all_back(NormBack g, Norm norm, int half) {
     }
 }
 
-FOR_EACH_CPU void normalise_rows_back(const NormBack *gradients, const Norm *norm, int half) {
+TARGET void NAMED(normalise_rows_back)(const NormBack *gradients, const Norm *norm, int half) {
     if (half)
         normalise_all_back(*gradients, *norm, 1);
     else
@@ -331,8 +331,8 @@ INLINE void soften_all(const void *scores, const uint8_t *mask, void *weights, v
 }
 
 /* softmax(scores / sqrt(width)), and what dropout, if any, leaves of it; the mask may be NULL, too. */
-FOR_EACH_CPU void masked_softmax_dropout(const void *scores, const uint8_t *mask, void *weights, void *kept, const Shape *shape,
-                         const MaskStrides *at, const Dropout *dropout, int half) {
+TARGET void NAMED(masked_softmax_dropout)(const void *scores, const uint8_t *mask, void *weights, void *kept,
+                                          const Shape *shape, const MaskStrides *at, const Dropout *dropout, int half) {
     if (half)
         soften_all(scores, mask, weights, kept, *shape, at, dropout, 1);
     else
@@ -369,8 +369,9 @@ INLINE void soften_all_back(const void *weights, const uint8_t *mask, const void
 }
 
 /* The gradient with respect to the scores, from that with respect to what dropout kept. */
-FOR_EACH_CPU void masked_softmax_dropout_backward(const void *weights, const uint8_t *mask, const void *gradient, void *out,
-                              const Shape *shape, const MaskStrides *at, const Dropout *dropout, int half) {
+TARGET void NAMED(masked_softmax_dropout_backward)(const void *weights, const uint8_t *mask, const void *gradient,
+                                                   void *out, const Shape *shape, const MaskStrides *at,
+                                                   const Dropout *dropout, int half) {
     if (half)
         soften_all_back(weights, mask, gradient, out, *shape, at, dropout, 1);
     else
@@ -393,7 +394,7 @@ INLINE void normalise(const void *logits, float *out, Size count, int half) {
 }
 
 /* Logits and results are contiguous, row by row. */
-FOR_EACH_CPU void log_softmax(const void *logits, float *out, Size rows, Size vocab, int half) {
+TARGET void NAMED(log_softmax)(const void *logits, float *out, Size rows, Size vocab, int half) {
     for (Size r = 0; r < rows; r++)
         if (half)
             normalise((const uint16_t *)logits + r * vocab, out + r * vocab, vocab, 1);
@@ -417,7 +418,7 @@ INLINE int any_above(const float *x, float least) {
 INLINE float below(double x) { return nextafterf((float)x, -INFINITY); }
 
 /* A total at its place among the best, which are `count`, the highest first; of equal ones the first stays first. */
-static void insert(double total, Size index, double *totals, Size *indices, Size count) {
+TARGET static void insert(double total, Size index, double *totals, Size *indices, Size count) {
     Size place = count - 1;
     for (; place > 0 && totals[place - 1] < total; place--)
         totals[place] = totals[place - 1], indices[place] = indices[place - 1];
@@ -426,8 +427,8 @@ static void insert(double total, Size index, double *totals, Size *indices, Size
 
 /* Of each sentence the `count` highest sums of log_probs (sentences, beam, vocab) and before (sentences, beam), with
    their indices into (beam, vocab). Where there are fewer that are numbers, -infinity and 0 follow. */
-FOR_EACH_CPU void best_continuations(const float *log_probs, const double *before, Size sentences, Size beam, Size vocab,
-                                     Size count, double *totals, Size *indices) {
+TARGET void NAMED(best_continuations)(const float *log_probs, const double *before, Size sentences, Size beam,
+                                      Size vocab, Size count, double *totals, Size *indices) {
     for (Size s = 0; s < sentences; s++, totals += count, indices += count) {
         for (Size i = 0; i < count; i++) totals[i] = -INFINITY, indices[i] = 0;
         for (Size b = 0; b < beam; b++, log_probs += vocab) {
@@ -551,8 +552,8 @@ INLINE void predict_all_twice(void *logits, const Size *targets, Terms *terms, S
 /* Rows of logits become exp(logits - shift), and 0 at the target. A row is shifted by its largest number where that is
    farther from 0 than `far`. With `alpha`, that of R-Drop, rows come in twos, and the shift is the log of their sums of
    exponentials: they become probabilities, 0 at the target, plus what R-Drop adds to the gradient of each logit. */
-FOR_EACH_CPU void exponentiate(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
-                               float alpha, int half) {
+TARGET void NAMED(exponentiate)(void *logits, const Size *targets, Terms *terms, Size rows, Size vocab, float far,
+                                float alpha, int half) {
     if (alpha && half)
         predict_all_twice(logits, targets, terms, rows, vocab, alpha, 1);
     else if (alpha)
@@ -562,5 +563,3 @@ FOR_EACH_CPU void exponentiate(void *logits, const Size *targets, Terms *terms, 
     else
         exponentiate_all(logits, targets, terms, rows, vocab, far, 0);
 }
-
-int interface(void) { return INTERFACE; }

@@ -1,0 +1,37 @@
+"""What is said once, by the first command that it matters to."""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from dragoman import __version__
+from dragoman.cli.app import Context
+from dragoman.errors import command_line
+
+
+def mention_missing_kernels(context: Context) -> None:
+    """Say that this package was built without a C compiler, if that makes this machine slower.
+
+    Not with --json or --quiet, and once for each version. Where that cannot be remembered, nothing is said.
+    """
+    if context.as_json or context.quiet or sys.platform == "win32":  # where there is nothing to be done about it
+        return
+    from dragoman.model import library
+    from dragoman.system.device import choose_device
+
+    if not library.compiled() and choose_device().type == "cpu" and _first_time(f"no-kernels-{__version__}"):
+        context.display().note(
+            "Without compiled kernels, translating on a CPU takes 3.5 times as long; "
+            f"`{command_line('doctor')}` says how to get them. This is said once."
+        )
+
+
+def _first_time(what: str) -> bool:
+    """Whether this was never asked before; remembered as an empty file in the cache of the user."""
+    with suppress(OSError, RuntimeError):  # RuntimeError: there is no home
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / what).touch(exist_ok=False)
+        return True
+    return False
