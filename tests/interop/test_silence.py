@@ -18,6 +18,7 @@ import typer
 import dragoman.cli  # which registers all commands
 from dragoman.cli.options import app
 from dragoman.interop.exporting import TARGETS
+from dragoman.interop.web import RUNTIME
 from dragoman.system.optional import SILENT
 from tests.report.models import small_model
 
@@ -92,7 +93,8 @@ def called(spy, tmp_path):
         _, errors = process.communicate(stdin)
         assert process.returncode == 0, errors
         calls = log.read_text().split("\n")[:-1] if log.exists() else []
-        return calls + [path.name for path in temporary.iterdir()]
+        # PyTorch makes an empty folder for what it might compile.
+        return calls + [path.name for path in temporary.iterdir() if not path.name.startswith("torchinductor_")]
 
     return run
 
@@ -109,6 +111,10 @@ def test_no_export_calls_anybody(called, tmp_path, target):
     out, sentences = tmp_path / "out", tmp_path / "sentences"
     sentences.write_text("The red house.\nThe old cat sleeps.\n", encoding="utf-8")
     export = ["export", tmp_path / "model", out, "--to", target, "--sentences", sentences]
+    if target == "web":  # the command is told where its runtime is, which it would fetch with npm
+        for name in RUNTIME:
+            (tmp_path / name).write_bytes(b"runtime")
+        export += ["--runtime", tmp_path]
     assert called("-m", "dragoman", *export) == []
     for script in out.glob("*.py"):
         assert called(script, stdin="The red house.\n") == []
@@ -121,8 +127,8 @@ SMALL = ["size=tiny", "training.max_steps=4", "training.validate_every=2", "toke
 COMMANDS = {
     "train": ["train", PAIRS, "-o", "run", "training.average=2", "training.tensorboard=true", *SMALL],
     "average": ["average", "run", "--last", 2, "-o", "averaged"],
-    "compare": ["compare", "run", "averaged"],
     "distill": ["distill", "run", "student", "--data", PAIRS, *SMALL],
+    "compare": ["compare", "run", "student"],
     "translate": ["translate", "run", "The red house."],
     "score": ["score", "run", PAIRS],
     "evaluate": ["evaluate", "run", PAIRS],
