@@ -22,7 +22,7 @@ from dragoman.errors import DataError, DragomanError
 from dragoman.interop.files import INDEX, check_promise, read_json
 from dragoman.storage.weights_file import opened
 from dragoman.system import optional
-from dragoman.system.processes import run_limited
+from dragoman.system.processes import limit_further, run_limited
 
 WRAPPED = ("model_state_dict", "state_dict", "model")
 """Keys under which training loops save the weights, beside the epoch and the optimizer."""
@@ -36,6 +36,8 @@ CONVERTED = "weights.safetensors"
 """File into which the process that reads a file of strangers writes its tensors."""
 MOST_NAMES = 2**23
 """Bytes of what a file of PyTorch says of its weights beside their numbers, some hundred for each."""
+SPARE = 2**28
+"""Bytes that reading an HDF5 file may take besides its numbers."""
 HDF5_FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 """Filters of HDF5 that weights may have passed, by their numbers; others are libraries that HDF5 would look for."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -179,7 +181,10 @@ def _read_hdf5(path: Path, file: Path) -> dict[str, Any]:
             )
         opened.visititems(visit)
         wanted = {name: dataset for name, dataset in datasets.items() if not name.startswith(KERAS_STATE)}
-        check_promise(path, sum(map(_promised, wanted.values())))
+        promised = sum(map(_promised, wanted.values()))
+        check_promise(path, promised)
+        # A packed chunk may hold more than it says. Numbers are there twice while they become float32, and are saved.
+        limit_further(6 * promised + SPARE)
         return {name: _numbers(dataset, name) for name, dataset in wanted.items()}
 
 

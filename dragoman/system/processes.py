@@ -140,6 +140,18 @@ def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool
     return True
 
 
+def limit_further(memory: int) -> None:
+    """Let a process that `run_limited` has started take at most so many bytes more from now on."""
+    if sys.platform == "linux" and multiprocessing.parent_process():
+        import resource
+
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        _limit_memory(memory)
+        now = resource.getrlimit(resource.RLIMIT_AS)
+        if before[0] != resource.RLIM_INFINITY and now[0] > before[0]:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 def _limit(memory: int) -> None:
     import resource
 

@@ -2,7 +2,10 @@
 
 import io
 import pickle
+import resource
+import sys
 import zipfile
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 
@@ -263,6 +266,20 @@ def test_filters_that_hdf5_would_load_a_library_for_are_refused(tmp_path, monkey
     monkeypatch.delattr(h5py.Dataset, "__getitem__")
     with pytest.raises(DataError, match="`a` is packed by filter 6 of HDF5"):
         read_weights(tmp_path / "model.weights.h5")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
+def test_a_chunk_of_hdf5_that_holds_more_than_it_says_ends_its_process(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    packer = zlib.compressobj(1)
+    packed = b"".join(packer.compress(bytes(2**24)) for _ in range(2**6)) + packer.flush()  # 1 GiB of zeros
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        dataset = file.create_dataset("a", (2**18,), "f4", chunks=(2**18,), compression="gzip")
+        dataset.id.write_direct_chunk((0,), packed)
+    before = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
+    with pytest.raises(DataError, match="cannot be read"):
+        read_weights(tmp_path / "model.weights.h5")
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < before + 2**19  # in KiB
 
 
 def test_links_of_hdf5_lead_nowhere_twice(tmp_path):
