@@ -426,7 +426,7 @@ def test_a_mistake_is_answered_by_one_sentence_at_once(line, code, sentence, ans
     assert (answer["code"], answer["out"]) == (code, ""), answer
     assert sentence.format(pid=os.getpid()) in error
     assert error.startswith("Error: ")
-    assert error.endswith((".\n", "?\n", ']"\n'))
+    assert error.endswith((".\n", "?\n", ']"\n', "'\n"))
     assert error.count("\n") == 1
     assert not re.search(r"[.!?] [A-Z]", error.replace(" ".join(words(line)[1:2]), "")), "more than one sentence"
     assert answer["seconds"] < 0.5

@@ -29,8 +29,11 @@ def mention_missing_kernels(context: Context) -> None:
 
 def _first_time(what: str) -> bool:
     """Whether this was never asked before; remembered as an empty file in the cache of the user."""
-    with suppress(OSError, RuntimeError):  # RuntimeError: there is no home
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if folder.startswith("~"):  # there is no home
+        return False
+    with suppress(OSError):
+        cache = Path(folder) / "dragoman"
         cache.mkdir(parents=True, exist_ok=True)
         (cache / what).touch(exist_ok=False)
         return True

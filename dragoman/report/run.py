@@ -69,7 +69,7 @@ def _summary(
 
 
 def _attention(kept: ModelDirectory, data: PreparedData, evaluation: Evaluation) -> WordAttention | None:
-    """That of one of the first sentences, in which words change places."""
+    """The attention of one of the first sentences, in which words change places."""
     first = zip(data.test_pairs[:LOOKED_AT], evaluation.translations, strict=False)
     maps = (word_attention(kept, source, translation) for (source, _), translation in first if translation)
     return most_reordered(maps)

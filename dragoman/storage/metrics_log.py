@@ -28,10 +28,12 @@ class MetricsFile:
 
     def forget_after(self, step: int) -> None:
         """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
-        self.__exit__()  # Windows replaces no file that is open
         kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
-        write_file(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept).encode())
-        self.__enter__()
+        self.__exit__()  # Windows replaces no file that is open
+        try:
+            write_file(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept).encode())
+        finally:
+            self.__enter__()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

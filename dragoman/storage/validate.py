@@ -62,8 +62,9 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{file} does not describe a model: it is {shortened(shown(config))}, not an object {{...}}; copy it again."
         )
     if (found := config.get("format")) != FORMAT:
+        named = "names no format" if found is None else f"is of format {shortened(shown(found))}"
         raise DataError(
-            f"{file} is of format {shortened(shown(found))}, but this version of Dragoman reads format {FORMAT}; "
+            f"{file} {named}, but this version of Dragoman reads format {FORMAT}; "
             "use the version that wrote it, or train again."
         )
     for key in (*TOKENIZERS, STYLE, *LANGUAGES):

@@ -116,17 +116,21 @@ def test_archives_that_are_packed_too_well_are_refused_before_they_are_unpacked(
         translate_document(content, name, ("en", "fr"), SAME)
 
 
+def test_formats_inside_of_each_other_stay():
+    content = "<b>" * 3_000 + "two words" + "</b>" * 3_000
+    assert translated(content, "a.html", SHOUTING) == content.replace("two words", "TWO WORDS")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.html", "<b>" * 3_000 + "two words" + "</b>" * 3_000),
         (
             "a.xlf",
             "<xliff><trans-unit><source>" + "<g>" * 3_000 + "x" + "</g>" * 3_000 + "</source></trans-unit></xliff>",
         ),
     ],
 )
-def test_deep_nesting_is_refused(name, content):
+def test_elements_too_deep_inside_of_each_other_are_refused(name, content):
     with pytest.raises(DataError, match="too many elements inside of each other"):
         translated(content, name, SHOUTING)
 

@@ -123,7 +123,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
     run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     events = read_metrics(RunDirectory(tmp_path / "model").metrics)
     assert [e["step"] for e in events if e["event"] == "step"] == [1, 2, 3, 12, 13, 14]
-    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert capsys.readouterr().err.count("The curves lack what comes now: no space left on device") == 1
 
 
 @pytest.mark.usefixtures("annotations_unchecked")

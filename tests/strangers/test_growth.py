@@ -216,4 +216,4 @@ def test_few_tokens_are_looked_at_for_a_forbidden_term(monkeypatch):
     for term in terms:
         forbidden._completing("▁" + term[:60])
     assert tokenizer.vocab_size > 2_000
-    assert looks < 50
+    assert looks < 10 * len(terms)  # of 50 times the vocabulary
