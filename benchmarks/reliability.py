@@ -424,7 +424,7 @@ def made_by_teacher(lab: Lab) -> Reader:
         told = []
 
         def begun(pairs: Any, config: Any, *_: Any, **__: Any) -> None:
-            told.append(f"{config.to_yaml()} {[*pairs.bitext]}")
+            told.append(f"{config.to_yaml()} {[*pairs]}")
             raise Begun
 
         with patch.object(teaching, "start_run", begun), suppress(Begun):

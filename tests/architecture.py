@@ -53,10 +53,13 @@ SATELLITES = {
     "dragoman.terminal": "dragoman.runs.train",
 }
 
-# Who parses JSON in the rooms that keep files of our own: each for files of others, or after a seal was checked. All
+# Who parses JSON or YAML in the rooms that keep files of our own: each for files of others, or after a seal was checked. All
 # else is read by `dragoman.system.seals`.
 KEEPERS = {"data", "storage", "runs", "teaching", "report", "training"}
+PARSERS = {"json.load", "json.loads", "loads", "parse_yaml", "read_recipe", "yaml.load", "yaml.safe_load"}
 PARSES = {
+    "dragoman.data.check.result": "tables of the package",
+    "dragoman.runs.plan": "recipes of users",
     "dragoman.data.pair_file": "lines of a file whose digest the journal has checked",
     "dragoman.data.readers.jsonl": "pairs of users",
     "dragoman.data.tokenizers": "tokenizers, whose bytes come from a verified file or from strangers",
@@ -216,13 +219,13 @@ def danger_problems(root: Path) -> list[str]:
 
 
 def unsealed_problems(root: Path) -> list[str]:
-    """Files of our own that are parsed before they are verified: JSON read anywhere else than `PARSES` says."""
+    """Files of our own that are parsed before they are verified: JSON or YAML read anywhere else than `PARSES` says."""
     return [
-        f"{module.name}:{node.lineno} parses JSON; read our own files by dragoman.system.seals"
+        f"{module.name}:{node.lineno} parses JSON or YAML; read our own files by dragoman.system.seals"
         for module in modules(root)
         if module.room in KEEPERS and not any(f"{module.name}.".startswith(f"{name}.") for name in PARSES)
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.load", "json.loads", "loads")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in PARSERS
     ]
 
 

@@ -48,7 +48,7 @@ def test_our_own_files_are_verified_before_they_are_parsed():
 def test_a_file_of_our_own_that_is_parsed_unverified_is_seen(tmp_path: Path):
     plant(tmp_path, "teaching/x.py", "import json\nabout = json.loads(path.read_bytes())\n")
     (problem,) = unsealed_problems(tmp_path)
-    assert problem.startswith("dragoman.teaching.x:2 parses JSON")
+    assert problem.startswith("dragoman.teaching.x:2 parses JSON or YAML")
 
 
 def plant(root: Path, path: str, text: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from dragoman import __version__
 from dragoman.config.data import without_secrets
-from dragoman.config.recipes import read_recipe
+from dragoman.config.recipes import parse_yaml
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.readers.archives import archive_of
 from dragoman.errors import DragomanError, UsageError
 from dragoman.system.atomic import real_path
-from dragoman.system.seals import LOCK, check_seal, read_in, read_sealed
+from dragoman.system.seals import LOCK, check_seal, content_in, read_in, read_sealed
 from dragoman.urls import file_stamp, is_url
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
@@ -54,7 +54,8 @@ class PreparedFolder:
 
     def settle(self, given: RunConfig) -> RunConfig:
         """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
-        origin, prepared = self.origin or {}, load_config(read_recipe(str(self.path / CONFIG)), [])
+        origin = self.origin or {}
+        prepared = load_config(parse_yaml(content_in(self.path, CONFIG, remedy=AGAIN).decode()), [])
         if given.finetune.model:
             raise UsageError(f"--finetune reads pairs with the vocabulary of its model; give pairs, not {self.path}.")
         asked = given.model_dump(mode="json", include={"data", "tokenizer"}, exclude_unset=True)

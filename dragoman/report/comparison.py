@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class ComparedRun:
         try:
             for file in (directory.data / "about.json", directory.data / "test.json"):
                 file.stat()
-            config = load_config(read_recipe(str(directory.config.resolve(strict=True))), [])
+            config = load_config(read_recipe(os.path.realpath(directory.config, strict=True)), [])
             pairs = directory.about()["train_pairs"]
             test_set = hashlib.sha256(json.dumps(directory.pairs("test")).encode()).hexdigest()
             tested = directory.evaluation.is_file()

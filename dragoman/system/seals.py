@@ -58,12 +58,21 @@ def check_seal(folder: Path, *, remedy: str = ANEW) -> None:
         raise _damaged(folder, name, remedy) from None
 
 
-def read_in(folder: Path, name: str, *, into: Callable[[Any], T] = lambda value: value, remedy: str = ANEW) -> T:
-    """What a JSON file of a sealed folder says, by way of `into`. Raises `DataError` if it is not what was written."""
+def content_in(folder: Path, name: str, *, remedy: str = ANEW) -> bytes:
+    """The content of a file of a sealed folder. Raises `DataError` if it is not what was written."""
     try:
         content = (folder / name).read_bytes()
         if fingerprint(content) != _marks(folder)[name]:
             raise ValueError(name)
+        return content
+    except _STRANGE:
+        raise _damaged(folder, name, remedy) from None
+
+
+def read_in(folder: Path, name: str, *, into: Callable[[Any], T] = lambda value: value, remedy: str = ANEW) -> T:
+    """What a JSON file of a sealed folder says, by way of `into`. Raises `DataError` if it is not what was written."""
+    content = content_in(folder, name, remedy=remedy)
+    try:
         return into(json.loads(content))
     except _STRANGE:
         raise _damaged(folder, name, remedy) from None
