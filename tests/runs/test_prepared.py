@@ -232,7 +232,7 @@ def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp
         wrong = content[:place] + bytes([content[place] ^ 1 << dice.randrange(8)]) + content[place + 1 :]
         for damaged in (wrong, content[:place], None):
             path.unlink() if damaged is None else path.write_bytes(damaged)
-            with pytest.raises(DataError, match="is damaged|is not prepared completely|is a folder"):
+            with pytest.raises(DataError, match=r"is damaged|is not prepared completely|is a folder"):
                 run_from(folder, tmp_path / "run")
             path.write_bytes(content)
             shutil.rmtree(tmp_path / "run", ignore_errors=True)
