@@ -128,7 +128,7 @@ async def gone(served: Served, sentences: list[str], number: int) -> None:
 
 async def counter(served: Served, name: str) -> float:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     text = (await reader.read()).decode()
     writer.close()
     return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])
