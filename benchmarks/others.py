@@ -77,9 +77,8 @@ def many_that_do_not_read(served: Served) -> str:
     """500 connections that ask for long answers and read nothing."""
     source, target = served.languages
     body = json.dumps({"q": ["1 2 3 " * 800] * 100, "source": source, "target": target}).encode()
-    head = (
-        f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
+    head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     asked: list[socket.socket] = []
     for _ in range(500):
         with suppress(OSError):

@@ -93,7 +93,8 @@ class Served:
     def request(self, text: str) -> bytes:
         """A request as it is sent."""
         body = json.dumps({"q": text, "source": self.languages[0], "target": self.languages[1]}).encode()
-        head = ["POST /translate HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+        head = ["POST /translate HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
+        head.append(f"Content-Length: {len(body)}")
         return "\r\n".join([*head, "\r\n"]).encode() + body
 
     async def ask(self, text: str) -> tuple[int, float]:

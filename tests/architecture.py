@@ -53,8 +53,8 @@ SATELLITES = {
     "dragoman.terminal": "dragoman.runs.train",
 }
 
-# Who parses JSON or YAML in the rooms that keep files of our own: files of others, or after a seal was checked. All else
-# is read by `dragoman.system.seals`.
+# Who parses JSON or YAML in the rooms that keep files of our own: files of others, or after a seal was checked. All
+# else is read by `dragoman.system.seals`.
 KEEPERS = {"data", "storage", "runs", "teaching", "report", "training"}
 PARSERS = {"json.load", "json.loads", "loads", "parse_yaml", "read_recipe", "yaml.load", "yaml.safe_load"}
 PARSES = {
