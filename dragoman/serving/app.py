@@ -42,6 +42,8 @@ SHARED = {
     "allow_private_network": True,
 }
 """What pages of other hosts may send, if they are allowed to send requests at all."""
+SMALL = 2**16
+"""Bytes of a request that is read although large ones have filled the memory: all connections have 32 MiB of them."""
 PIECE = 2**16
 """Bytes of an answer that are sent at once."""
 MARGIN = 2.5
@@ -106,7 +108,7 @@ class Guard:
         async def received() -> Message:
             message = await receive()
             hold(len(message.get("body", b"")))
-            if self._held > self.server.limits.waiting and message["type"] == "http.request":
+            if self._held > self.server.limits.waiting and held > SMALL and message["type"] == "http.request":
                 raise Refusal(503, "The server has no room for more requests; try again later", retry_after=1)
             return message
 

@@ -45,6 +45,8 @@ ALONE = 2.0
 """Seconds for a unit that is translated alone, before it has to wait for those that take less."""
 LONG = 600
 """Tokens, about, of a unit and its prefix that is translated alone from the beginning."""
+LONG_WORDS = 12
+"""Letters of a word, on average, beyond which the tokens of a text are counted and not estimated."""
 BRIEFLY_SPLIT = 2_500
 """Tokens, about, of texts that are split into units between two batches; longer ones have a thread for that."""
 BEAM = 5
@@ -112,8 +114,14 @@ class _Work:
         terms = sum(map(estimated_tokens, (*config.glossary, *config.glossary.values(), *config.forbid)))
         rows = max(1.0, (config.n_best if config.sample else config.beam_size) / BEAM)
         for number, (text, prefix) in enumerate(zip(self.units.texts, self.units.prefixes, strict=True)):
-            length = estimated_tokens(text) + terms + (estimated_tokens(prefix) if prefix else 0)
+            length = self._tokens(text) + terms + (estimated_tokens(prefix) if prefix else 0)
             self.waiting.append(_Unit(self, number, text, prefix, length, int(length * rows)))
+
+    def _tokens(self, text: str) -> int:
+        """How many tokens a unit has: about, but counted where words are so long that each letter may be a token."""
+        if len(text) <= LONG_WORDS * (1 + text.count(" ")) or not isinstance(self.translator, Translator):
+            return estimated_tokens(text)
+        return max(estimated_tokens(text), self.translator.count(text))
 
     def joined(self) -> list[Translation]:
         """The translations of the texts."""
@@ -496,7 +504,7 @@ class TranslationQueue:
         """Learn from a batch how fast the machine is, and how large batches may be."""
         self._rate += 0.2 * (cost / max(seconds, 1e-3) - self._rate)
         if seconds > TURN:
-            self._size = max(SMALLEST_BATCH, min(self._size, cost) * 3 // 4)
+            self._size = max(SMALLEST_BATCH, int(min(self._size, cost) * TURN / seconds))
         elif cost > self._size // 2:
             self._size = min(BATCH, self._size * 3 // 2)
 

@@ -331,6 +331,10 @@ def test_the_memory_of_all_requests_together_is_bounded(serve):  # noqa: F811
     status, told, answer = running.ask("POST", "/translate", ASK | {"more": "x" * 200_000})
     assert (status, answer["retry-after"]) == (503, "1")
     assert "no room" in told["error"]
+    with socket.create_connection(("127.0.0.1", running.port)) as second:
+        second.sendall(head)
+        time.sleep(0.5)
+        assert running.ask("POST", "/translate", ASK)[0] == 200  # small ones have room of their own
     first.close()
     time.sleep(0.2)
     assert running.ask("POST", "/translate", ASK | {"more": "x" * 200_000})[0] == 200
