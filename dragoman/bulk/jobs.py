@@ -25,7 +25,7 @@ class Job:
 
     @property
     def rejected(self) -> Path:
-        """Where the lines are listed that cannot be translated; only written if there are some."""
+        """The file that lists the lines which cannot be translated; only written if there are some."""
         return self.output.with_name(f"{self.output.name}.rejected.tsv")
 
     def is_done(self) -> bool:

@@ -153,23 +153,23 @@ class BatchWork:
             unfinished += [_Unfinished(index, sentence, missing, h) for missing, h in best if missing]
         if not unfinished:
             return results
-        pairs = [
-            (each.sentence.source, tokens) for each, tokens in zip(unfinished, self._placed(unfinished), strict=True)
-        ]
-        for each, (_, tokens), log_probs in zip(unfinished, pairs, self._scores(pairs), strict=True):
+        finished = self._placed(unfinished)
+        sources = [work.sentence.source for work in unfinished]
+        scores = self._scores(list(zip(sources, finished, strict=True)))
+        for work, tokens, log_probs in zip(unfinished, finished, scores, strict=True):
             total = sum(log_probs)
             score = total / len(log_probs) ** config.length_penalty
-            same = results[each.index]
-            if tokens not in [other.tokens for other in same]:
-                same.append(replace(each.hypothesis, tokens=tokens, log_prob=total, score=score))
+            hypotheses = results[work.index]
+            if tokens not in [other.tokens for other in hypotheses]:
+                hypotheses.append(replace(work.hypothesis, tokens=tokens, log_prob=total, score=score))
         return results
 
-    def _placed(self, unfinished: list["_Unfinished"]) -> list[list[int]]:
+    def _placed(self, unfinished: list[_Unfinished]) -> list[list[int]]:
         """The tokens of translations with the terms that they lack, where the model finds each most probable."""
-        pairs = [(each.sentence.source, each.hypothesis.tokens) for each in unfinished]
+        pairs = [(work.sentence.source, work.hypothesis.tokens) for work in unfinished]
         choices = [
-            [self._placer().edits(term, *pair, weights, len(each.sentence.prefix)) for term in each.terms]
-            for each, pair, weights in zip(unfinished, pairs, self._attention(pairs), strict=True)
+            [self._placer().edits(term, *pair, weights, len(work.sentence.prefix)) for term in work.terms]
+            for work, pair, weights in zip(unfinished, pairs, self._attention(pairs), strict=True)
         ]
         # Each edit is tried alone.
         tries = [
@@ -180,13 +180,13 @@ class BatchWork:
         ]
         means = [sum(log_probs) / len(log_probs) for log_probs in self._scores(tries)] if tries else []
         results, tried = [], 0
-        for each, by_term in zip(unfinished, choices, strict=True):
+        for work, by_term in zip(unfinished, choices, strict=True):
             best: list[Edit | None] = []
             for edits in by_term:
                 own = means[tried : tried + len(edits)]
                 tried += len(edits)
                 best.append(edits[own.index(max(own))] if own else None)
-            results.append(edited(each.hypothesis.tokens, placed(each.terms, best, each.missing)))
+            results.append(edited(work.hypothesis.tokens, placed(work.terms, best, work.missing)))
         return results
 
     def _scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:

@@ -102,15 +102,15 @@ class ForbiddenTerms:
         self._silent = {id_ for id_, piece in enumerate(self._pieces) if not piece and id_ != tokenizer.special_ids.eos}
         self._index = _PrefixIndex(self._pieces)
         spellings = {spelling for term in terms for spelling in _cases(normalised(term).replace(" ", "▁"))}
-        self._spellings = [_Spelling(spelling) for spelling in sorted(spellings, reverse=True)]
+        ordered = [_Spelling(spelling) for spelling in sorted(spellings, reverse=True)]
         self._by_first: dict[str, list[_Spelling]] = defaultdict(list)
         self._by_beginning: dict[str, list[_Spelling]] = defaultdict(list)
-        for spelling in self._spellings:
+        for spelling in ordered:
             for first in dict.fromkeys((spelling.text[:1], spelling.marks.get(0, "")[:1])):
                 self._by_first[first].append(spelling)
             for end in range(1, len(spelling.text)):
                 self._by_beginning[spelling.text[:end]].append(spelling)
-        self._marks = {mark for spelling in self._spellings for mark in spelling.marks.values()}
+        self._marks = {mark for spelling in ordered for mark in spelling.marks.values()}
         self._longest = max(map(len, spellings)) + 1
         self._complete_alone = {id_ for id_ in self._index.having(spellings | self._marks) if self._completes("", id_)}
         self._banned_after = lru_cache(maxsize=10_000)(self._completing)

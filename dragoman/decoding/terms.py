@@ -140,11 +140,11 @@ class TermPlacer:
         return [sum(byte & 0xC0 != 0x80 for byte in each) for each in self.source.token_bytes(source)]
 
     def _after(self, tokens: list[int], stop: int) -> int:
-        """Where the word after one that ends at `stop` may begin."""
+        """The token that the word after one which ends at `stop` may begin with."""
         return stop + (tokens[stop : stop + 1] != [] and tokens[stop] in self._spaces)
 
     def _word(self, tokens: list[int], index: int, begin: int) -> tuple[int, int]:
-        """Where the word begins and ends that a token is part of, with what is joined to it."""
+        """The first token of the word that a token is part of, and the one after its last, joined ones included."""
         start, stop = index, index + 1
         while start > begin and self._is_attached[tokens[start]] and tokens[start - 1] not in self._spaces:
             start -= 1

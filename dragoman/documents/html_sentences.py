@@ -1,4 +1,4 @@
-"""Where the text of a block is cut: a row of links or badges is no sentence, and what only touches is no word."""
+"""Cuts the text of a block into sentences: a row of links or badges is none, and what only touches is no word."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -164,7 +164,7 @@ class Sentence:
         return items if are_items or all(gap.strip() and not gap.strip(_MARKS) for gap in gaps) else []
 
     def _cuts(self, start: int, end: int) -> list[int]:
-        """Where a text goes on that belongs to another one: after two line breaks, or where two elements touch.
+        """The places where another text begins: after two line breaks, or where two elements touch.
 
         Two words around a single tag, such as that of a picture, are separated by it.
         """

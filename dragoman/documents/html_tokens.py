@@ -79,7 +79,7 @@ class Tokenizer:
         self._without_tags: Literal["", "skip", "read"] = ""
         self._name = ""
         self._last: dict[str, int] = {}
-        """Where each mark stands for the last time in the text."""
+        """The last position of each mark in the text."""
 
     def skip(self, name: str) -> None:
         """Make one token of all up to the end tag of an element that has just been opened."""
@@ -127,7 +127,7 @@ class Tokenizer:
             yield Token("text", position, end)
 
     def end_of_code(self, start: int) -> int:
-        """Where the code of a template ends that begins here; 0 if none does."""
+        """The end of the code of a template that begins here; 0 if none does."""
         opener = self.text[start : start + 2]
         if opener == "<?":
             if not _PHP.match(self.text, start):
@@ -211,7 +211,7 @@ class Tokenizer:
         return Token(kind, start, position + 1, name[1].lower(), tuple(attributes.values()), is_closed)
 
     def _end_of_value(self, start: int, quote: str) -> int:
-        """Where the value of an attribute ends; -1 if it does not."""
+        """The end of the value of an attribute; -1 if there is none."""
         while match := _END_OF_VALUE[quote].search(self.text, start):
             code_end = self.end_of_code(match.start()) if match[0][0] in "{<" else 0
             if match[0][0] not in "{<":

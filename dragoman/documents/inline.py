@@ -359,7 +359,7 @@ class Projection:
         self.linked_sources = sorted(self.targets)
         """The source words that are linked to any target word."""
         self.ink = [match.start() for match in _INK.finditer(source)]
-        """Where the source has something else than spaces."""
+        """Positions of the source that have something else than spaces."""
         self.whole = literal_spans(target)
         """What stays whole in the target, in order."""
         self.homeless = 0
@@ -421,7 +421,7 @@ class Projection:
         ]
 
     def _stretch(self, child: Span, place: _Placed, taken: list[tuple[int, int, int]]) -> tuple[int, int] | None:
-        """Where the words of a span are, as one stretch between those that are taken; None if they are nowhere."""
+        """The stretch with the words of a span, between those that are taken; None if the words are nowhere."""
         parent, start, end = place.span, place.start, place.end
         if self._is_blank(parent.start, child.start) and self._is_blank(child.end, parent.end):
             return (start, end) if not taken else None
@@ -552,7 +552,7 @@ class Projection:
         return index == len(self.ink) or self.ink[index] >= end
 
     def _place(self, position: int, parent: Span, start: int, end: int) -> int:
-        """Where the codes of a point go: to the word that it touches, else to the one before it."""
+        """The place of the codes of a point: at the word that it touches, else at the one before it."""
         if self._is_blank(parent.start, position):
             return start
         if self._is_blank(position, parent.end):

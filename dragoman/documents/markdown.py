@@ -94,7 +94,7 @@ def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
 
 
 def _after_front_matter(text: str, start: int) -> int:
-    """Where the document begins behind its front matter in YAML, TOML or JSON."""
+    """The beginning of the document behind its front matter in YAML, TOML or JSON."""
     front = _FRONT.match(text, start)
     if front and (not front["text"].strip() or _KEY.search(front["text"])):
         return front.end()
@@ -163,7 +163,7 @@ class _Passage:
     lines: Sequence[Span]
     text: str = ""
     starts: Sequence[int] = ()
-    """Where each line begins in the text."""
+    """The position in the text at which each line begins."""
 
     @classmethod
     def of(cls, document: str, kind: str, lines: Sequence[Span]) -> "_Passage":
@@ -179,7 +179,7 @@ class _Passage:
         return bisect_right(self.starts, offset) - 1
 
     def position(self, offset: int) -> int:
-        """Where the document has a character of the text."""
+        """The position in the document of a character of the text."""
         line = self.line(offset)
         return self.lines[line][0] + offset - self.starts[line]
 

@@ -173,13 +173,13 @@ def _read_hdf5(path: Path, file: Path) -> dict[str, Any]:
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external or item.dtype == "O"):
             datasets[name] = item
 
-    with h5py.File(file, "r") as opened:
-        if {"layer_names", "model_config"} & opened.attrs.keys():
+    with h5py.File(file, "r") as root:
+        if {"layer_names", "model_config"} & root.attrs.keys():
             raise DataError(
                 f"{path} is in the old HDF5 format of Keras, which names weights by their number in the session; "
                 'load it in the notebook and save it with `save_weights("NAME.weights.h5")`.'
             )
-        opened.visititems(visit)
+        root.visititems(visit)
         wanted = {name: dataset for name, dataset in datasets.items() if not name.startswith(KERAS_STATE)}
         promised = sum(map(_promised, wanted.values()))
         check_promise(path, promised)

@@ -143,13 +143,7 @@ def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool
 def limit_further(memory: int) -> None:
     """Let a process that `run_limited` has started take at most so many bytes more from now on."""
     if sys.platform == "linux" and multiprocessing.parent_process():
-        import resource
-
-        before = resource.getrlimit(resource.RLIMIT_AS)
         _limit_memory(memory)
-        now = resource.getrlimit(resource.RLIMIT_AS)
-        if before[0] != resource.RLIM_INFINITY and now[0] > before[0]:
-            resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def _limit(memory: int) -> None:
@@ -166,7 +160,10 @@ def _limit_memory(memory: int) -> None:
     _use_one_thread()
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + memory
-    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:  # a limit that is there already is never raised
+        limit = min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def available_workers() -> int:

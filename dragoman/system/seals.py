@@ -61,12 +61,10 @@ def check_seal(folder: Path, *, remedy: str = ANEW) -> None:
 def content_in(folder: Path, name: str, *, remedy: str = ANEW) -> bytes:
     """The content of a file of a sealed folder. Raises `DataError` if it is not what was written."""
     try:
-        content = (folder / name).read_bytes()
-        if fingerprint(content) != _marks(folder)[name]:
-            raise ValueError(name)
-        return content
+        mark = _marks(folder)[name]
     except _STRANGE:
         raise _damaged(folder, name, remedy) from None
+    return read_verified(folder / name, [mark], remedy=remedy)
 
 
 def read_in(folder: Path, name: str, *, into: Callable[[Any], T] = lambda value: value, remedy: str = ANEW) -> T:
