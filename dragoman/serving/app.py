@@ -48,6 +48,8 @@ PIECE = 2**16
 """Bytes of an answer that are sent at once."""
 MARGIN = 2.5
 """Seconds before the end of `SHUTDOWN` when the process ends itself: a busy machine lets it wait for its turn."""
+SWITCHING = 0.0005
+"""Seconds after which Python has another thread go on."""
 TRANSLATING = {"/translate", deepl.TRANSLATE_PATH, google.PATH, f"{google.PATH}/"}
 """Routes that are refused before their bodies are read when there is too much to do."""
 
@@ -86,6 +88,9 @@ class Guard:
         self.app, self.server, self.hosts = app, server, hosts
         self._held = 0
         """Bytes of requests and answers that are in memory."""
+        self._turn = asyncio.Lock()
+        """What is large is read piece by piece, one in each round of the loop of events, in which small requests are
+        read, too."""
 
     def _check(self, request: Request) -> None:
         """Raise `Refusal` for a request whose body need not be read."""
@@ -110,6 +115,9 @@ class Guard:
             hold(len(message.get("body", b"")))
             if self._held > self.server.limits.waiting and held > SMALL and message["type"] == "http.request":
                 raise Refusal(503, "The server has no room for more requests; try again later", retry_after=1)
+            if held > SMALL:
+                async with self._turn:
+                    await asyncio.sleep(0)
             return message
 
         async def sent(message: Message) -> None:
@@ -211,6 +219,9 @@ def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     process = _Process(configured(server, hosts=hosts))
     process.config.load()
+    # A thread that has Python's lock keeps it so long while others wait. Each of the hundreds of operations of a short
+    # text may wait for it, and with the five milliseconds that are usual, five busy threads made it take seconds.
+    sys.setswitchinterval(SWITCHING)
     # What is loaded stays. To look through all of it for garbage would stop all answers for a quarter of a second.
     gc.collect()
     gc.freeze()

@@ -3,8 +3,10 @@
 Texts are split into units, mostly sentences. While a batch of them is computed, others wait, and make the next one
 together. So nobody waits when there is little to do, and batches are large when there is much.
 
-Nobody stops the others. A unit that is long, for which terms are forbidden, or that takes so long that others have to
-wait, leaves the batches: it is translated alone, by a thread that stands back behind the one that translates batches.
+Nobody stops the others. Every second batch is for those who asked for little, and in the batches between, all have
+their turns: so a short text waits for one batch of long ones, and long ones never wait forever. A unit that is long,
+for which terms are forbidden, or that takes so long that others have to wait, leaves the batches: it is translated
+alone, by a thread that stands back behind the one that translates batches.
 """
 
 import copy
@@ -37,9 +39,9 @@ BATCH = 3_000
 """Tokens, about, that are translated at once: larger batches are hardly faster, and let others wait longer."""
 SMALLEST_BATCH = 200
 """Tokens, about, of a batch where larger ones take longer than `TURN`."""
-TURN = 0.5
+TURN = 0.4
 """Seconds that a batch should take."""
-LONGEST_TURN = 0.75
+LONGEST_TURN = 0.6
 """Seconds after which a batch is stopped if others wait."""
 ALONE = 2.0
 """Seconds for a unit that is translated alone, before it has to wait for those that take less."""
@@ -55,6 +57,8 @@ LONGEST_WAIT = 1.5
 """Seconds of work that may wait; what would begin later is refused."""
 FEW = 16
 """Requests that may wait in any case, as for a large model, which takes long for each."""
+SHORT = 100
+"""Tokens, about, of what is read at all while too much waits: whoever asks for more is told to come later."""
 NICE = 10
 """How much the threads that translate stand back behind the one that answers, which refuses what is too much."""
 FIRST_RATE = 3_000.0
@@ -167,6 +171,7 @@ class TranslationQueue:
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._tokens, self._rate, self._size = 0, FIRST_RATE, BATCH
+        self._short_had_theirs = False
         self._closing = False
         self._current: dict[int, list[_Unit]] = {BATCHES: [], BRIEF: [], LASTING: []}
         self._until = math.inf
@@ -240,6 +245,9 @@ class TranslationQueue:
 
     def _wait(self, tokens: int) -> float:
         """Seconds of the work of others that comes before so many tokens are translated."""
+        if tokens <= self._size // 2:
+            # What is as short comes before it, and of the rest as much, for every second batch is of that.
+            return 2 * sum(other.left for other in self._waiting if other.left <= tokens) / self._rate
         # Each takes its turn: of a long one, a part as long as this one comes before it.
         others = (*self._waiting, *(work for *_, work in self._unsplit))
         return sum(min(other.left, tokens + BATCH) for other in others) / self._rate
@@ -250,7 +258,7 @@ class TranslationQueue:
     def overload(self) -> int:
         """Seconds after which even a short text may be asked for again; 0 if it may be asked for now."""
         with self._changed:
-            wait = self._wait(0) - LONGEST_WAIT if self._number_waiting() >= FEW else 0.0
+            wait = self._wait(SHORT) - LONGEST_WAIT if self._number_waiting() >= FEW else 0.0
         return max(0, math.ceil(wait))
 
     def first(self, work: Callable[[], T]) -> T:
@@ -374,7 +382,37 @@ class TranslationQueue:
                 work.future.set_result(work.joined())
 
     def _filled_batch(self) -> list[_Unit]:
-        """Units of the works that wait, as many as should be translated at once; their works go to the end."""
+        """Units of the works that wait, as many as should be translated at once: of short ones, or of each in turn."""
+        batch = [] if self._short_had_theirs else self._short_works()
+        self._short_had_theirs = bool(batch)
+        batch = batch or self._turns()
+        if batch:
+            self._current[BATCHES], self._began = batch, time.monotonic()
+            self._until = max(unit.work.deadline for unit in batch)
+            self._brake.begin(BATCHES, self._until)
+            works = {unit.work for unit in batch}
+            if any(work not in works for work in self._waiting):
+                self._limit_turn()
+        return batch
+
+    def _short_works(self) -> list[_Unit]:
+        """Works that fit into half a batch, the shortest first."""
+        batch: list[_Unit] = []
+        room = self._size // 2
+        for work in sorted(self._waiting, key=lambda work: work.left):
+            if batch and work.key != batch[0].work.key:
+                continue
+            needed = sum(unit.cost for unit in work.waiting)
+            if needed > room:
+                break
+            room -= needed
+            batch += work.waiting
+            work.waiting.clear()
+        self._waiting = deque(work for work in self._waiting if work.waiting)
+        return batch
+
+    def _turns(self) -> list[_Unit]:
+        """A batch of the works in their order, which go to the end with what is left of them."""
         batch: list[_Unit] = []
         room, kept, taken = self._size, [], []
         while self._waiting and room > 0:
@@ -394,13 +432,6 @@ class TranslationQueue:
                 break
         self._waiting.extendleft(reversed(kept))
         self._waiting.extend(work for work in taken if work.waiting)
-        if batch:
-            self._current[BATCHES], self._began = batch, time.monotonic()
-            self._until = max(unit.work.deadline for unit in batch)
-            self._brake.begin(BATCHES, self._until)
-            works = {unit.work for unit in batch}
-            if any(work not in works for work in self._waiting):
-                self._limit_turn()
         return batch
 
     def _next_alone(self, lane: int) -> _Unit | None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,6 +21,8 @@ MOST_FIELDS = 1_000
 """Fields of a form."""
 LARGEST = 2**53
 """Numbers up to which all programs read the same."""
+_READING = ThreadPoolExecutor(1, "reading")
+"""One large body after the other: several threads would wait for Python's lock, as would the one that answers."""
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -58,7 +61,9 @@ async def read_fields(request: Request, limits: Limits, *, document: bool = Fals
 
 async def _beside_others(read: Callable[[bytes], dict[str, Any]], body: bytes) -> dict[str, Any]:
     """The fields that `read` finds, in a thread if that may take long, so that others are answered meanwhile."""
-    return await asyncio.to_thread(read, body) if len(body) > PIECE else read(body)
+    if len(body) <= PIECE:
+        return read(body)
+    return await asyncio.get_running_loop().run_in_executor(_READING, read, body)
 
 
 async def _read_parts(request: Request, body: bytes) -> dict[str, Any]:

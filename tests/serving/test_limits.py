@@ -1,16 +1,20 @@
 """Clients that send too much, too slowly or nonsense, or that go away, do no harm."""
 
+import asyncio
 import http.client
 import json
 import random
 import socket
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 
 import pytest
 
 from dragoman.serving import limits
+from dragoman.serving.app import SMALL, Guard
+from dragoman.serving.hosts import Hosts
 from dragoman.serving.limits import Limits
 from tests.serving.conftest import Words
 
@@ -31,6 +35,37 @@ def test_a_body_that_is_too_large_is_refused_while_it_comes(serve):
         connection.sendall(chunk * 4)
         assert b"413" in connection.recv(1000)
     assert running.ask("POST", "/translate", ASK)[0] == 200
+
+
+def test_large_bodies_are_read_one_piece_in_each_round_of_events(serve):
+    rounds, pieces = 0, []
+
+    async def read_all(scope, receive, send):
+        while (await receive())["more_body"]:
+            pieces.append(rounds)
+
+    async def all_at_once():
+        nonlocal rounds
+        guard = Guard(read_all, serve(Words()).server, Hosts())
+
+        def receiving():
+            messages = iter([{"type": "http.request", "body": bytes(2 * SMALL), "more_body": n < 5} for n in range(6)])
+
+            async def receive():
+                return next(messages)
+
+            return receive
+
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "POST", "path": "/translate_file", "headers": headers}
+        reading = asyncio.gather(*(guard(dict(scope), receiving(), None) for _ in range(40)))
+        while not reading.done():
+            await asyncio.sleep(0)
+            rounds += 1
+
+    asyncio.run(all_at_once())
+    assert len(pieces) == 200
+    assert max(Counter(pieces).values()) <= 2
 
 
 @pytest.fixture

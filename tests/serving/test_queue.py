@@ -1,5 +1,6 @@
 """Texts of all clients are batched; everybody gets their own, in time or not at all."""
 
+import itertools
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -113,15 +114,36 @@ def test_more_work_than_can_be_done_is_refused_at_once(queue):
     words = Words(seconds=0.3)
     queue.submit(words, ["first"], PLAIN, seconds=9)
     long = ["word " * 1_000] * 20
-    short = queue.submit(words, ["short"], PLAIN, seconds=9)
-    waiting = [queue.submit(words, long, PLAIN, seconds=9) for _ in range(FEW - 2)]  # so few wait in any case
+    waiting = [queue.submit(words, long, PLAIN, seconds=9) for _ in range(FEW - 1)]  # so few wait in any case
     with pytest.raises(QueueFull) as refused:
         waiting += (queue.submit(words, long, PLAIN, seconds=9) for _ in range(3))
     assert 1 <= refused.value.seconds < 600
+    assert queue.overload() == 0  # for those who ask for little
+    short = [queue.submit(words, ["short " * 40], PLAIN, seconds=9) for _ in range(8)]
+    with pytest.raises(QueueFull) as refused:
+        short += (queue.submit(words, ["short " * 40], PLAIN, seconds=9) for _ in range(300))
+    assert 1 <= refused.value.seconds < 60
     assert queue.overload() >= 1
-    for each in waiting:
-        each.cancel()
-    assert texts_of(short) == ["SHORT"]
+    for future in waiting:
+        future.cancel()
+    assert texts_of(short[0]) == ["SHORT " * 40]
+
+
+def test_short_texts_come_before_long_ones_every_second_time(queue):
+    words = Words(seconds=0.1)
+    queue.submit(words, ["first"], PLAIN, seconds=60)
+    time.sleep(0.05)
+    long = [queue.submit(words, [f"{name} " * 1_500] * 4, PLAIN, seconds=60) for name in "abc"]
+    time.sleep(0.3)  # they are split by a thread of its own
+    for number in range(4):
+        queue.submit(words, [f"short {number}"], PLAIN, seconds=60)
+        time.sleep(0.05)
+    for future in long:
+        future.result(timeout=30)
+    kinds = ["short" if batch[0].startswith("short") else "long" for batch in words.batches[1:]]
+    assert "short" in kinds
+    assert all("long" in pair for pair in itertools.pairwise(kinds))
+    assert kinds.index("short") <= 3
 
 
 def test_an_error_is_that_of_its_clients_alone(queue):
