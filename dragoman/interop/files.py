@@ -7,8 +7,9 @@ from typing import Any
 from dragoman.errors import DataError, ResourceError
 from dragoman.system.resources import memory_available
 
-LARGEST = 2**28
-"""Most bytes of a JSON file; the vocabulary of NLLB-200 has 32 MB."""
+LARGEST = 2**26
+"""Most bytes of a vocabulary or another file of JSON, which takes twenty times as much memory at worst. The largest that
+is known, of NLLB-200, has 32 MB."""
 
 MOST_RATIO, LEAST_BYTES = 20, 2**20
 """How many times as large as its file the content may be, if it has more than so many bytes: numbers of weights can

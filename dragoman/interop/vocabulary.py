@@ -18,6 +18,7 @@ from dragoman.data.tokenizers.algorithms import SPECIAL_TOKENS
 from dragoman.data.tokenizers.imported import Part
 from dragoman.data.tokenizers.verify import fault as fault_of
 from dragoman.errors import DataError
+from dragoman.interop.files import LARGEST, read_bytes
 
 PAD, UNKNOWN, BEGIN, END = SPECIAL_TOKENS
 NAMES = {
@@ -68,9 +69,10 @@ def read_vocabulary(path: Path, *, keras: bool, target: bool) -> Vocabulary:
     punctuation.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "is no text"
+        text = read_bytes(path, LARGEST).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = "is no text" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {reason}"
         raise DataError(
             f"{path} {problem}; give the JSON that `save` of a tokenizer of `tokenizers` wrote, or a text file with a "
             "word a line in the order of the ids, from `get_vocabulary()` of Keras or `get_itos()` of torchtext."

@@ -1,6 +1,7 @@
 """Tokenizers of notebooks split texts as they did before, under other ids; what cannot be imported is refused."""
 
 import json
+import os
 import pickle
 from functools import reduce
 from operator import getitem
@@ -194,6 +195,7 @@ def test_numbers_are_the_ids():
         (b"", True, "does not begin with an empty line"),
         (b"{}", False, "is not a tokenizer of the library"),
         (b'{"a": ', False, "is not a tokenizer of the library"),
+        (b'{"a": ' + b"[" * 100_000, False, "is not a tokenizer of the library"),
     ],
 )
 def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content, keras, problem):
@@ -202,6 +204,16 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content, keras, probl
         read_vocabulary(tmp_path / "file", keras=keras, target=True)
     with pytest.raises(DataError, match=r"none\.json cannot be read: No such file"):
         read_vocabulary(tmp_path / "none.json", keras=keras, target=True)
+
+
+def test_a_vocabulary_that_has_no_end_is_refused(tmp_path):
+    with (tmp_path / "holes.txt").open("wb") as file:
+        file.truncate(2**40)
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(DataError, match=r"holes\.txt cannot be read: larger than 64 MB"):
+        read_vocabulary(tmp_path / "holes.txt", keras=False, target=True)
+    with pytest.raises(DataError, match=r"pipe\.txt cannot be read: no file"):
+        read_vocabulary(tmp_path / "pipe.txt", keras=False, target=True)
 
 
 PATTERN = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
