@@ -4,6 +4,7 @@ Another program numbers its special tokens as it likes; Dragoman's have the ids 
 row of the program's tables belongs to each of Dragoman's ids.
 """
 
+import io
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def read_vocabulary(path: Path, *, keras: bool, target: bool) -> Vocabulary:
     punctuation.
     """
     try:
-        text = read_bytes(path, LARGEST).decode("utf-8-sig")
+        lines = io.BytesIO(read_bytes(path, LARGEST))
+        text = io.TextIOWrapper(lines, encoding="utf-8-sig").read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problem = "is no text" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {reason}"
