@@ -38,6 +38,9 @@ MOST_NAMES = 2**23
 """Bytes of what a file of PyTorch says of its weights beside their numbers, some hundred for each."""
 SPARE = 2**28
 """Bytes that reading an HDF5 file may take besides its numbers."""
+MOST_DEPTH = 100
+"""Groups inside of each other in an HDF5 file, each of which is looked up from the outermost; layers of layers of Keras
+have a dozen."""
 HDF5_FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 """Filters of HDF5 that weights may have passed, by their numbers; others are libraries that HDF5 would look for."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -169,6 +172,8 @@ def _read_hdf5(path: Path, file: Path) -> dict[str, Any]:
     datasets: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
+        if name.count("/") > MOST_DEPTH:
+            raise ValueError(f"it has more than {MOST_DEPTH} groups inside of each other")
         # External and virtual datasets would read files that the user did not name; links are not followed.
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external or item.dtype == "O"):
             datasets[name] = item

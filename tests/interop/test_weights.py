@@ -251,6 +251,17 @@ def test_sizes_that_hdf5_cannot_hold_are_refused_before_anything_is_read(tmp_pat
             read_weights(tmp_path / name)
 
 
+def test_groups_of_hdf5_inside_of_each_other_are_not_followed_forever(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        group = file
+        for _ in range(2_000):
+            group = group.create_group("a")
+        group.create_dataset("b", data=[1.0])
+    with pytest.raises(DataError, match="more than 100 groups inside of each other"):
+        read_weights(tmp_path / "model.weights.h5")
+
+
 @pytest.mark.parametrize("name", ["model.keras", "model.pt"])
 def test_archives_of_zeros_are_refused_by_their_list(tmp_path, name):
     with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
