@@ -17,9 +17,9 @@ from pathlib import Path
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.check import check
-from dragoman.data.check.alignment import BLURRED, FEWEST, AlignmentCheck
-from dragoman.data.check.result import Finding, PartResult, Side
+from dragoman.data_check import check
+from dragoman.data_check.alignment import BLURRED, FEWEST, AlignmentCheck
+from dragoman.data_check.result import Finding, PartResult, Side
 
 Pairs = list[tuple[str, str]]
 

@@ -28,13 +28,13 @@ from pathlib import Path
 from lxml import etree
 from markdown_it import MarkdownIt
 
-from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.documents.document import UNKNOWN
-from dragoman.documents.formats import ENDINGS, OFFICE, translate_document
+from dragoman.documents.registry import ENDINGS, OFFICE, translate_document
 from dragoman.documents.translate import Engine
 from dragoman.errors import DataError
+from dragoman.text.tokenizers.placeholders import literal_spans
 
 Format = tuple[str, ...]
 """What a character stands in."""

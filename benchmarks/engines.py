@@ -13,7 +13,7 @@ from transformers import MarianMTModel
 
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.int8 import can_quantise
+from dragoman.model.fast.int8 import can_quantise
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import PRECISIONS
 from peers.ctranslate import number, save, token, translator

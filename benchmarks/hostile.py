@@ -35,14 +35,14 @@ from safetensors.torch import load_file, save_file
 from dragoman import cli
 from dragoman.cli import data, interop, training, translation  # commands load their modules when they are asked for
 from dragoman.errors import DragomanError
-from dragoman.interop import importing, weights
+from dragoman.interop.imports import notebook_models, weights
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage import validate
 from dragoman.storage.weights_file import SUMS, opened
 from dragoman.terminal import Display
 
-LOADED = (data, interop, training, translation, importing, weights)
+LOADED = (data, interop, training, translation, notebook_models, weights)
 SECONDS, MEGABYTES = 2.0, 500
 SETTINGS = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",

@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import inspect_translation, render_inspection
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TOKENS, ROUNDS = 200, 7
 EMPTY = "<!DOCTYPE html><title>empty</title><body></body>"

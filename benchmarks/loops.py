@@ -12,11 +12,11 @@ import random
 import re
 from pathlib import Path
 
-from dragoman.data.readers.text_io import open_input, read_lines
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.rules import most_copies, most_times
 from dragoman.decoding.translator import Translator
+from dragoman.formats.text_files import open_input, read_lines
 from dragoman.system.processes import available_workers
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 
 def odd_inputs(path: Path, number: int) -> list[str]:

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.batching import Batch
-from dragoman.data.tokenizers.algorithms import blank
 from dragoman.decoding.translator import Translator
 from dragoman.metrics import MAIN
 from dragoman.metrics.metric import Translations
@@ -33,6 +32,7 @@ from dragoman.model.layers import SinusoidalPositions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.processes import available_workers
+from dragoman.text.tokenizers.algorithms import blank
 from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer
 from peers.notebooks import POSTNORM, definitions

@@ -43,19 +43,19 @@ import torch._dynamo  # which optimizers import: loaded once, not in every proce
 from torch import Tensor
 
 from dragoman.cli import explain
-from dragoman.data.readers.memory import Memory
-from dragoman.data.synthetic.grammar import generate
+from dragoman.data.builtin.grammar import generate
 from dragoman.errors import DataError, ResourceError
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.prepared import prepare_folder
+from dragoman.runs.synthetic import run as teaching
+from dragoman.runs.synthetic.request import Asked
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.memory import Memory
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.seals import check_seal
-from dragoman.teaching import run as teaching
-from dragoman.teaching.asked import Asked
 from dragoman.terminal import Display
 from dragoman.training import executors
 

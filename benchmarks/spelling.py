@@ -14,8 +14,8 @@ from pathlib import Path
 
 import sacrebleu
 
-from dragoman.data.readers.text_io import open_input
 from dragoman.decoding.translator import Translator
+from dragoman.formats.text_files import open_input
 
 STOP = re.compile(r"\s*[.。]$")
 

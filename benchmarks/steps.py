@@ -12,10 +12,10 @@ from torch import nn
 from corpus import Corpus
 from dragoman.config.run import RunConfig
 from dragoman.data.batching import Position, TokenBatches
-from dragoman.data.tokenizers.tokenizer import PAD_ID
 from dragoman.model import Transformer
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.system.device import PRECISIONS
+from dragoman.text.tokenizers.tokenizer import PAD_ID
 from dragoman.training.trainer import Trainer, TrainerCallbacks
 from peers.models import Peer, peers
 from table import OURS, Contestant, precisions, rate

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.subword_regularization import training_stores, write_numbered
-from dragoman.data.tokenizers.tokenizer import UNK_ID, Tokenizer
+from dragoman.data.subword_regularization import training_stores, write_numbered
+from dragoman.text.tokenizers.tokenizer import UNK_ID, Tokenizer
 
 COLUMNS = ("kind", "vocabulary", "train s", "encode s", "tokens", "unknown %", "sampled", "longer", "epoch s")
 SAMPLINGS = {"bpe": ("dropout=0.1",), "unigram": ("sampling_alpha=0.1", "sampling_alpha=0.3")}

@@ -33,9 +33,14 @@ class DragomanError(Exception):
     told = False
     """Whether another process of the run has printed the message."""
 
+    @property
+    def message(self) -> str:
+        """What the user reads, as it was raised."""
+        return super().__str__()
+
     def __str__(self) -> str:
         """The message in one line: what it quotes of a file may be endless, or hold commands to the terminal."""
-        line = re.sub(r"[\0-\x1f\x7f-\x9f\u2028\u2029]", lambda match: repr(match[0])[1:-1], super().__str__())
+        line = re.sub(r"[\0-\x1f\x7f-\x9f\u2028\u2029]", lambda match: repr(match[0])[1:-1], self.message)
         line = redacted(line)
         return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 4 :]}"
 

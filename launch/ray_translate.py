@@ -29,9 +29,9 @@ from dragoman.bulk.jobs import Job
 from dragoman.bulk.lines import WINDOW, BulkTranslator, Rejected
 from dragoman.cli import tune_process
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.readers.text_io import open_input, packing_of, unpacked_name
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, DragomanError, UsageError
+from dragoman.formats.text_files import open_input, packing_of, unpacked_name
 
 
 @dataclass(frozen=True)

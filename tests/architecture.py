@@ -15,54 +15,41 @@ from typing import NamedTuple
 
 # From the ground up; a room is a file or folder directly under dragoman/.
 FLOORS = (
-    {"errors", "model", "metrics", "recipes", "urls"},
-    {"config", "system", "terminal"},
-    {"data"},
+    {"errors", "model", "metrics", "recipes"},
+    {"system"},
+    {"config", "text", "terminal"},
+    {"formats"},
     {"storage"},
-    {"training", "decoding"},
-    {"evaluation"},
+    {"data"},
+    {"data_check", "decoding", "training"},
+    {"documents", "bulk", "evaluation"},
     {"report"},
-    {"runs"},
-    {"interop", "documents", "serving", "bulk"},
-    {"teaching"},
+    {"serving", "runs"},
+    {"interop"},
     {"cli", "__init__", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-STRANGERS = {frozenset({"training", "decoding"})}
+STRANGERS = {("training", "decoding")}
+# Translating needs nothing of what prepares pairs to learn from them.
+TRANSLATING = {"text", "formats", "decoding", "documents", "bulk", "serving"}
+LEARNING = {"data", "data_check", "training", "runs"}
 # What a part that others read on its own may import, besides the standard library.
 SELF_CONTAINED = {
     "dragoman.model": ("torch", "jaxtyping", "dragoman.model"),
     "dragoman.decoding.search": ("torch", "jaxtyping", "dragoman.errors"),
 }
 
-# The core is what every run and every translation passes through; of `data` these modules.
-CORE_ROOMS = {"model", "training", "decoding", "storage", "config", "runs"}
-CORE_DATA = {
-    "text", "bitext", "filtering", "splitting", "preparation", "batching", "readers.registry", "readers.types",
-    "readers.text_io", "readers.tsv", "tokenizers.tokenizer", "tokenizers.algorithms", "tokenizers.byte_level",
-}  # fmt: skip
-# What runs do without unless they are asked for it.
-OPTIONAL = {"dragoman.runs.mirrored", "dragoman.storage.mirror"}
-# Satellites can be left out by a reader. The core imports each in one place only.
-SATELLITES = {
-    "dragoman.data.readers": "dragoman.data.readers.registry",
-    "dragoman.data.synthetic": "dragoman.data.readers.registry",
-    "dragoman.data.check": "dragoman.runs.train",
-    "dragoman.report": "dragoman.runs.finish",
-    "dragoman.interop": None,
-    "dragoman.terminal": "dragoman.runs.train",
-}
-
 # Who parses JSON or YAML in the rooms that keep files of our own: files of others, or after a seal was checked. All
 # else is read by `dragoman.system.seals`.
-KEEPERS = {"data", "storage", "runs", "teaching", "report", "training"}
+KEEPERS = {"data", "data_check", "storage", "runs", "report", "training"}
 PARSERS = {"json.load", "json.loads", "loads", "parse_yaml", "read_recipe", "yaml.load", "yaml.safe_load"}
 PARSES = {
-    "dragoman.data.check.result": "tables of the package",
+    "dragoman.data_check.result": "tables of the package",
     "dragoman.runs.plan": "recipes of users",
+    "dragoman.data.subword_regularization": "a tokenizer of ours, taken apart",
     "dragoman.data.pair_file": "lines of a file whose digest the journal has checked",
     "dragoman.data.readers.jsonl": "pairs of users",
-    "dragoman.data.tokenizers": "tokenizers, whose bytes come from a verified file or from strangers",
+    "dragoman.text.tokenizers": "tokenizers, whose bytes come from a verified file or from strangers",
     "dragoman.data.preparation": "the folder of a run, after `check_seal`",
     "dragoman.data.prepared_folder": "the states of files in the folder of a run, after `check_seal`",
     "dragoman.report.comparison": "the evaluation, after `RunDirectory.read`",
@@ -73,7 +60,7 @@ PARSES = {
     "dragoman.storage.validate": "config.json, whose checksum is in the weights",
     "dragoman.storage.weights_file": "the header of weights, checked at once",
     "dragoman.runs.prepared": "what it has written itself a line before",
-    "dragoman.teaching.pairs": "lines of a file whose mark was checked",
+    "dragoman.runs.synthetic.pairs": "lines of a file whose mark was checked",
 }
 
 # Words that point at the name above a docstring.
@@ -136,18 +123,19 @@ def imports(module: Module, known: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def import_problems(root: Path) -> list[str]:
-    """Imports that point up, go to a stranger, leave a self-contained part, or close a circle."""
-    found, problems, graph = modules(root), [], {}
+    """Imports, at the top or inside of functions, that point up, go to a stranger, leave a self-contained part, or
+    close a circle of files."""
+    found, problems = modules(root), []
     known = {module.name for module in found}
+    graph: dict[str, set[str]] = {}
     for module in found:
         if module.room not in LEVEL:
             problems.append(f"{module.name} has no place in FLOORS of {Path(__file__).name}")
             continue
         for line, name in imports(module, known):
             problems += [f"{module.name}:{line} {problem}" for problem in judge(module, name)]
-            target = target_room(name)
-            if target != module.room and LEVEL.get(target) == LEVEL[module.room]:
-                graph.setdefault(module.room, set()).add(target)
+            if name in known and name != module.name:
+                graph.setdefault(module.name, set()).add(name)
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
@@ -160,8 +148,10 @@ def judge(module: Module, name: str) -> Iterator[str]:
     target = target_room(name)
     if target in LEVEL and LEVEL[target] > LEVEL[module.room]:
         yield f"imports upward: {module.room} -> {target}"
-    if frozenset({module.room, target}) in STRANGERS:
+    if (module.room, target) in STRANGERS:
         yield f"{module.room} must not know {target}"
+    if module.room in TRANSLATING and target in LEARNING:
+        yield f"{module.room} translates, and must not know {target}"
     for part, allowed in SELF_CONTAINED.items():
         if within(module.name, part):
             standard = name.split(".")[0] in sys.stdlib_module_names
@@ -179,33 +169,6 @@ def target_room(name: str) -> str | None:
 
 def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
-
-
-def is_core(name: str) -> bool:
-    """Whether a module belongs to the core."""
-    room, _, rest = name.removeprefix("dragoman.").partition(".")
-    return (room in CORE_ROOMS and name not in OPTIONAL) or (room == "data" and rest in CORE_DATA)
-
-
-def satellite_problems(root: Path) -> list[str]:
-    """Imports of satellites by the core, beside the one place where it may import each."""
-    found, problems = modules(root), []
-    known = {module.name for module in found}
-    for module in filter(lambda each: is_core(each.name), found):
-        unexecuted = _only_for_types(module.tree)
-        for line, name in imports(module, known):
-            if line in unexecuted:
-                continue
-            for satellite, place in SATELLITES.items():
-                if within(name, satellite) and not is_core(name) and module.name != place:
-                    problems.append(f"{module.name}:{line} imports {name}, which only {place} may")
-    return problems
-
-
-def _only_for_types(tree: ast.Module) -> set[int]:
-    """Lines inside `if TYPE_CHECKING`, which never run."""
-    blocks = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    return {line for block in blocks for line in range(block.lineno, block.end_lineno + 1)}
 
 
 def danger_problems(root: Path) -> list[str]:

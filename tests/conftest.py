@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Where there are tensors and arrays, annotations are checked on every call that a test makes, shapes included.
 # An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates itself.
-CHECKED = ("model", "training", "decoding", "evaluation", "report", "data.batching", "data.check")
+CHECKED = ("model", "training", "decoding", "evaluation", "report", "data.batching", "data_check")
 LONG = {
     "test_cli", "test_exporting", "test_checkpoints", "test_finetuning", "test_languages", "test_pretrained",
     "test_docs", "test_train", "test_openapi", "test_translator", "test_parallel", "test_resuming", "test_copies",

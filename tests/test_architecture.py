@@ -8,7 +8,6 @@ from tests.architecture import (
     danger_problems,
     import_problems,
     modules,
-    satellite_problems,
     unsealed_problems,
     wording_problems,
 )
@@ -22,10 +21,6 @@ def test_the_package_is_where_the_checks_look():
 
 def test_imports_point_one_way():
     assert import_problems(ROOT) == []
-
-
-def test_the_core_imports_each_satellite_in_one_place():
-    assert satellite_problems(ROOT) == []
 
 
 def test_nothing_reads_pickles_or_runs_text():
@@ -46,9 +41,9 @@ def test_our_own_files_are_verified_before_they_are_parsed():
 
 
 def test_a_file_of_our_own_that_is_parsed_unverified_is_seen(tmp_path: Path):
-    plant(tmp_path, "teaching/x.py", "import json\nabout = json.loads(path.read_bytes())\n")
+    plant(tmp_path, "runs/synthetic/x.py", "import json\nabout = json.loads(path.read_bytes())\n")
     (problem,) = unsealed_problems(tmp_path)
-    assert problem.startswith("dragoman.teaching.x:2 parses JSON or YAML")
+    assert problem.startswith("dragoman.runs.synthetic.x:2 parses JSON or YAML")
 
 
 def plant(root: Path, path: str, text: str) -> None:
@@ -92,14 +87,17 @@ def test_a_sound_package_has_no_problems(tmp_path: Path):
         ("data/__init__.py", "from ..training import trainer", "imports upward: data -> training"),
         ("data/x.py", "def f():\n    from dragoman.cli import main", "data.x:2 imports upward"),
         ("errors.py", "import dragoman.data", "imports upward: errors -> data"),
-        ("decoding/x.py", "import dragoman.training.trainer", "decoding must not know training"),
+        ("decoding/x.py", "import dragoman.training.trainer", "decoding translates, and must not know training"),
         ("training/x.py", "from ..decoding import search", "training must not know decoding"),
         ("model/x.py", "import numpy", "dragoman.model must not import numpy"),
         ("model/x.py", "from ..errors import DataError", "must not import dragoman.errors"),
         ("decoding/search.py", "from ..model import layers", "search must not import"),
         ("storage/x.py", "import dragoman.evaluation.scores", "imports upward: storage -> evaluation"),
         ("config/run.py", "import dragoman.data.bitext", "imports upward: config -> data"),
-        ("system/x.py", "import dragoman.config.run", "imports in a circle"),
+        ("system/x.py", "import dragoman.config.run", "imports upward: system -> config"),
+        ("model/attention.py", "from dragoman.model import layers", "imports in a circle"),
+        ("model/attention.py", "def f():\n    from dragoman.model import layers", "imports in a circle"),
+        ("decoding/x.py", "import dragoman.data.bitext", "decoding translates, and must not know data"),
         ("helpers.py", "", "dragoman.helpers has no place in FLOORS"),
     ],
 )
@@ -108,25 +106,6 @@ def test_a_wrong_import_is_seen(tmp_path: Path, path: str, text: str, problem: s
     found = import_problems(tmp_path)
     assert len(found) == 1
     assert problem in found[0]
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "problems"),
-    [
-        ("runs/train.py", "from dragoman.terminal import Display", 0),
-        ("runs/plan.py", "from dragoman.terminal import Display", 1),
-        ("training/x.py", "import dragoman.report.page", 1),
-        ("data/preparation.py", "from dragoman.data.readers.tmx import open_tmx", 1),
-        ("data/bitext.py", "from dragoman.data.readers.tsv import open_tsv", 0),
-        ("data/readers/registry.py", "from dragoman.data.readers.tmx import open_tmx", 0),
-        ("report/x.py", "import dragoman.interop.notebooks", 0),
-    ],
-)
-def test_a_satellite_that_the_core_imports_elsewhere_is_seen(tmp_path: Path, path: str, text: str, problems: int):
-    for name in ("terminal/__init__.py", "report/page.py", "data/readers/tmx.py", "data/readers/tsv.py"):
-        plant(tmp_path, name, "")
-    plant(tmp_path, path, text)
-    assert len(satellite_problems(tmp_path)) == problems
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ import safetensors.numpy
 
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import ResourceError, quoted
-from dragoman.interop.notebooks import read_weights
+from dragoman.interop.imports.notebooks import read_weights
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.optional import requirements
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = "very " * 80

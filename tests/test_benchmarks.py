@@ -11,9 +11,9 @@ import torch
 
 from benchmarks import environment
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT.parent / "shared" / "notebooks" / "B-postnorm-pytorch.txt"

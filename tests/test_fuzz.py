@@ -29,13 +29,13 @@ from dragoman.config.run import RunConfig, load_config
 from dragoman.config.section import section_in
 from dragoman.data.bitext import Bitext, open_corpora
 from dragoman.data.readers.registry import FORMATS
-from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.documents.formats import translate_document
+from dragoman.documents.registry import translate_document
 from dragoman.errors import DataError, UnverifiedModel, UsageError
-from dragoman.interop.weights import read_weights
+from dragoman.interop.imports.weights import read_weights
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage import model_directory
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.data.readers.files import PACK
 from tests.documents import samples
 from tests.documents.engines import SAME, translated

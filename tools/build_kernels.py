@@ -16,13 +16,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODEL = Path("dragoman/model")
-HEADERS = [MODEL / name for name in ("vectors.h", "avx512.h", "avx2.h", "kernels.h", "int8.h")]
+FOLDER = Path("dragoman/model/fast")
+HEADERS = [FOLDER / name for name in ("vectors.h", "avx512.h", "avx2.h", "kernels.h", "int8.h")]
 SOURCES = [
-    MODEL / f"{name}.c"
+    FOLDER / f"{name}.c"
     for name in ("kernels_any", "kernels_avx2", "kernels_512", "bfloat16", "int8_512", "int8_256", "int8_avx2")
 ]
-LIBRARY = MODEL / "libkernels.so"
+LIBRARY = FOLDER / "libkernels.so"
 OPTIMIZE = ("-O3",)  # CFLAGS may say otherwise
 FLAGS = (
     "-std=gnu11",

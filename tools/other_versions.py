@@ -26,7 +26,7 @@ TESTS = (
     "tests/cli/test_serving.py",
     "tests/cli/test_translation.py",
     "tests/data/readers/test_huggingface.py",
-    "tests/interop/test_weights.py",
+    "tests/interop/imports/test_weights.py",
 )
 
 

@@ -8,7 +8,7 @@ from ctranslate2.converters.transformers import BartLoader
 from ctranslate2.specs import ModelSpec
 from transformers import MarianMTModel
 
-from dragoman.data.tokenizers.algorithms import SPECIAL_TOKENS
+from dragoman.text.tokenizers.algorithms import SPECIAL_TOKENS
 
 
 class FromMarian(Converter):

@@ -4,8 +4,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import MarianConfig, MarianMTModel
 
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.text.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
 ENCODER = {
     "self_attention.query": "self_attn.q_proj", "self_attention.key": "self_attn.k_proj",

@@ -19,8 +19,8 @@ import yaml
 import environment
 from corpus import Corpus
 from dragoman.data.batching import TokenStore
-from dragoman.data.tokenizers.algorithms import SPECIAL_TOKENS
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.text.tokenizers.algorithms import SPECIAL_TOKENS
 
 SEEN = 2
 """Passes over the pairs."""

@@ -16,8 +16,8 @@ import torch
 from dragoman import Transformer, TransformerConfig, Translator
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Position, TokenBatches, TokenStore
-from dragoman.data.tokenizers.tokenizer import PAD_ID, Tokenizer
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import PAD_ID, Tokenizer
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.loss import LossOptions, batch_loss
 from dragoman.training.optimizer import build_optimizer

@@ -30,7 +30,7 @@ from transformer import MultiHeadAttention
 
 from dragoman.data.batching import TokenBatches
 from dragoman.data.bitext import Bitext
-from dragoman.data.synthetic.lexicon import TABLES
+from dragoman.data.builtin.lexicon import TABLES
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import reference_batches, token_statistics
 from dragoman.evaluation.scores import score

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from dragoman.data.text import one_line
 from dragoman.decoding.translator import Translator
+from dragoman.text.characters import one_line
 
 
 class ColumnTranslator:

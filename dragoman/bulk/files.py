@@ -10,8 +10,8 @@ from typing import IO, BinaryIO
 
 from dragoman.bulk.jobs import Job
 from dragoman.bulk.lines import BulkTranslator, Rejected
-from dragoman.data.readers.other_files import WEB_PAGE, refuse_other_files
-from dragoman.data.readers.text_io import open_input, packing_of, zstd
+from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
+from dragoman.formats.text_files import open_input, packing_of, zstd
 from dragoman.system.atomic import new_file
 
 

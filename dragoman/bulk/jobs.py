@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
-from dragoman.data.readers.text_io import open_input, unpacking_errors
 from dragoman.errors import DataError, UsageError
+from dragoman.formats.text_files import open_input, unpacking_errors
 from dragoman.system.atomic import real_path
 
 CHUNK = 1 << 20

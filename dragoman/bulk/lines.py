@@ -6,10 +6,10 @@ from io import BufferedIOBase
 from typing import Any, NamedTuple
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.readers.text_io import MAX_LINE, raw_lines
-from dragoman.data.text import one_line
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
+from dragoman.formats.text_files import MAX_LINE, raw_lines
+from dragoman.text.characters import one_line
 
 WINDOW = 50_000
 """Lines that are sorted by length together."""

@@ -116,7 +116,7 @@ def explain(error: BaseException) -> DragomanError:
         error = error.__cause__  # which is no Ctrl-D: commands do not ask
     message = str(error)
     if isinstance(error, DragomanError):
-        return error
+        return _with_place(error)
     if isinstance(error, ClickException):
         return UsageError(_usage(error))
     if isinstance(error, KeyboardInterrupt | typer.Abort):
@@ -145,6 +145,16 @@ def explain(error: BaseException) -> DragomanError:
     if error.filename is None:
         error.filename = "stdout" if fails(sys.stdout) else None
     return kind(f"{reason_of(error)}; {remedy}.")
+
+
+def _with_place(error: DragomanError) -> DragomanError:
+    """The error, for two files of unequal length with the line where to look."""
+    readers = sys.modules.get("dragoman.data.readers.two_files")
+    if readers is None or not isinstance(error, readers.UnequalFiles):
+        return error
+    from dragoman.data_check.unequal import with_place
+
+    return with_place(error)
 
 
 def _usage(error: Any) -> str:

@@ -5,6 +5,7 @@ their width.
 """
 
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,8 @@ COMMON_OPTIONS = options_of(_common)
 class Context(typer.Context):
     """What the function of a command receives besides its arguments."""
 
+    started = time.monotonic()
+    """When the program began, from which limits in minutes count."""
     as_json: bool
     quiet: bool
     settings: dict[str, Any]

@@ -66,9 +66,8 @@ def translate_bulk(
         todo[0].output.parent.mkdir(parents=True, exist_ok=True)
         with load() as translator:
             from dragoman.bulk.lines import BulkTranslator
-            from dragoman.cli.translation import text_rows
 
-            bulk = BulkTranslator(translator, config, row=lambda translation: text_rows(translation, None)[0])
+            bulk = BulkTranslator(translator, config, row=lambda translation: translation.to_rows()[0])
             total.update(_translate(todo, bulk, display, failed))
     seconds = time.monotonic() - started
     speed = round(total["lines"] / seconds, 1)

@@ -15,13 +15,13 @@ from dragoman.cli.options import option_name
 from dragoman.errors import DataError, ResourceError, UsageError, reason_of, redacted
 from dragoman.system.atomic import OutputFile, new_output, real_path
 from dragoman.system.streams import ESCAPED, results
-from dragoman.urls import is_url
+from dragoman.system.urls import is_url
 
 if TYPE_CHECKING:
     from dragoman.cli.app import Context
     from dragoman.config.decoding import DecodingConfig
     from dragoman.data.bitext import Bitext
-    from dragoman.data.readers.types import Languages
+    from dragoman.text.language_codes import Languages
 
 CHECKED_PAIRS = 100_000
 """Read in less time than torch needs to load."""
@@ -55,9 +55,9 @@ def check_languages(model: Path, source: str | None, target: str | None, *, requ
     Raises `UsageError` for others, and unless it may be left open if the target is not known. Of other models, the
     languages as they were given.
     """
-    from dragoman.data.labels import only, several_targets
-    from dragoman.data.language_codes import known_language
     from dragoman.storage.validate import directions
+    from dragoman.text.labels import only, several_targets
+    from dragoman.text.language_codes import known_language
 
     if not (known := directions(model)):
         return source, target

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dragoman.data.bitext import Bitext, CleanedBitext
-    from dragoman.data.check import CheckResult, Finding, Location, PartResult
-    from dragoman.data.check.result import Part
+    from dragoman.data_check import CheckResult, Finding, Location, PartResult
+    from dragoman.data_check.result import Part
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 NUM_BARS = 12
@@ -46,8 +46,8 @@ def check(
     given = [*(arguments or ()), columns]
     files, settings = files_and_settings("data check", given, required=False, valid=valid, test=test)
     from dragoman.data.bitext import open_corpora, open_held_out
-    from dragoman.data.check import by_languages
-    from dragoman.data.check import check as check_data
+    from dragoman.data_check import by_languages
+    from dragoman.data_check import check as check_data
     from dragoman.runs.plan import choose_data
 
     config = choose_data(files, recipe=recipe, settings=settings)

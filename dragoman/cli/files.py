@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from dragoman.data.readers.other_files import WEB_PAGE, refuse_other_files
-from dragoman.data.readers.text_io import open_input, read_lines
 from dragoman.errors import DataError, UsageError
+from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
+from dragoman.formats.text_files import open_input, read_lines
 
 FIRST_LINES = 20
 DOCUMENTS = {
@@ -21,7 +21,7 @@ DOCUMENTS = {
 
 def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
     """Raise for a document of an unknown format, without a file for its translation, or beside other text."""
-    from dragoman.documents.formats import format_of
+    from dragoman.documents.registry import format_of
 
     if any(others):
         raise UsageError("--document is translated alone; leave out other sentences and --input.")

@@ -65,7 +65,7 @@ def tokenize(
     from dragoman.cli.files import check_input
 
     check_input(text, input_file)
-    from dragoman.data.readers.text_io import open_input, read_lines
+    from dragoman.formats.text_files import open_input, read_lines
     from dragoman.storage.model_directory import ModelDirectory
     from dragoman.system.streams import spelled
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from dragoman.cli import options
 from dragoman.cli.options import Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
-from dragoman.interop.styles import STYLES
+from dragoman.interop.imports.styles import STYLES
 
 if TYPE_CHECKING:
     from dragoman.model import TransformerConfig
@@ -77,14 +77,14 @@ def _import_pretrained(context: Context, model: str, output: Path, languages: tu
     display = context.display()
     folder = Path(model)
     if model.startswith("hf:"):
-        from dragoman.interop.hub import download, parse
+        from dragoman.interop.imports.hub import download, parse
 
         parse(model)
         display.note(f"Downloading {model} from the Hugging Face Hub, as far as it is not on this machine yet.")
         folder = download(model, progress=not (context.quiet or context.as_json))
     if not any(folder.glob("*.npz")):
         read_json(folder / "config.json")
-    from dragoman.interop.pretrained import import_pretrained
+    from dragoman.interop.imports.pretrained import import_pretrained
 
     with display.status("Reading and checking the model"):
         imported = import_pretrained(folder, output, languages=languages, name=model)
@@ -106,7 +106,7 @@ def _import_notebook(
     num_heads: int,
     tokenizers: tuple[Path | None, Path | None],
 ) -> None:
-    from dragoman.data.readers.text_io import open_input
+    from dragoman.formats.text_files import open_input
     from dragoman.system.optional import load
 
     source, target = tokenizers
@@ -120,7 +120,7 @@ def _import_notebook(
         open_input(path).close()
     if style == "keras":
         load("h5py", extra="keras", purpose="Reading weights of Keras")
-    from dragoman.interop.importing import NotebookFiles, import_notebook
+    from dragoman.interop.imports.notebook_models import NotebookFiles, import_notebook
 
     display = context.display()
     imported = import_notebook(NotebookFiles(file, style, num_heads, files), output, note=display.note)
@@ -171,9 +171,9 @@ def export(
 
     check_model(model)
     refuse_to_overwrite(output)
-    from dragoman.data.readers.text_io import open_input, read_lines
-    from dragoman.interop.exporting import ExportOptions
-    from dragoman.interop.exporting import export as write
+    from dragoman.formats.text_files import open_input, read_lines
+    from dragoman.interop.exports.exporting import ExportOptions
+    from dragoman.interop.exports.exporting import export as write
 
     source, comma, target = (languages or ",").partition(",")
     if not comma:

@@ -4,7 +4,7 @@ import select
 from collections.abc import Iterator
 from io import BufferedIOBase
 
-from dragoman.data.readers.text_io import MAX_LINE, read_lines
+from dragoman.formats.text_files import MAX_LINE, read_lines
 
 
 def live_lines(stream: BufferedIOBase, name: str) -> Iterator[str | None]:

@@ -72,13 +72,13 @@ def serve(
 
     for module in ("fastapi", "httptools", "uvicorn", "prometheus_client", "python_multipart"):
         load(module, extra="serve", purpose="Serving")
-    from dragoman.data.readers.memory import Memory
     from dragoman.serving.app import run
     from dragoman.serving.background import Background
     from dragoman.serving.hosts import Hosts, read_name, read_origin
     from dragoman.serving.insides import Inside, Lookers, model_state
     from dragoman.serving.queue import TranslationQueue
     from dragoman.serving.server import Server, languages_of
+    from dragoman.storage.memory import Memory
     from dragoman.system.processes import available_workers
 
     names, origins = map(read_name, allow_host or ()), map(read_origin, allow_origin or ())

@@ -13,7 +13,7 @@ from dragoman.cli.options import Argument, Context, Ensemble, File, Option, app,
 from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
-    from dragoman.teaching.asked import Asked
+    from dragoman.runs.synthetic.request import Asked
 
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
 MOST = 100
@@ -66,7 +66,6 @@ def distill(
     paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
     check_model(teacher, paths, ensemble=ensemble)
     settings += chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed})
-    from dragoman.cli.training import STARTED
     from dragoman.storage.validate import languages
 
     teachers = [os.path.abspath(each) for each in (teacher, *(ensemble or ()))]
@@ -76,7 +75,7 @@ def distill(
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
     wanted["soft_targets"] = soft_targets
     asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
-    train_taught(context, asked, output, started=STARTED)
+    train_taught(context, asked, output, started=context.started)
 
 
 def back_translate(
@@ -94,7 +93,7 @@ def back_translate(
     if reverse:
         check_model(reverse)
     from dragoman.data.bitext import open_corpora
-    from dragoman.data.readers.text_io import open_input
+    from dragoman.formats.text_files import open_input
     from dragoman.runs.plan import read_config
 
     for each in monolingual:
@@ -127,7 +126,7 @@ def ask(
     """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
     from dragoman.config.recipes import recipe_names
     from dragoman.runs.plan import read_config
-    from dragoman.teaching.asked import Asked, stamps
+    from dragoman.runs.synthetic.request import Asked, stamps
 
     paths, recipe, settings = run
     config = read_config(paths, recipe, settings)
@@ -152,15 +151,15 @@ def train_taught(context: Context, asked: "Asked", path: Path, *, started: float
 
 def is_taught(path: Path) -> bool:
     """Whether models make pairs for the run in `path`, whose training has not begun."""
+    from dragoman.runs.synthetic.request import Asked
     from dragoman.storage.run_directory import RunDirectory
-    from dragoman.teaching.asked import Asked
 
     return Asked.read(path) is not None and not RunDirectory(path).config.is_file()
 
 
 def go_on(context: Context, path: Path, settings: list[str], *, started: float) -> None:
     """Make the pairs of the run in `path`, as far as they are not there, train it, and print its scores."""
-    from dragoman.teaching.run import run_taught
+    from dragoman.runs.synthetic.run import run_taught
 
     evaluation = run_taught(path, settings, display=context.display(), started=started)
     options.print_trained(context, evaluation, path)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ from dragoman.cli.checks import check_model, check_output, chosen_settings, file
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, TRAINED_IN, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
-from dragoman.urls import is_url
+from dragoman.system.urls import is_url
 
 if TYPE_CHECKING:
     from dragoman.config.run import RunConfig
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from dragoman.system.ranks import Ranks
     from dragoman.terminal import Display
 
-STARTED = time.monotonic()
 """When the command began."""
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
@@ -130,12 +128,12 @@ def train(
         if resume or finetune or dry_run:
             raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
         run, sentences = (paths, recipe or size, settings), (monolingual, reverse, ratio)
-        return back_translate(context, run, sentences, output, started=STARTED)
+        return back_translate(context, run, sentences, output, started=context.started)
     if resume and not dry_run and not is_url(resume):
         from dragoman.cli.teaching import go_on, is_taught
 
         if is_taught(Path(resume)):
-            return go_on(context, Path(resume), settings, started=STARTED)
+            return go_on(context, Path(resume), settings, started=context.started)
     with nullcontext() if dry_run else _ranks() as ranks:
         if ranks and ranks.index:
             from dragoman.runs.train import follow_run
@@ -154,9 +152,9 @@ def train(
 
         mention_missing_kernels(context)
         if pairs is not None:
-            evaluation = start_run(pairs, config, path, display=display, started=STARTED, ranks=ranks)
+            evaluation = start_run(pairs, config, path, display=display, started=context.started, ranks=ranks)
         else:
-            evaluation = resume_run(path, config, display=display, started=STARTED, ranks=ranks)
+            evaluation = resume_run(path, config, display=display, started=context.started, ranks=ranks)
         options.print_trained(context, evaluation, path)
 
 

@@ -26,7 +26,6 @@ from dragoman.errors import command_line, respell
 
 if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig
-    from dragoman.decoding.translation import Translation
 
 Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of stdout.")]
 
@@ -92,8 +91,8 @@ def translate(
     terms = {name: read(path) for name, (read, path) in readers.items() if path}
     config = check_decoding(model, context.settings | terms)
     from dragoman.cli.live import live_lines
-    from dragoman.data.readers.text_io import open_input, read_lines
     from dragoman.decoding.translator import Translator
+    from dragoman.formats.text_files import open_input, read_lines
 
     mention_missing_kernels(context)
     loading = _loading(precision, 1 if text else workers, ensemble, (source, target))
@@ -124,7 +123,7 @@ def translate(
             if translation.warning:
                 where = f"text {number}" if text else f"{name}, line {number}"
                 display.warn(f"{where}: {respell(translation.warning, ['max_source_length'], options.option_name)}")
-            rows = [translation.to_json()] if context.as_json else text_rows(translation, number if numbered else None)
+            rows = [translation.to_json()] if context.as_json else translation.to_rows(number if numbered else None)
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)
@@ -134,10 +133,10 @@ def _translate_document(
     context: Context, model: Path, files: tuple[Path, Path | None], config: "DecodingConfig", loading: dict[str, Any]
 ) -> None:
     """Write the translation of the first file to the second one."""
-    from dragoman.data.readers.text_io import open_input
     from dragoman.decoding.translator import Translator
-    from dragoman.documents.formats import translate_document
+    from dragoman.documents.registry import translate_document
     from dragoman.documents.translate import engine_of
+    from dragoman.formats.text_files import open_input
     from dragoman.system.atomic import write_output
 
     document, output = files
@@ -164,20 +163,6 @@ def _loading(
 
     sizes = {"precision": precision, "workers": workers or available_workers()}
     return sizes | {"ensemble": ensemble or (), "languages": languages}
-
-
-def text_rows(translation: "Translation", number: int | None) -> list[str]:
-    """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
-    from dragoman.data.text import one_line
-    from dragoman.decoding.alignment import pharaoh
-
-    rows = []
-    for each in [translation, *(translation.alternatives or [])]:
-        before = [] if number is None else [str(number), f"{each.score:.4f}"]
-        after = [] if each.alignment is None else [pharaoh(each.alignment)]
-        text = one_line(each.text)
-        rows.append("\t".join([*before, text.replace("\t", " ") if before or after else text, *after]))
-    return rows
 
 
 @app.command(settings=lambda: decoding("length_penalty"))
@@ -232,11 +217,11 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     search = check_decoding(model, context.settings)
-    from dragoman.data.labels import readable
-    from dragoman.data.text import one_line
     from dragoman.decoding.ensemble import load_ensemble
     from dragoman.evaluation.evaluate import evaluate_pairs
     from dragoman.system.processes import available_workers
+    from dragoman.text.characters import one_line
+    from dragoman.text.labels import readable
 
     with context.display().status("Translating and scoring"):
         pairs = list(bitext)

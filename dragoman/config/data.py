@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dragoman.config.section import Section
 from dragoman.errors import redacted
-from dragoman.urls import is_url, name_of
+from dragoman.system.urls import is_url, name_of
 
 Column = Annotated[int, Field(ge=1)] | str
 

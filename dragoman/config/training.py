@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config.section import Section
 from dragoman.errors import redacted
 from dragoman.metrics import METRICS, Monitor
-from dragoman.urls import is_url
+from dragoman.system.urls import is_url
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dragoman.data.arrays import save_array
 from dragoman.data.soft_targets import SoftTargets, SoftTargetStore
-from dragoman.data.tokenizers.algorithms import OURS, SpecialIds
+from dragoman.text.tokenizers.algorithms import OURS, SpecialIds
 
 Rows = Sequence[Sequence[int] | np.ndarray]
 """The token ids of some sentences."""
@@ -231,13 +231,3 @@ def padded(sentences: Rows, special: SpecialIds) -> Int[Tensor, "batch length"]:
     rows = np.where(columns == lengths, special.eos, special.pad)
     rows[columns < lengths] = np.concatenate(sentences)
     return torch.from_numpy(rows)
-
-
-def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Indices of sentences, longest first, in groups of at most `max_tokens` tokens with padding, or of one."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    start = 0
-    while start < len(order):
-        size = max(1, max_tokens // lengths[order[start]])
-        yield order[start : start + size]
-        start += size

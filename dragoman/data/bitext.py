@@ -14,13 +14,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
-from dragoman.data.identification import check_identifiable
-from dragoman.data.labels import label, languages_in, only
 from dragoman.data.readers.registry import find
-from dragoman.data.readers.types import Entry, Languages, Numbered, Pair, PairReader, ReaderOptions, Skipped
-from dragoman.data.text import cut_label, normalised, sentence_hash, share
+from dragoman.data.readers.types import Entry, Numbered, Pair, PairReader, ReaderOptions, Skipped
 from dragoman.errors import DataError
-from dragoman.urls import file_stamp
+from dragoman.system.urls import file_stamp
+from dragoman.text.characters import cut_label, normalised, sentence_hash, share
+from dragoman.text.identification import check_identifiable
+from dragoman.text.labels import label, languages_in, only
+from dragoman.text.language_codes import Languages
 
 CHARACTERS_AT_ONCE = 500_000
 """What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
@@ -70,7 +71,7 @@ class Bitext:
         The end of its name tells the format of one file: .csv, .json, .jsonl, .tmx, .xliff or .xlf, .po; any other is
         tab-separated. Packed files are unpacked, and those at URLs downloaded. `languages` chooses the sides in formats
         that name them, `columns` in tables and JSON, by numbers from 1 or names; `replace_bad_bytes` reads what is not
-        UTF-8 as U+FFFD. If there is a `language_column`, sources are labelled (see `dragoman.data.labels`). The first
+        UTF-8 as U+FFFD. If there is a `language_column`, sources are labelled (see `dragoman.text.labels`). The first
         pair is read at once, to show most mistakes early; the others raise `DataError` during a pass.
         """
         target = None if target_path is None else str(target_path)

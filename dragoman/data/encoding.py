@@ -16,16 +16,16 @@ from dragoman.config.run import RunConfig
 from dragoman.data.arrays import save_array
 from dragoman.data.bitext import Bitext
 from dragoman.data.pair_file import PairFile, counted, lines_of
-from dragoman.data.preprocessing import SourceStyle, source_rules
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import cut_label, without_label
-from dragoman.data.tokenizers.placeholders import mask_pair
-from dragoman.data.tokenizers.pretrained import load_tokenizer
-from dragoman.data.tokenizers.subword_regularization import Words, word_numbers
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.subword_regularization import Words, word_numbers
 from dragoman.system.atomic import write_file
 from dragoman.system.processes import map_on_cores
 from dragoman.system.seals import fingerprint, mark_of, read_sealed, read_verified, write_sealed
+from dragoman.text.characters import cut_label, without_label
+from dragoman.text.preprocessing import SourceStyle, source_rules
+from dragoman.text.tokenizers.placeholders import mask_pair
+from dragoman.text.tokenizers.pretrained import load_tokenizer
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
 DIGEST = hashlib.sha256().digest_size

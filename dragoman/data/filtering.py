@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.config.data import CleaningConfig
-from dragoman.data.identification import is_foreign
 from dragoman.data.overlap import overlap
-from dragoman.data.readers.types import Languages
+from dragoman.text.identification import is_foreign
+from dragoman.text.language_codes import Languages
 
 # Line and paragraph ends inside a sentence are odd, but no damage; \t and \r come from tables and Windows.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

@@ -9,8 +9,8 @@ from dragoman.data.bitext import Bitext, CleanedBitext, Corpus, copies
 from dragoman.data.pair_file import PairFile
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, default_held_out, split
-from dragoman.data.text import sentence_hash
 from dragoman.errors import DataError
+from dragoman.text.characters import sentence_hash
 
 MOST_TESTED = 1_000
 """General pairs that are split off to be scored."""

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from dragoman.data.scripts import WORD, is_unspaced
+from dragoman.text.scripts import WORD, is_unspaced
 
 FEWEST = 5
 """Different words of the shorter side below which nothing is compared: many may be names."""

@@ -22,8 +22,8 @@ from dragoman.data.bitext import Bitext, CleanedBitext, copies, open_held_out
 from dragoman.data.filtering import CleaningReport, Seen
 from dragoman.data.journal import Journal, Progress
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import cut_label, expected_tokens, split_key, text_hash, without_label
 from dragoman.system.processes import map_on_cores
+from dragoman.text.characters import cut_label, expected_tokens, split_key, text_hash, without_label
 
 HASH = 16
 """Digits of a hash."""

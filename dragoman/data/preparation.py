@@ -13,18 +13,19 @@ from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
 from dragoman.data.encoding import Encoder, TextTools, masked
-from dragoman.data.labels import languages_in, only
 from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
-from dragoman.data.preprocessing import SourceStyle
-from dragoman.data.readers.types import Languages, Pair
+from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
-from dragoman.data.text import folded
-from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.subword_regularization import training_stores
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.subword_regularization import training_stores
 from dragoman.errors import DataError
+from dragoman.text.characters import folded
+from dragoman.text.labels import languages_in, only
+from dragoman.text.language_codes import Languages
+from dragoman.text.preprocessing import SourceStyle
+from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Pairs = list[Pair]
 TOKENIZER_PAIRS = 500_000

@@ -16,7 +16,7 @@ from dragoman.data.readers.archives import archive_of
 from dragoman.errors import DragomanError, UsageError
 from dragoman.system.atomic import real_path
 from dragoman.system.seals import LOCK, check_seal, content_in, read_in, read_sealed
-from dragoman.urls import file_stamp, is_url
+from dragoman.system.urls import file_stamp, is_url
 
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """Files of the folder: its origin, the numbers of its pairs and tokens, and all settings of its preparation."""

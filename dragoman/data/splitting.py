@@ -7,8 +7,8 @@ from dragoman.config.data import DataConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.pair_file import Counts, PairFile, parsed
 from dragoman.data.readers.types import Pair
-from dragoman.data.text import split_key, text_hash
 from dragoman.errors import DataError
+from dragoman.text.characters import split_key, text_hash
 
 MIN_PAIRS = 10
 MAX_HELD_OUT = 2_000

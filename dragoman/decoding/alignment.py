@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.data.text import INVISIBLE
-from dragoman.data.tokenizers.placeholders import Prepared, spaced, unmask
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
+from dragoman.text.characters import INVISIBLE
+from dragoman.text.tokenizers.placeholders import Prepared, spaced, unmask
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Alignment = list[tuple[int, int]]
 """Pairs of a source word and a target word, counted from 0, in the order of the target."""

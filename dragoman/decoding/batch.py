@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any
@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.tokenizers.placeholders import Prepared
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
 from dragoman.decoding.diverse import DiverseBeams
 from dragoman.decoding.ensemble import EnsembleStepper, predictions
@@ -42,7 +40,10 @@ from dragoman.decoding.search import (
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.terms import Edit, Term, TermPlacer, edited, placed
 from dragoman.errors import DataError
-from dragoman.model import Transformer, kernels
+from dragoman.model import Transformer
+from dragoman.model.fast import kernels
+from dragoman.text.tokenizers.placeholders import Prepared
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -285,3 +286,13 @@ def _most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tenso
     totals = torch.zeros(len(log_probs), 1, dtype=torch.float64)
     _, best = kernels.best_continuations(log_probs[:, None], totals, 1)
     return best[:, 0]
+
+
+def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Indices of sentences, longest first, in groups of at most `max_tokens` tokens with padding, or of one."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        size = max(1, max_tokens // lengths[order[start]])
+        yield order[start : start + size]
+        start += size

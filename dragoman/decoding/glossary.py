@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.data.scripts import WORD, whole
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import mask
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.terms import Term
 from dragoman.errors import DataError, UsageError
+from dragoman.text.characters import normalised
+from dragoman.text.scripts import WORD, whole
+from dragoman.text.tokenizers.placeholders import mask
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 MOST_OCCURRENCES = 8
 """How often a term is required in one sentence; each costs the model a few more looks at the whole translation."""

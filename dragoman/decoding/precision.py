@@ -6,8 +6,8 @@ import torch
 
 from dragoman.errors import UsageError
 from dragoman.model import Transformer
-from dragoman.model.int8 import can_quantise, in_int8, is_int8
-from dragoman.model.prepacked_weights import prepack
+from dragoman.model.fast.int8 import can_quantise, in_int8, is_int8
+from dragoman.model.fast.prepacked_weights import prepack
 from dragoman.system.device import choose_precision
 
 INT8 = "int8"

@@ -14,8 +14,8 @@ from itertools import accumulate
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.data.scripts import is_unspaced, whole
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.text.scripts import is_unspaced, whole
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 NEARLY = 0.65
 """Words next to the one that attends most to a source term may be replaced too if they attend this much as strongly."""

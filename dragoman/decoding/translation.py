@@ -3,7 +3,8 @@
 import json
 from dataclasses import asdict, dataclass
 
-from dragoman.decoding.alignment import Alignment
+from dragoman.decoding.alignment import Alignment, pharaoh
+from dragoman.text.characters import one_line
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,16 @@ class Translation:
         """One line of JSON; fields that were not asked for are left out."""
         found = asdict(self, dict_factory=lambda fields: {name: value for name, value in fields if value is not None})
         return json.dumps(found, ensure_ascii=False)
+
+    def to_rows(self, number: int | None = None) -> list[str]:
+        """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
+        rows = []
+        for translation in [self, *(self.alternatives or [])]:
+            before = [] if number is None else [str(number), f"{translation.score:.4f}"]
+            after = [] if translation.alignment is None else [pharaoh(translation.alignment)]
+            text = one_line(translation.text)
+            rows.append("\t".join([*before, text.replace("\t", " ") if before or after else text, *after]))
+        return rows
 
 
 @dataclass(frozen=True)

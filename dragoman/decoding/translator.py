@@ -12,11 +12,8 @@ from typing import Any, Self
 import torch
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.batching import batches_by_length
-from dragoman.data.text import has_letters, has_words, without_label
-from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.decoding.alignment import Alignment, word_spans
-from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.decoding.batch import BatchWork, Sentence, batches_by_length
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.precision import batch_tokens, ready
@@ -27,6 +24,8 @@ from dragoman.errors import UsageError
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import limit_kernel_caches
 from dragoman.system.processes import Workers
+from dragoman.text.characters import has_letters, has_words, without_label
+from dragoman.text.tokenizers.placeholders import Prepared
 
 PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""

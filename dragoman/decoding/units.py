@@ -7,10 +7,10 @@ from itertools import accumulate
 from typing import Self
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.lines import ITEM, broken_like, stretches
-from dragoman.data.sentences import cut, space_between, split
 from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.translation import Translation
+from dragoman.text.lines import ITEM, broken_like, stretches
+from dragoman.text.sentences import cut, space_between, split
 
 MOST_TOKENS = 256
 """Most tokens of a sentence, where a model does not say what it was trained on."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from dragoman.data.text import has_letters
+from dragoman.text.characters import has_letters
+from dragoman.text.language_codes import Languages
 
 FEW_SPACES = 2
 """Most spaces that have no format of their own."""
@@ -33,8 +34,6 @@ class Code:
 
 Content = Sequence[str | Code]
 """Texts, and codes between them."""
-Languages = tuple[str | None, str | None]
-"""Codes of the source and the target language of a translation; None where nobody said."""
 UNKNOWN: Languages = (None, None)
 
 

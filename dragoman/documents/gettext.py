@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from dragoman.data.language_codes import is_written_alike
-from dragoman.data.readers.po import ESCAPE, Message, messages, named_languages
-from dragoman.documents.document import UNKNOWN, Document, Languages, Segment
+from dragoman.documents.document import UNKNOWN, Document, Segment
 from dragoman.documents.messages import Left, pieces_of
 from dragoman.documents.plurals import plural_forms
 from dragoman.documents.rewriting import Rewriting, fits, other_languages
+from dragoman.formats.po import ESCAPE, Message, messages, named_languages
+from dragoman.text.language_codes import Languages, is_written_alike
 
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _SPECIAL = re.compile(r'[\n\t\r"\\]')

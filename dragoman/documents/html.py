@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dragoman.data.language_codes import CODE, same_language, two_letters
 from dragoman.documents.document import (
     UNKNOWN,
     Code,
@@ -21,6 +20,7 @@ from dragoman.documents.document import (
 from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
 from dragoman.documents.html_sentences import Piece, Sentence
 from dragoman.documents.html_tokens import BLANKS, Attribute, Spelling, Token, Tokenizer, as_text, is_value
+from dragoman.text.language_codes import CODE, same_language, two_letters
 
 UNTRANSLATED = {
     "code", "iframe", "kbd", "listing", "math", "noembed", "noframes", "plaintext", "pre", "rp", "rt", "rtc", "samp",

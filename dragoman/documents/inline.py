@@ -13,10 +13,10 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Literal
 
-from dragoman.data.text import INVISIBLE, has_letters
-from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.documents.document import Code, Content, has_words
+from dragoman.text.characters import INVISIBLE, has_letters
+from dragoman.text.tokenizers.placeholders import literal_spans
 
 MOST_STAND_INS = 99
 """Words that stand for codes in one text; with more of them a text is hardly one, and its codes only stand between

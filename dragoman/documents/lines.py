@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from dragoman.data.scripts import is_unspaced
 from dragoman.documents.document import Code, Content, Segment
+from dragoman.text.scripts import is_unspaced
 
 _NEWLINE = re.compile(r"(?<![ \t])[ \t]*(?:\r\n|[\r\n])[ \t]*")
 _WIDE_MARKS = "\u3001-\u3003\u3008-\u3020\u3030\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
-from dragoman.data.text import has_letters
 from dragoman.documents.document import (
     UNKNOWN,
     Code,
@@ -26,6 +25,7 @@ from dragoman.documents.inline import pairs
 from dragoman.documents.lines import in_lines, joined, units
 from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
 from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
+from dragoman.text.characters import has_letters
 
 MOST_MARKS = 10_000
 """Characters of markup in one paragraph; with more it is hardly a text, and stays as it is."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dragoman.data.scripts import is_unspaced
-from dragoman.data.tokenizers.placeholders import LITERAL
 from dragoman.documents.document import Code, Content, has_words
+from dragoman.text.scripts import is_unspaced
+from dragoman.text.tokenizers.placeholders import LITERAL
 
 _TAG = r"""</?(?P<name>[A-Za-z0-9][\w:.-]*)(?:\s+(?:[\w:.@-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>=]+)
     | (?:checked|controls|disabled|download|hidden|novalidate|readonly|required|selected)\b

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dragoman.documents import xml
-from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Languages, Segment, with_spaces_outside
+from dragoman.documents.document import UNKNOWN, Code, Document, FormatError, Segment, with_spaces_outside
 from dragoman.documents.office import (
     MOST_NESTED,
     Parts,
@@ -18,6 +18,7 @@ from dragoman.documents.office import (
     write,
 )  # fmt: skip
 from dragoman.documents.xml import Element, Token
+from dragoman.text.language_codes import Languages
 
 TEXTS = re.compile(r"(content|styles)\.xml")
 CHARTS = re.compile(r"[^/]+/content\.xml")

@@ -14,11 +14,11 @@ from html import unescape
 from typing import Literal, TypeVar
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from dragoman.data.language_codes import two_letters
-from dragoman.data.readers.xml import xml_encoding
 from dragoman.documents import xml
-from dragoman.documents.document import Code, Document, FormatError, Languages, Segment, has_words
+from dragoman.documents.document import Code, Document, FormatError, Segment, has_words
 from dragoman.documents.xml import Element
+from dragoman.formats.xml import xml_encoding
+from dragoman.text.language_codes import Languages, two_letters
 
 MOST_BYTES, MOST_FILES = 2**28, 10_000
 """Most bytes of all files in a document, unpacked, and most files."""

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dragoman.data.lines import ITEM, may_go_on
-from dragoman.data.text import has_letters
-from dragoman.documents.document import UNKNOWN, Document, Languages, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Document, Segment, has_words
 from dragoman.documents.lines import columns, filled, joined, units
+from dragoman.text.characters import has_letters
+from dragoman.text.language_codes import Languages
+from dragoman.text.lines import ITEM, may_go_on
 
 _LINE = re.compile(r"[^\r\n\v\f\x85\u2028\u2029]+")
 _END = re.compile(r"[.!?:;。！？：；…][\"'”’»”」』)\]]*\s*\Z")

@@ -2,7 +2,7 @@
 
 import re
 
-from dragoman.data.language_codes import variety
+from dragoman.text.language_codes import variety
 
 _SLAVIC = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 _RULES = {

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dragoman.data.language_codes import is_written_alike
-from dragoman.documents.document import Document, FormatError, Languages, Segment
+from dragoman.documents.document import Document, FormatError, Segment
+from dragoman.text.language_codes import Languages, is_written_alike
 
 
 def fits(named: Languages, languages: Languages) -> bool:

@@ -9,9 +9,9 @@ from functools import partial
 import yaml
 
 from dragoman.config.recipes import BoundedLoader
-from dragoman.data.language_codes import CODE, find_language, is_written_alike, language_of
-from dragoman.documents.document import UNKNOWN, Document, Edit, FormatError, Languages, Segment, has_words
+from dragoman.documents.document import UNKNOWN, Document, Edit, FormatError, Segment, has_words
 from dragoman.documents.messages import FORMS, IDENTIFIER, Left, codes_of, is_icu, is_language, pieces_of
+from dragoman.text.language_codes import CODE, Languages, find_language, is_written_alike, language_of
 
 Path = tuple[str | int, ...]
 """The keys and numbers that lead to a value."""

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from dragoman.data.language_codes import is_written_alike, same_language
 from dragoman.documents import xml
-from dragoman.documents.document import Document, FormatError, Languages, Segment, has_words
+from dragoman.documents.document import Document, FormatError, Segment, has_words
 from dragoman.documents.rewriting import Rewriting
 from dragoman.documents.xml import Element
+from dragoman.text.language_codes import Languages, is_written_alike, same_language
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut"}
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.tokenizers.placeholders import literal_spans
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Code, Content, Document, FormatError, Segment, has_words
 from dragoman.documents.inline import Projection, Span, lacking, take_out, without_surplus
+from dragoman.text.tokenizers.placeholders import literal_spans
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dragoman.data.readers.xliff import named_languages, progress
 from dragoman.documents import xml
-from dragoman.documents.document import Document, Languages, Segment, has_words
+from dragoman.documents.document import Document, Segment, has_words
 from dragoman.documents.rewriting import Rewriting, fits, other_languages
 from dragoman.documents.xml import Element
+from dragoman.formats.xliff import named_languages, progress
+from dragoman.text.language_codes import Languages
 
 WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
 """Elements whose content is no text of the sentence."""

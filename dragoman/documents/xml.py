@@ -9,9 +9,9 @@ from html.entities import html5
 from typing import NamedTuple
 from xml.sax import ContentHandler
 
-from dragoman.data.readers.xml import MAYBE_FORBIDDEN, XmlError, is_forbidden, parsed
 from dragoman.documents.document import Code, Document, FormatError, Segment, has_words
 from dragoman.documents.messages import branch_content, icu_branches, is_icu
+from dragoman.formats.xml import MAYBE_FORBIDDEN, XmlError, is_forbidden, parsed
 
 KINDS = {
     "ph": "word", "x": "word", "br": "break",

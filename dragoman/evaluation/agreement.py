@@ -17,12 +17,12 @@ import numpy as np
 from dragoman.config.data import CleaningConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import CleanedBitext
-from dragoman.data.language_codes import same_language
 from dragoman.data.pair_file import HASH, PairFile, parsed
-from dragoman.data.readers.types import Languages, Pair
+from dragoman.data.readers.types import Pair
 from dragoman.errors import DataError, UsageError
 from dragoman.storage.validate import check_files, directions, languages
 from dragoman.system.processes import map_on_cores
+from dragoman.text.language_codes import Languages, same_language
 
 AT_ONCE = 1_024
 """Pairs that a process is given at a time."""

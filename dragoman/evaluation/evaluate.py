@@ -8,7 +8,6 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.text import without_label
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
@@ -16,6 +15,7 @@ from dragoman.evaluation.references import reference_warnings
 from dragoman.evaluation.scores import score, scores_by_languages
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.characters import without_label
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from itertools import starmap
 import torch
 from torch import nn
 
-from dragoman.data.batching import Batch, batches_by_length
-from dragoman.data.preprocessing import Preprocessor
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.batching import Batch
+from dragoman.decoding.batch import batches_by_length
 from dragoman.decoding.ensemble import predictions
 from dragoman.errors import DataError
 from dragoman.model import Transformer
+from dragoman.text.preprocessing import Preprocessor
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from dragoman.data.labels import languages_in, name_of
-from dragoman.data.scripts import unspaced_language
-from dragoman.data.text import cut_label, without_label
 from dragoman.errors import DataError
 from dragoman.metrics import MAIN, TEXT_METRICS
 from dragoman.metrics.metric import Metric, Score, Translations
+from dragoman.text.characters import cut_label, without_label
+from dragoman.text.labels import languages_in, name_of
+from dragoman.text.scripts import unspaced_language
 
 
 def score(

@@ -3,9 +3,7 @@
 from typing import Any
 
 from dragoman.config.run import RunConfig
-from dragoman.data.labels import readable
 from dragoman.data.preparation import PreparedData
-from dragoman.data.text import without_label
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import token_statistics
 from dragoman.evaluation.scores import score
@@ -14,6 +12,8 @@ from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import choose_precision
 from dragoman.system.resources import release_memory
+from dragoman.text.characters import without_label
+from dragoman.text.labels import readable
 
 SAMPLES = 3
 

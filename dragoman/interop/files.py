@@ -8,8 +8,8 @@ from dragoman.errors import DataError, ResourceError
 from dragoman.system.resources import memory_available
 
 LARGEST = 2**26
-"""Most bytes of a vocabulary or another file of JSON, which takes twenty times as much memory at worst. The largest that
-is known, of NLLB-200, has 32 MB."""
+"""Most bytes of a vocabulary or another file of JSON, which takes twenty times as much memory at worst. The largest
+that is known, of NLLB-200, has 32 MB."""
 
 MOST_RATIO, LEAST_BYTES = 20, 2**20
 """How many times as large as its file the content may be, if it has more than so many bytes: numbers of weights can

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dragoman.model import bfloat16, kernels
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout, Keys, Mask, Queries
+from dragoman.model.fast import bfloat16, kernels
+from dragoman.model.fast.kernels import Dropout, Keys, Mask, Queries
 
 Weights = Float[Tensor, "rows heads queries keys"]
 States = Float[Tensor, "rows length d_model"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.kernels import Dropout, Mask, can_normalise, can_rotate, normalise, rotate
+from dragoman.model.fast.kernels import Dropout, Mask, can_normalise, can_rotate, normalise, rotate
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
 """What each `TransformerConfig.activation` is called in `torch.nn.functional`."""

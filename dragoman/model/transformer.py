@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, DecoderCache, causal_mask
 from dragoman.model.config import TransformerConfig
+from dragoman.model.fast.kernels import Dropout, log_softmax
 from dragoman.model.initialisation import initialise
-from dragoman.model.kernels import Dropout, log_softmax
 from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
 
 SourceMask = Bool[Tensor, "batch src_len"]

@@ -10,15 +10,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.data.scripts import is_unspaced
-from dragoman.data.tokenizers.placeholders import SLOTS, Prepared
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word, words
 from dragoman.errors import DataError
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.scripts import is_unspaced
+from dragoman.text.tokenizers.placeholders import SLOTS, Prepared
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Weights = Float[np.ndarray, "target_words source_words"]
 Maps = Float[np.ndarray, "layers heads queries keys"]

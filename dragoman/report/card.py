@@ -1,9 +1,9 @@
 """The model card: a README.md in Markdown for people who find a model directory."""
 
-from dragoman.data.labels import token
 from dragoman.metrics import METRICS, TEXT_METRICS
 from dragoman.report.summary import RunSummary
-from dragoman.report.templates import render
+from dragoman.system.templates import render
+from dragoman.text.labels import token
 
 
 def model_card(summary: RunSummary) -> str:
@@ -13,5 +13,10 @@ def model_card(summary: RunSummary) -> str:
     legible = [source for source in sources if source and source.isprintable() and "`" not in source]
     example = min(legible, key=len, default="Hello.")
     return render(
-        "card.md", run=summary, metrics=METRICS, text_metrics=TEXT_METRICS, facts=summary.facts(), example=example
+        "report/static/card.md",
+        run=summary,
+        metrics=METRICS,
+        text_metrics=TEXT_METRICS,
+        facts=summary.facts(),
+        example=example,
     )

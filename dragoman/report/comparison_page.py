@@ -6,8 +6,8 @@ from pathlib import Path
 from dragoman.report.comparison import ComparedRun, remarks, setting_rows, table_rows
 from dragoman.report.pictures import OVERLAYS, plot_runs, to_svg
 from dragoman.report.pictures.style import line_style
-from dragoman.report.templates import render
 from dragoman.system.atomic import encoded, write_output
+from dragoman.system.templates import render
 
 
 def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
@@ -17,5 +17,7 @@ def write_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
     # The folders above a run are private.
     heads = [(line_style(index)["color"], Path(run.name).name) for index, run in enumerate(runs)]
     tables = {"heads": heads, "figures": table_rows(runs), "settings": setting_rows(runs)}
-    page = render("comparison.html", title="Runs compared", curves=curves, remarks=remarks(runs), **tables)
+    page = render(
+        "report/static/comparison.html", title="Runs compared", curves=curves, remarks=remarks(runs), **tables
+    )
     write_output(path, encoded(page))

@@ -8,8 +8,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.errors import UsageError
@@ -17,6 +15,8 @@ from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, encoded
 from dragoman.report.removals import Removal, removals
 from dragoman.report.search_tree import SearchRecorder, SearchTree
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.characters import normalised
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 SHOWN_ALTERNATIVES = 5
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross": ("target", "source")}

@@ -12,9 +12,12 @@ from jaxtyping import UInt8
 
 from dragoman.report.attention import Maps, Vectors
 from dragoman.report.inspection import AXES, Inspection
-from dragoman.report.templates import read_static, render
+from dragoman.system.templates import read_static, render
 
-SCRIPTS = ("data.js", "words.js", "removals.js", "maps.js", "head.js", "attention.js", "search.js", "export.js")
+SCRIPTS = tuple(
+    f"report/static/{name}.js"
+    for name in ("data", "words", "removals", "maps", "head", "attention", "search", "export")
+)
 MOST_POSITIONS = 64
 """Longest sentence, in tokens, whose queries, keys and values the page holds too: those of a base model take 5 MB."""
 
@@ -26,9 +29,9 @@ def render_inspection(inspection: Inspection) -> str:
 
 def page_of(data: dict[str, Any]) -> str:
     """The page that shows the data of an inspection; it holds them as JSON in the element `data`."""
-    style, script = read_static("inspection.css"), "\n".join(map(read_static, SCRIPTS))
+    style, script = read_static("report/static/inspection.css"), "\n".join(map(read_static, SCRIPTS))
     policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
-    return render("inspection.html", policy=policy, style=style, script=script, data=data)
+    return render("report/static/inspection.html", policy=policy, style=style, script=script, data=data)
 
 
 def _data(inspection: Inspection) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import numpy as np
 
 from dragoman.metrics import METRICS, TESTED, TEXT_METRICS
 from dragoman.report.summary import RunSummary
-from dragoman.report.templates import render
 from dragoman.system.atomic import encoded, write_file
+from dragoman.system.templates import render
 
 SHOWN_VALIDATIONS = 5
 
@@ -26,7 +26,7 @@ def write_report(directory: Path, summary: RunSummary) -> Path:
         "tested": TESTED,
         "text_metrics": TEXT_METRICS,
     }
-    page = render("report.html", title=summary.title, run=summary, **pictures, **tables)
+    page = render("report/static/report.html", title=summary.title, run=summary, **pictures, **tables)
     write_file(path, encoded(page))
     return path
 

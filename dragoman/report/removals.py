@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.tokenizers.placeholders import Prepared
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.report.attention import Axis
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.placeholders import Prepared
 
 MOST_WORDS = 40
 """Longest source, in words, whose words are removed in turn: each takes a search."""

@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from dragoman.config.run import RunConfig
-from dragoman.data.labels import readable
 from dragoman.data.preparation import PreparedData
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.report.attention import WordAttention, most_reordered, word_attention
@@ -17,6 +16,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.atomic import encoded, write_file
 from dragoman.system.device import machine
+from dragoman.text.labels import readable
 
 SHOWN_TESTS = 20
 LOOKED_AT = 100

@@ -7,10 +7,10 @@ from pathlib import Path
 from dragoman.config.data import TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
-from dragoman.data.labels import languages_in, name_of
 from dragoman.errors import UsageError
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
+from dragoman.text.labels import languages_in, name_of
 
 FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
 """Fields of an architecture that follow from the tokenizers."""

@@ -9,7 +9,7 @@ from dragoman.errors import DataError, ResourceError, UsageError, command_line
 from dragoman.runs.plan import plan_resume, settled
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
-from dragoman.urls import name_of
+from dragoman.system.urls import name_of
 
 if TYPE_CHECKING:
     from dragoman.terminal import Display

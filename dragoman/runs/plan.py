@@ -26,7 +26,7 @@ from dragoman.storage.validate import directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
 from dragoman.system.seals import MANIFEST
-from dragoman.urls import file_system
+from dragoman.system.urls import file_system
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:

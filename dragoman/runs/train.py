@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import torch
 
 from dragoman.config.run import RunConfig
-from dragoman.data.check import training_warnings
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
+from dragoman.data_check import training_warnings
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
 from dragoman.evaluation.agreement import keep_best
 from dragoman.evaluation.evaluate import Evaluation

@@ -13,10 +13,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from dragoman.data.language_codes import english_name
 from dragoman.documents.document import Document
-from dragoman.documents.formats import TranslatedDocument, format_of
 from dragoman.documents.html import read_html
+from dragoman.documents.registry import TranslatedDocument, format_of
 from dragoman.documents.xml import read_fragment
 from dragoman.serving.kept import KeptDocuments
 from dragoman.serving.libretranslate import file_of, key_of, report_of, texts_of
@@ -26,6 +25,7 @@ from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, para
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server, UnsupportedLanguage
 from dragoman.serving.text_request import AUTO, Answer, TextRequest
+from dragoman.text.language_codes import english_name
 
 PREFIXES = ("/v2", "/v3")
 TRANSLATE_PATH = "/v2/translate"

@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.identification import NO_LANGUAGE, identifier, known_languages
-from dragoman.data.language_codes import close, known_code, two_letters
 from dragoman.documents.document import has_words
+from dragoman.text.identification import NO_LANGUAGE, identifier, known_languages
+from dragoman.text.language_codes import close, known_code, two_letters
 
 UNLIKELY = 0.01
 """Share of all languages together below which a text is in none of them, if another language is likely."""

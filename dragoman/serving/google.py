@@ -6,7 +6,6 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from dragoman.data.language_codes import english_name
 from dragoman.documents.html import read_html
 from dragoman.serving.libretranslate import key_of, texts_of
 from dragoman.serving.limits import Refusal
@@ -14,6 +13,7 @@ from dragoman.serving.openapi import TEXT, TEXTS, body, documented, parameters, 
 from dragoman.serving.requests import read_fields, text_of, unless_gone
 from dragoman.serving.server import Server, in_turn
 from dragoman.serving.text_request import AUTO, TextRequest
+from dragoman.text.language_codes import english_name
 
 PATH = "/language/translate/v2"
 MODELS = ("base", "nmt")

@@ -14,10 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import english_name
-from dragoman.data.readers.memory import WRITERS
-from dragoman.documents.formats import ENDINGS, TranslatedDocument, format_of
 from dragoman.documents.html import read_html
+from dragoman.documents.registry import ENDINGS, TranslatedDocument, format_of
 from dragoman.documents.translate import Report
 from dragoman.errors import DataError, ResourceError
 from dragoman.serving.detection import Detected
@@ -28,6 +26,8 @@ from dragoman.serving.queue import BATCH, estimated_tokens
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 from dragoman.serving.text_request import AUTO, Answer, TextRequest
+from dragoman.storage.memory import WRITERS
+from dragoman.text.language_codes import english_name
 
 LINES = "application/x-ndjson"
 MOST_STREAMED = 64

@@ -6,8 +6,8 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.responses import HTMLResponse, Response
 
-from dragoman.report.templates import render
 from dragoman.serving.limits import Refusal
+from dragoman.system.templates import render
 
 FILES = {"style.css": "text/css"} | dict.fromkeys(("app.js", "common.js", "words.js"), "text/javascript")
 
@@ -30,7 +30,7 @@ def router(app: FastAPI) -> APIRouter:
 
     @routes.get("/docs")
     async def docs() -> HTMLResponse:
-        return HTMLResponse(render("serving.html", routes=_described(app.openapi())))
+        return HTMLResponse(render("serving/static/serving.html", routes=_described(app.openapi())))
 
     return routes
 

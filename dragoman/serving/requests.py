@@ -12,8 +12,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
-from dragoman.data.text import well_formed
 from dragoman.serving.limits import Limits, Refusal
+from dragoman.text.characters import well_formed
 
 PIECE = 2**14
 """Bytes that are parsed at once; what is larger is parsed by a thread, or piece by piece."""

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.language_codes import close, english_name, served_language, standard_code, two_letters
-from dragoman.data.readers.memory import Memory, Similar
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Document, FormatError, has_words
-from dragoman.documents.formats import TranslatedDocument, texts_of, translate_document
+from dragoman.documents.registry import TranslatedDocument, texts_of, translate_document
 from dragoman.documents.translate import Engine, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.background import DOCUMENTS, PAGES, Background
@@ -27,6 +25,8 @@ from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 from dragoman.serving.text_request import AUTO, Answer, TextRequest
+from dragoman.storage.memory import Memory, Similar
+from dragoman.text.language_codes import close, english_name, served_language, standard_code, two_letters
 
 T = TypeVar("T")
 Pair = tuple[str, str]

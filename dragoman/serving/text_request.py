@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.data.readers.memory import Similar
 from dragoman.decoding.translation import Translation
 from dragoman.documents.document import Document
 from dragoman.serving.detection import Detected
+from dragoman.storage.memory import Similar
 
 AUTO = "auto"
 """Given as the source language, it has the language of each text detected."""

@@ -17,7 +17,7 @@ from dragoman.errors import DataError, UsageError, command_line
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.atomic import check_space, new_folder
 from dragoman.system.seals import MANIFEST, fingerprint, mark_of
-from dragoman.urls import file_system, reaching
+from dragoman.system.urls import file_system, reaching
 
 KEPT = 2
 """States that stay: where the last one is damaged, the one before is taken."""

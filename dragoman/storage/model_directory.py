@@ -19,16 +19,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.labels import several_targets
-from dragoman.data.language_codes import known_language, same_language, standard_code
-from dragoman.data.preprocessing import Preprocessor, SourceStyle
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import Prepared
-from dragoman.data.tokenizers.pretrained import tokenizer_of
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, UnverifiedModel, UsageError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.int8_linear import restored, stored
+from dragoman.model.fast.int8_linear import restored, stored
 from dragoman.storage.validate import (
     DIRECTIONS,
     FORMAT,
@@ -47,6 +40,13 @@ from dragoman.storage.validate import (
 from dragoman.storage.weights_file import HEADER, SUMS, header_checksum, opened
 from dragoman.system.atomic import write_files
 from dragoman.system.ranks import sharded_like
+from dragoman.text.characters import normalised
+from dragoman.text.labels import several_targets
+from dragoman.text.language_codes import known_language, same_language, standard_code
+from dragoman.text.preprocessing import Preprocessor, SourceStyle
+from dragoman.text.tokenizers.placeholders import Prepared
+from dragoman.text.tokenizers.pretrained import tokenizer_of
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 REPLACING = 0.1
 """Seconds in which the files of a model are replaced; what does not fit together then is damage."""

@@ -100,7 +100,7 @@ def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
 
 def check_kernels() -> Check:
     """Whether the kernels for CPUs were compiled. Without them, translating works and takes longer."""
-    from dragoman.model import library
+    from dragoman.model.fast import library
 
     if library.compiled():
         return Check("kernels", "compiled")

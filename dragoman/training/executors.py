@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.model.kernels import Dropout
+from dragoman.model.fast.kernels import Dropout
 from dragoman.model.layers import Embedding
 from dragoman.model.transformer import linear_maps
 from dragoman.system.processes import WorkerError, Workers, available_workers

@@ -16,7 +16,8 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.data.batching import Batch
 from dragoman.data.soft_targets import SoftTargets
-from dragoman.model import Transformer, bfloat16, kernels
+from dragoman.model import Transformer
+from dragoman.model.fast import bfloat16, kernels
 
 SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
 """Logits that are computed at a time: on a CPU 4 MB of bfloat16, which stay near a core."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.synthetic.grammar import generate
+from dragoman.data.builtin.grammar import generate
 
 
 @pytest.fixture

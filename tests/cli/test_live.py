@@ -7,8 +7,8 @@ import pytest
 
 from dragoman.cli import live
 from dragoman.cli.live import live_lines
-from dragoman.data.readers import text_io as module
 from dragoman.errors import DataError
+from dragoman.formats import text_files as module
 
 
 @pytest.fixture

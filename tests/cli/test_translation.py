@@ -16,10 +16,10 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")

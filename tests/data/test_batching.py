@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching import Batch, Position, Sentences, TokenBatches, TokenStore, batches_by_length
-from dragoman.data.tokenizers.algorithms import SpecialIds
+from dragoman.data.batching import Batch, Position, Sentences, TokenBatches, TokenStore
+from dragoman.text.tokenizers.algorithms import SpecialIds
 
 EOS = 3
 Pair = tuple[list[int], list[int]]
@@ -184,10 +184,6 @@ def test_the_first_batches_are_those_of_the_current_epoch(tmp_path: Path):
         found = list(batches.first(2))
         assert len(found) == 2
         assert all(map(same, found, expected))
-
-
-def test_sentences_are_batched_from_the_longest_on_within_a_budget():
-    assert list(batches_by_length([3, 1, 2, 5, 2, 7, 2], 6)) == [[5], [3], [0, 2], [4, 6, 1]]
 
 
 def test_a_pair_beyond_the_budget_is_a_batch_of_its_own(tmp_path: Path):

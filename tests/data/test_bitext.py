@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
-from dragoman.data.language_codes import language_of
 from dragoman.data.pair_file import Counts, write_pairs
 from dragoman.data.splitting import default_held_out, sizes_to_hold_out, split
 from dragoman.errors import DataError
+from dragoman.text.language_codes import language_of
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 

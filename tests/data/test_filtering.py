@@ -7,8 +7,8 @@ import pytest
 
 from dragoman.config.data import CleaningConfig, DataConfig
 from dragoman.data.bitext import Bitext, open_corpora
+from dragoman.data.builtin.grammar import generate
 from dragoman.data.filtering import Seen, reason_to_drop
-from dragoman.data.synthetic.grammar import generate
 from dragoman.errors import DataError
 
 GERMAN = "Die alte Frau wartet seit gestern vor dem Bahnhof."

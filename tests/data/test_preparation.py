@@ -11,18 +11,18 @@ from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data import bitext, pair_file, preparation
 from dragoman.data.bitext import Bitext, copies, open_corpora
+from dragoman.data.builtin.grammar import generate
 from dragoman.data.encoding import Encoder
 from dragoman.data.pair_file import write_pairs
 from dragoman.data.preparation import PreparedData, prepare
-from dragoman.data.preprocessing import SourceStyle
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import sizes_to_hold_out
-from dragoman.data.synthetic.grammar import generate
-from dragoman.data.text import folded, share
 from dragoman.errors import DataError
 from dragoman.system import processes
 from dragoman.system.processes import Workers
 from dragoman.system.seals import seal
+from dragoman.text.characters import folded, share
+from dragoman.text.preprocessing import SourceStyle
 from tests.data.readers.files import write
 
 PAIRS = list(generate(211))

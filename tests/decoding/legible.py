@@ -2,8 +2,8 @@
 
 import torch
 
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.model import Transformer
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 
 def legible(model: Transformer, tokenizer: Tokenizer) -> Transformer:

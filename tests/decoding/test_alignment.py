@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from dragoman.data.tokenizers.placeholders import SLOTS, Prepared, mask, unmask
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import links, pharaoh, word_giving_attention, words
 from dragoman.decoding.batch import BatchWork
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.text.tokenizers.placeholders import SLOTS, Prepared, mask, unmask
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = ["le chat noir dort", "un  café", "deux\u2028lignes ici", "x", "日本 語"]
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
 from dragoman.decoding.search import Beams, SearchOptions, beam_search
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.decoding.chains import BOS, Chain, agree, chains
 
 WORDS = ["the", "red", "house", "is", "old", "and", "a", "cat", "sees", "two", "dogs"]

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from dragoman.cli.files import read_glossary, read_terms
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.glossary import MOST_OCCURRENCES, ForbiddenTerms, Glossary
 from dragoman.decoding.rules import RuledStepper
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.errors import DataError
+from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 
 TEXTS = ["le chat noir et le château", "l'ordinateur voit un café", "New York, une pomme de terre", "chaton chats"] * 3
 OPTIONS = SearchOptions([29], 2, EOS_ID)

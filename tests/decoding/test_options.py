@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.decoding.rules import most_copies
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")

@@ -18,7 +18,7 @@ from dragoman.decoding.search import (
     greedy_search,
     most_probable,
 )
-from dragoman.model import kernels
+from dragoman.model.fast import kernels
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 

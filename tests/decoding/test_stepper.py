@@ -9,7 +9,7 @@ from torch import Tensor
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.kernels import project
+from dragoman.model.fast.kernels import project
 
 VARIANTS = {
     "default": {},

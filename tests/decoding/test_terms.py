@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.glossary import Glossary
 from dragoman.decoding.terms import TermPlacer, edited, placed
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "le chat noir voit l'ordinateur",

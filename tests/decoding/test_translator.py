@@ -14,18 +14,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dragoman.data.batching import batches_by_length
-from dragoman.data.preprocessing import SourceStyle
-from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
-from dragoman.data.truecasing import CaseTable
-from dragoman.decoding.batch import Sentence
+from dragoman.decoding.batch import Sentence, batches_by_length
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.preprocessing import SourceStyle
+from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.text.truecasing import CaseTable
 from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -552,3 +551,7 @@ def test_threads_that_share_a_translator_get_what_each_gets_alone(taught: Transl
         for number, job in enumerate(jobs):
             assert job.result() == alone[number % len(MODES)]
     assert all(job.result() == scores for job in scored)
+
+
+def test_sentences_are_batched_from_the_longest_on_within_a_budget():
+    assert list(batches_by_length([3, 1, 2, 5, 2, 7, 2], 6)) == [[5], [3], [0, 2], [4, 6, 1]]

@@ -10,13 +10,13 @@ from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
-from dragoman.data.text import folded
-from dragoman.interop.styles import STYLES
+from dragoman.interop.imports.styles import STYLES
 from dragoman.runs import train as run
 from dragoman.runs.plan import plan_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
+from dragoman.text.characters import folded
 
 RECIPES = {style: f"notebook-{style}" for style in STYLES}
 SMALL = [

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
-from dragoman.documents.formats import translate_document
+from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import Engine
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.documents import office, xml
 from dragoman.documents.document import Code
-from dragoman.documents.formats import translate_document
 from dragoman.documents.odt import read_odt
+from dragoman.documents.registry import translate_document
 from dragoman.errors import DataError
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
 

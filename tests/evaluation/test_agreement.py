@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.data.builtin.grammar import generate
 from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import split_off
-from dragoman.data.synthetic.grammar import generate
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation import agreement

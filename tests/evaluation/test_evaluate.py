@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from dragoman.data.batching import Batch
-from dragoman.data.preprocessing import Preprocessor, SourceStyle
-from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.decoding import ensemble
 from dragoman.errors import DataError
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.scores import score
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.text.preprocessing import Preprocessor, SourceStyle
+from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 
 SOURCE_VOCAB, TARGET_VOCAB = 31, 43
 PAIRS = [

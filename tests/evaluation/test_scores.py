@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dragoman import metrics
-from dragoman.data.scripts import unspaced_language
 from dragoman.errors import DataError
 from dragoman.evaluation.scores import score, scores_by_source
 from dragoman.metrics import MAIN, METRICS, VALIDATED_TEXT_METRICS, bleu
 from dragoman.metrics.metric import Metric, Score
+from dragoman.text.scripts import unspaced_language
 
 # Sentences of the Tanaka corpus, as people write them; in each translation one word is another.
 REFERENCES = [

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.bitext import Bitext
-from dragoman.interop.importing import NotebookFiles
+from dragoman.interop.imports.notebook_models import NotebookFiles
 from tests.interop.notebook_models import Sizes, greedy, log_probabilities, random_weights
 from tests.interop.notebook_tokenizers import keras_vocabulary, keras_words, word_level
 

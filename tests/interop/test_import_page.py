@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dragoman import cli
-from dragoman.interop.styles import STYLES
+from dragoman.interop.imports.styles import STYLES
 from tests.interop.notebooks import SOURCES, TARGETS, make
 
 PAGE = (Path(__file__).parents[2] / "docs/import.md").read_text(encoding="utf-8")

@@ -17,8 +17,8 @@ import typer
 
 import dragoman.cli  # which registers all commands
 from dragoman.cli.options import app
-from dragoman.interop.exporting import TARGETS
-from dragoman.interop.web import RUNTIME
+from dragoman.interop.exports.exporting import TARGETS
+from dragoman.interop.exports.web import RUNTIME
 from dragoman.system.optional import SILENT
 from tests.report.models import small_model
 

@@ -18,7 +18,7 @@ from dragoman.model.attention import (
     attention_weights,
     causal_mask,
 )
-from dragoman.model.kernels import Dropout, fused_attention
+from dragoman.model.fast.kernels import Dropout, fused_attention
 from tests.model import twins
 from tests.model.variants import build, sentences, small_config
 

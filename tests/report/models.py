@@ -5,9 +5,9 @@ from functools import cache
 import torch
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 
 SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
 HEADS = 3

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.report import WordAttention, most_reordered, word_attention
 from dragoman.report.attention import Axis
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from tests.report.runs import attention_of, words
 
 

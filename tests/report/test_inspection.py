@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.tokenizers.tokenizer import BOS_ID, EOS_ID
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model.attention import AttentionMaps
@@ -12,6 +11,7 @@ from dragoman.report import inspect_translation
 from dragoman.report.attention import MOST_TOKENS
 from dragoman.report.inspection import AXES, SHOWN_ALTERNATIVES
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import BOS_ID, EOS_ID
 from tests.report.models import HEADS, LAYERS, SOURCE, TARGET, small_model
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.report import likely_next, word_probabilities
+from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.report.models import SOURCE, TARGET, small_model
 
 

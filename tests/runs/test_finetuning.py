@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.readers.memory import Memory
 from dragoman.errors import Interrupted, UsageError
-from dragoman.interop.pretrained import import_pretrained
+from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.train import resume_run, start_run
+from dragoman.storage.memory import Memory
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.terminal import Display

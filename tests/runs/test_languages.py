@@ -7,13 +7,11 @@ import pytest
 import tokenizers
 
 from dragoman.config.run import RunConfig
-from dragoman.data.labels import label, name_of
+from dragoman.data.builtin.grammar import generate
 from dragoman.data.preparation import PreparedData
-from dragoman.data.synthetic.grammar import generate
-from dragoman.data.text import cut_label
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.exporting import ExportOptions, export
+from dragoman.interop.exports.exporting import ExportOptions, export
 from dragoman.runs.finetune import check_languages
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.prepared import prepare_folder
@@ -25,6 +23,8 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import read_config
 from dragoman.terminal import Display
+from dragoman.text.characters import cut_label
+from dragoman.text.labels import label, name_of
 from tests.runs.test_train import SMALL
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")

@@ -6,9 +6,10 @@ from dragoman.config.recipes import read_recipe
 from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import prepare
-from dragoman.data.readers import tables, text_io
+from dragoman.data.readers import tables
 from dragoman.data.readers.types import ReaderOptions
 from dragoman.errors import DataError, UsageError
+from dragoman.formats import text_files
 from dragoman.runs.plan import plan_resume, plan_run
 from tests.data.readers.files import write
 
@@ -121,8 +122,8 @@ def test_a_run_of_another_version_names_its_file(tmp_path):
 def test_a_table_is_read_once_and_a_little_of_it_to_find_its_columns(tmp_path, monkeypatch, suffix):
     pairs = list(Bitext.open("builtin:grammar:2003"))
     path = write(tmp_path / f"pairs.tsv{suffix}", "".join(f"{n}\t{s}\t{t}\n" for n, (s, t) in enumerate(pairs)))
-    lines, read_lines = [], text_io.read_lines
-    monkeypatch.setattr(text_io, "read_lines", lambda *a, **o: (lines.append(x) or x for x in read_lines(*a, **o)))
+    lines, read_lines = [], text_files.read_lines
+    monkeypatch.setattr(text_files, "read_lines", lambda *a, **o: (lines.append(x) or x for x in read_lines(*a, **o)))
     monkeypatch.setattr(tables, "BLOCK", 1 << 10)
     config, bitext = plan_run([str(path)], recipe="tiny", settings=["tokenizer.vocab_size=300"])
     prepare(bitext, config, tmp_path)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.data.builtin.grammar import generate
 from dragoman.data.encoding import Encoder
-from dragoman.data.synthetic.grammar import generate
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.runs.plan import plan_run
 from dragoman.runs.prepared import prepare_folder

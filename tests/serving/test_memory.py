@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.readers.memory import Memory, difference
 from dragoman.errors import DataError, DragomanError
+from dragoman.storage.memory import Memory, difference
 from tests.serving.conftest import Words, multipart
 
 PAIR = {"source": "en", "target": "fr"}

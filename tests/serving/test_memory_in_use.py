@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from dragoman.data.readers import memory as module
-from dragoman.data.readers.memory import Memory, open_memory
+from dragoman.data.readers.memory import open_memory
 from dragoman.data.readers.types import ReaderOptions
 from dragoman.errors import DataError, ResourceError
+from dragoman.storage import memory as module
+from dragoman.storage.memory import Memory
 
 LOCKED = """
 import sqlite3, sys

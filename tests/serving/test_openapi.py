@@ -26,7 +26,7 @@ import socket
 import sys
 from pathlib import Path
 
-from dragoman.data.readers.memory import Memory
+from dragoman.storage.memory import Memory
 from dragoman.serving.app import run
 from dragoman.serving.hosts import Hosts
 from dragoman.serving.insides import Inside, Lookers

@@ -9,9 +9,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
-from dragoman.data.readers.memory import Memory
 from dragoman.decoding.translator import Translator
 from dragoman.serving.insides import Inside, Lookers
+from dragoman.storage.memory import Memory
 from tests.report.models import small_model
 from tests.serving.conftest import Words
 

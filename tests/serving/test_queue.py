@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.tokenizers.tokenizer import EOS_ID
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.serving.queue import BATCH, FEW, DeadlinePassed, QueueFull, TranslationQueue
+from dragoman.text.tokenizers.tokenizer import EOS_ID
 from tests.report.models import small_model
 from tests.serving.conftest import Words
 

@@ -25,12 +25,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError, ResourceError, UnverifiedModel
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.system.atomic import new_file, new_folder, write_file, write_files, write_output
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 # Crashes happen in forked children, which start no threads.
 pytestmark = [

@@ -11,14 +11,14 @@ import safetensors.torch
 import torch
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.preprocessing import SourceStyle
-from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.data.truecasing import CaseTable
 from dragoman.errors import DataError, UnverifiedModel
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage import model_directory
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import check_files, decoding_defaults
+from dragoman.text.preprocessing import SourceStyle
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.truecasing import CaseTable
 
 TEXTS = {"one": "the small red house", "other": "a big green garden"}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import check_files
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 
 @pytest.fixture

@@ -15,17 +15,17 @@ from xml.sax.saxutils import escape, quoteattr
 from dragoman.config.data import CleaningConfig
 from dragoman.config.recipes import parse_yaml
 from dragoman.data.filtering import reason_to_drop
-from dragoman.data.lines import broken_like
-from dragoman.data.sentences import cut, split
-from dragoman.data.spelling import Speller
-from dragoman.data.stops import with_stop, without_added_stop
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.placeholders import VERBATIM, literal_spans, mask, mask_pair, unmask
-from dragoman.data.truecasing import CaseTable, Truecaser
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.units import Splitter, join
 from dragoman.documents.inline import lacking, without_surplus
+from dragoman.text.characters import normalised
+from dragoman.text.lines import broken_like
+from dragoman.text.sentences import cut, split
+from dragoman.text.spelling import Speller
+from dragoman.text.stops import with_stop, without_added_stop
+from dragoman.text.tokenizers.placeholders import VERBATIM, literal_spans, mask, mask_pair, unmask
+from dragoman.text.truecasing import CaseTable, Truecaser
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import word_spans, words
 from dragoman.decoding.translation import Translation
 from dragoman.documents.document import Code, Document, FormatError, Segment
 from dragoman.documents.inline import Projection, take_out
 from dragoman.documents.translate import Engine, Report, translate_documents
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.documents.engines import BACKWARDS, SAME, by_word
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.documents.document import Document, Segment
-from dragoman.documents.formats import translate_document
+from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import Report, translate_documents
 from tests.documents.engines import SAME, SHOUTING
 

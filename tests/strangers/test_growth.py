@@ -15,15 +15,15 @@ import pytest
 import yaml
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.text import normalised
-from dragoman.data.tokenizers.algorithms import OURS
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.glossary import ForbiddenTerms
 from dragoman.documents.document import Code
-from dragoman.documents.formats import translate_document
 from dragoman.documents.inline import Projection, Span
+from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import Engine
 from dragoman.errors import DataError, UsageError
+from dragoman.text.characters import normalised
+from dragoman.text.tokenizers.algorithms import OURS
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.documents.engines import SAME
 from tests.strangers.growth import DOCUMENTS, OFFICE, PAIRS, RULES, TEXTS, Seed, document, swapped
 

@@ -7,8 +7,8 @@ from html import unescape
 import pytest
 
 from dragoman.documents.document import Code
-from dragoman.documents.formats import translate_document
 from dragoman.documents.html import closed_up, inline_tag, read_html
+from dragoman.documents.registry import translate_document
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
 
 PAGES = {

@@ -6,10 +6,10 @@ import time
 import pytest
 from markdown_it import MarkdownIt
 
-from dragoman.documents.formats import translate_document
 from dragoman.documents.html import read_html
 from dragoman.documents.markdown import read_markdown
 from dragoman.documents.markdown_blocks import read_blocks
+from dragoman.documents.registry import translate_document
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
 
 

@@ -7,8 +7,8 @@ import polib
 import pytest
 import yaml
 
-from dragoman.documents.formats import translate_document
 from dragoman.documents.messages import Left, is_language, pieces_of
+from dragoman.documents.registry import translate_document
 from dragoman.errors import DataError
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, translated
 

@@ -11,8 +11,8 @@ from docx.oxml import parse_xml
 
 from dragoman.documents.document import FormatError
 from dragoman.documents.docx import read_docx
-from dragoman.documents.formats import translate_document
 from dragoman.documents.odt import read_odt
+from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import translate_documents
 from dragoman.errors import DataError
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING

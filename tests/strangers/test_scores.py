@@ -5,8 +5,8 @@ from pathlib import Path
 
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext
-from dragoman.data.check import training_warnings
 from dragoman.data.prepared_folder import STATES, changed_files, file_states
+from dragoman.data_check import training_warnings
 from dragoman.evaluation.references import reference_warnings
 
 TEXTS = ["The house is old, very old.", "Qu'est-ce que c'est ?", "She's here."] * 100

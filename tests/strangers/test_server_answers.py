@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from dragoman.data.readers.memory import Memory
 from dragoman.serving.detection import detect_among
 from dragoman.serving.kept import KeptDocuments
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.server import in_turn
+from dragoman.storage.memory import Memory
 from tests.serving.conftest import Words, multipart, serve  # noqa: F401
 
 AUTO = {"source": "auto", "target": "fr"}

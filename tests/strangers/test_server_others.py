@@ -17,15 +17,15 @@ import pytest
 import torch
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.readers.memory import Memory
-from dragoman.data.tokenizers.tokenizer import EOS_ID
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.serving.background import DOCUMENTS, Background
 from dragoman.serving.insides import Inside, Lookers
 from dragoman.serving.limits import SHUTDOWN
 from dragoman.serving.queue import LONG, DeadlinePassed, TranslationQueue
+from dragoman.storage.memory import Memory
 from dragoman.system.helpers import HelperDied, Helpers
+from dragoman.text.tokenizers.tokenizer import EOS_ID
 from tests.report.models import small_model
 from tests.serving.conftest import Running, Words, multipart, serve  # noqa: F401
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from playwright.sync_api import expect
 
-from dragoman.data.readers.memory import Memory
+from dragoman.storage.memory import Memory
 from tests.serving.conftest import Words, serve  # noqa: F401
 from tests.serving.test_page import browser  # noqa: F401
 

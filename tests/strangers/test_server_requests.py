@@ -10,11 +10,11 @@ from contextlib import nullcontext, suppress
 import pytest
 from starlette.requests import Request
 
-from dragoman.data.readers.memory import Memory, _mark
 from dragoman.errors import UsageError
 from dragoman.serving import limits, requests
 from dragoman.serving.hosts import Hosts, read_name, read_origin
 from dragoman.serving.limits import Limits, Refusal
+from dragoman.storage.memory import Memory, _mark
 from tests.serving.conftest import Words, multipart, serve  # noqa: F401
 
 ASK = {"q": "a", "source": "en", "target": "fr"}

@@ -6,17 +6,17 @@ import unicodedata
 import pytest
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.lines import broken_like, stretches
-from dragoman.data.preprocessing import Preprocessor, SourceStyle
-from dragoman.data.sentences import cut, split
-from dragoman.data.spelling import Speller
-from dragoman.data.stops import with_stop, without_added_stop
-from dragoman.data.text import has_words
-from dragoman.data.tokenizers.placeholders import SLOTS
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.units import Splitter, translate_texts
+from dragoman.text.characters import has_words
+from dragoman.text.lines import broken_like, stretches
+from dragoman.text.preprocessing import Preprocessor, SourceStyle
+from dragoman.text.sentences import cut, split
+from dragoman.text.spelling import Speller
+from dragoman.text.stops import with_stop, without_added_stop
+from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 LETTERS = " etaonihsrdlucmygfpwbvkjxqzETAONIHSRDLUCMYGFPWBVKJXQZ0123456789.,:;?!-()"
 STRAIGHT = Speller([*LETTERS, "'", '"', "..."])

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.documents import xml
 from dragoman.documents.document import FormatError
-from dragoman.documents.formats import translate_document
+from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import translate_documents
 from dragoman.documents.xml import read_fragment
 from dragoman.errors import DataError

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.readers.xliff import progress
 from dragoman.errors import DataError
+from dragoman.formats.xliff import progress
 
 UNITS = [
     ("<source>Good morning</source><target>Buenos días</target>", "", True),
@@ -69,7 +69,7 @@ def test_references_across_two_parts_of_a_file_are_read(tmp_path: Path, monkeypa
     file = tmp_path / "a.tmx"
     file.write_text(memory("one", "two&#x1F;", "three&#x41;"), encoding="utf-8")
     for size in range(1, 40):
-        monkeypatch.setattr("dragoman.data.readers.xml.CHUNK", 256 + size)
+        monkeypatch.setattr("dragoman.formats.xml.CHUNK", 256 + size)
         assert [source for source, _ in Bitext.open(file)] == ["one", "threeA"]
 
 

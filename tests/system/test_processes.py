@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.tokenizers.tokenizer import Tokenizer
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ResourceError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.processes import Workers
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:23")] + ["", "Yes."]
 

@@ -17,13 +17,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.data.language_codes import two_letters
 from dragoman.data.readers.copies import LocalCopy, local_copy, version_of
 from dragoman.data.readers.fields import NAMED
-from dragoman.data.readers.other_files import OFFICE
-from dragoman.data.readers.text_io import open_input, read_head, unpacking_errors
 from dragoman.data.readers.two_files import differing_parts, languages_of_names
 from dragoman.errors import DataError
+from dragoman.formats.other_files import OFFICE
+from dragoman.formats.text_files import open_input, read_head, unpacking_errors
+from dragoman.text.language_codes import two_letters
 
 MOST_FILES = 10_000
 MOST_RATIO, LEAST_BYTES = 100, 2**24

@@ -4,8 +4,8 @@ import codecs
 from pathlib import Path
 
 from dragoman.data.readers.copies import local_copy, version_of
-from dragoman.data.readers.text_io import encoding_of, open_input, read_head, unpacked_name
 from dragoman.errors import DataError
+from dragoman.formats.text_files import encoding_of, open_input, read_head, unpacked_name
 
 PART = 2**20
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.data.readers.copies import LocalCopy, local_copy
 from dragoman.errors import DataError, redacted
-from dragoman.urls import file_system, name_of, reaching, stamp
+from dragoman.system.urls import file_system, name_of, reaching, stamp
 
 
 def fetch(url: str) -> LocalCopy:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dragoman.data.labels import label_of_target
-from dragoman.data.language_codes import CODE, TEXT_IN, TWO_LETTERS, choose_languages, language_of
 from dragoman.data.readers.tsv import NO_LANGUAGE
-from dragoman.data.readers.types import Languages, Numbered, Pair, PairReader, ReaderOptions
-from dragoman.data.text import one_line, well_formed
+from dragoman.data.readers.types import Numbered, Pair, PairReader, ReaderOptions
 from dragoman.errors import DataError
+from dragoman.text.characters import one_line, well_formed
+from dragoman.text.labels import label_of_target
+from dragoman.text.language_codes import CODE, TEXT_IN, TWO_LETTERS, Languages, choose_languages, language_of
 
 Record = Mapping[str, Any]
 NAMED = [

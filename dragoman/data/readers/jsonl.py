@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.data.readers.fields import record_reader
-from dragoman.data.readers.text_io import MAX_LINE, open_input, read_file, read_head, unpacking_errors
 from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.errors import DataError
+from dragoman.formats.text_files import MAX_LINE, open_input, read_file, read_head, unpacking_errors
 
 CHUNK = 1 << 16
 """Characters of an array that are read at a time."""

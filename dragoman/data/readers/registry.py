@@ -4,23 +4,24 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from dragoman.data.builtin.reader import BUILTIN, open_builtin, settings_for
 from dragoman.data.readers.archives import archive_of, read_archive
 from dragoman.data.readers.encodings import in_utf8
 from dragoman.data.readers.fetched import fetch
 from dragoman.data.readers.huggingface import HUB, open_dataset
 from dragoman.data.readers.jsonl import open_json
-from dragoman.data.readers.memory import is_memory, open_memory
-from dragoman.data.readers.other_files import check_is_file, refuse_other_files
+from dragoman.data.readers.memory import open_memory
 from dragoman.data.readers.po import open_po
 from dragoman.data.readers.tables import open_csv, open_table
-from dragoman.data.readers.text_io import read_head, unpacked_name
 from dragoman.data.readers.tmx import open_tmx
 from dragoman.data.readers.two_files import open_two_files
 from dragoman.data.readers.types import PairReader, ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
-from dragoman.data.synthetic.builtin import BUILTIN, open_builtin, settings_for
 from dragoman.errors import DataError
-from dragoman.urls import is_url
+from dragoman.formats.other_files import check_is_file, refuse_other_files
+from dragoman.formats.text_files import read_head, unpacked_name
+from dragoman.storage.memory import is_memory
+from dragoman.system.urls import is_url
 
 __all__ = ["find", "settings_for"]
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from dragoman.data.language_codes import TEXT_IN, are_exchanged, language_of, languages_named
 from dragoman.data.readers.fields import KNOWN_NAMES, sides_by_name
 from dragoman.data.readers.jsonl import open_json
-from dragoman.data.readers.text_io import MAX_LINE, open_input, read_file, unpacking_errors
 from dragoman.data.readers.tsv import Columns, pairs_of_rows, read_tsv
-from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
-from dragoman.data.text import one_line
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
+from dragoman.formats.text_files import MAX_LINE, open_input, read_file, unpacking_errors
+from dragoman.text.characters import one_line
+from dragoman.text.language_codes import TEXT_IN, Languages, are_exchanged, language_of, languages_named
 
 BLOCK, FARTHEST = 1 << 16, 1 << 26
 """A sample is made of blocks of so many bytes: the first, and one at each doubling of the distance, up to the other."""

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from dragoman.data.language_codes import choose_languages, same_language
 from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions, Skipped
-from dragoman.data.readers.xml import DAMAGED, FORBIDDEN, Layout, Unit, parse
+from dragoman.data.readers.xml_units import DAMAGED, Layout, Unit, parse
+from dragoman.formats.xml import FORBIDDEN
+from dragoman.text.language_codes import choose_languages, same_language
 
 LAYOUT = Layout(units={"tu"}, segments={"seg": {"tuv"}}, context={"header"})
 LANGUAGE_UNITS = 1_000

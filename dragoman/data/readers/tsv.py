@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.labels import label_of_target
-from dragoman.data.readers.text_io import read_file
 from dragoman.data.readers.types import Entry, Numbered, Skipped
 from dragoman.errors import DataError
+from dragoman.formats.text_files import read_file
+from dragoman.text.labels import label_of_target
 
 NAMES, OTHER_COLUMNS = Skipped("row that names the columns"), Skipped("other columns than most rows")
 NO_LANGUAGE = Skipped("no language in its column")

@@ -5,12 +5,27 @@ from collections.abc import Iterator
 from itertools import takewhile, zip_longest
 from pathlib import Path
 
-from dragoman.config.data import CleaningConfig
-from dragoman.data.filtering import reason_to_drop
-from dragoman.data.language_codes import are_exchanged, language_of, languages_named
-from dragoman.data.readers.text_io import read_file
-from dragoman.data.readers.types import Languages, Numbered, PairReader, ReaderOptions
+from dragoman.data.readers.types import Numbered, PairReader, ReaderOptions
 from dragoman.errors import DataError
+from dragoman.formats.text_files import read_file
+from dragoman.text.language_codes import Languages, are_exchanged, language_of, languages_named
+
+
+class UnequalFiles(DataError):
+    """One of two files has more lines than the other; `dragoman.data_check.unequal` tells where to look."""
+
+    def __init__(self, source: Path, source_lines: int, target: Path, target_lines: int):
+        super().__init__(source, source_lines, target, target_lines)  # so that it reaches other processes whole
+        self.source, self.target = source, target
+        self.source_lines, self.target_lines = source_lines, target_lines
+
+    @property
+    def message(self) -> str:
+        """What happened and what to do, without where to look."""
+        return (
+            f"{self.source} has {self.source_lines} lines but {self.target} has {self.target_lines}; line N of both "
+            "must be the same sentence: find the lines that only one has."
+        )
 
 
 def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[str, PairReader]:
@@ -52,39 +67,11 @@ def _parts(source: str, target: str, marks: str) -> list[tuple[str, str]]:
 
 
 def _read(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:
-    """Reads pairs of lines; the files must have equally many."""
+    """Pairs of lines. Raises `UnequalFiles` if one file has more lines than the other."""
     sources, targets = read_file(source, replace=replace), read_file(target, replace=replace)
     for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
         if left is None or right is None:
-            num_left = number - 1 if left is None else number + sum(1 for _ in sources)
-            num_right = number - 1 if right is None else number + sum(1 for _ in targets)
-            raise DataError(
-                f"{source} has {num_left} lines but {target} has {num_right}; line N of both must "
-                f"be the same sentence: find the lines that only one has{_hint(source, target, replace)}."
-            )
+            source_lines = number - 1 if left is None else number + sum(1 for _ in sources)
+            target_lines = number - 1 if right is None else number + sum(1 for _ in targets)
+            raise UnequalFiles(source, source_lines, target, target_lines)
         yield number, (left, right)
-
-
-def _hint(source: Path, target: Path, replace: bool) -> str:
-    """The end of a sentence that says where to look: where the check of alignment finds the sides out of step.
-
-    It needs some hundreds of lines. Of fewer, the first line counts on which the sides do not look like one sentence.
-    """
-    # The checks open bitexts, and so import the readers.
-    from dragoman.data.bitext import Bitext
-    from dragoman.data.check.alignment import FEWEST, AlignmentCheck
-    from dragoman.data.check.result import PartResult, Side
-
-    both = Bitext(lambda: zip(*(read_file(path, replace=replace) for path in (source, target)), strict=False), name="")
-    both.unit = "line"
-    result = PartResult("train", both.name, Side(None), Side(None))
-    check, rules, odd = AlignmentCheck(result), CleaningConfig(max_copied=None, drop_repeated=False), None
-    for block in result.locations.blocks([both]):
-        check.add(block)
-        result.pairs += len(block)
-        odd = odd or next((number for number, *pair in block if reason_to_drop(*pair, rules)), None)
-    if found := next(check.findings(), None):
-        return f"; {found.advice}"
-    if result.pairs > FEWEST:
-        return "; no line was found from which on they are out of step, so look at the end of the longer file first"
-    return f"; look at line {odd} first, where the sides do not look like one sentence" if odd else ""

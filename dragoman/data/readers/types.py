@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dragoman.text.language_codes import Languages
+
 Pair = tuple[str, str]
-Languages = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class ReaderOptions(NamedTuple):
     columns: tuple[int | str, int | str] | None = None
     """Source and target column: numbers from 1, or names. None: found by what the columns hold."""
     language_column: int | str | None = None
-    """The column with the target language of each pair, which becomes a label (see `dragoman.data.labels`)."""
+    """The column with the target language of each pair, which becomes a label (see `dragoman.text.labels`)."""
     replace_bad_bytes: bool = False
     """Read what is not UTF-8 as U+FFFD, instead of refusing the file."""
 

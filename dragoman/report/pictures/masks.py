@@ -7,11 +7,11 @@ from jaxtyping import Bool
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from dragoman.data.tokenizers.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
 from dragoman.errors import UsageError
 from dragoman.model.attention import causal_mask
 from dragoman.report.pictures import style
 from dragoman.report.pictures.picture import Picture
+from dragoman.text.tokenizers.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
 
 Mask = Bool[np.ndarray, "queries keys"]
 LOOKS, LOOKED_AT = "position that looks", "position that is looked at"

@@ -6,7 +6,7 @@ import warnings
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dragoman.data.text import well_formed
+from dragoman.text.characters import well_formed
 
 CSS_DPI = 96  # dots to an inch on a page
 

@@ -14,8 +14,8 @@ from matplotlib.font_manager import get_font_names
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
-from dragoman.data.text import well_formed
 from dragoman.report.pictures.picture import Picture
+from dragoman.text.characters import well_formed
 
 # By Okabe and Ito, for all kinds of colour vision, on white and on black: blue, vermilion, and four more.
 FIRST, SECOND = "#0072b2", "#d55e00"

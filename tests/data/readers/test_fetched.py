@@ -14,11 +14,11 @@ import pytest
 from dragoman.config.data import without_folders
 from dragoman.config.run import load_config
 from dragoman.data.bitext import Bitext
-from dragoman.data.readers import text_io
 from dragoman.errors import DataError, ResourceError, redacted
+from dragoman.formats import text_files
 from dragoman.runs.prepared import prepare_folder
 from dragoman.system.seals import read_sealed
-from dragoman.urls import is_url, name_of
+from dragoman.system.urls import is_url, name_of
 
 MEMORY = fsspec.filesystem("memory")
 ROWS = [(f"The house {n} is red.", f"La maison {n} est rouge.") for n in range(1, 60)]
@@ -27,7 +27,7 @@ SMALL = ["tokenizer.vocab_size=300", "data.held_out=5"]
 
 
 def zstd(data: bytes) -> bytes:
-    return text_io.zstd().compress(data)
+    return text_files.zstd().compress(data)
 
 
 @pytest.fixture(autouse=True)

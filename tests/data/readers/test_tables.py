@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.labels import label
 from dragoman.data.readers import tables
 from dragoman.data.readers.types import Skipped
-from dragoman.data.text import cut_label
 from dragoman.errors import DataError
+from dragoman.text.characters import cut_label
+from dragoman.text.labels import label
 from tests.data.readers.files import PACK, languages, refusal, write
 
 PAIRS = [

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.bitext import Bitext
-from dragoman.data.readers import tmx, xml
+from dragoman.data.readers import tmx, xml_units
 from dragoman.errors import DataError
+from dragoman.formats import xml
 from tests.data.readers.files import PACK, languages, refusal, write
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
@@ -161,7 +162,7 @@ def test_a_packed_memory_that_breaks_off_is_refused(tmp_path: Path):
 
 
 def test_a_segment_without_end_is_refused(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(xml, "MAX_SEGMENT", 1_009)
+    monkeypatch.setattr(xml_units, "MAX_TEXT", 1_009)
     assert len(list(Bitext.open(write(tmp_path / "a.tmx", memory(unit(en="x" * 1_008, fr="y")))))) == 1
     message = refusal(write(tmp_path / "a.tmx", memory(unit(en="x" * 1_009, fr="y"))))
     assert "a.tmx, line 5 cannot be read: a unit has more than 1,009 characters" in message

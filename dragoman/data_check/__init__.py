@@ -1,0 +1,66 @@
+"""Looks at a bitext in one pass, without training: its content, its faults and the quality to expect."""
+
+from collections.abc import Callable
+
+from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
+from dragoman.data_check.alignment import AlignmentCheck
+from dragoman.data_check.apart import by_languages
+from dragoman.data_check.damage import DamageCheck
+from dragoman.data_check.languages import LanguageCheck
+from dragoman.data_check.locations import Location
+from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining
+from dragoman.data_check.result import CheckResult, Finding, Part, PartResult, Side, finding_kinds
+from dragoman.data_check.sizes import SizeCheck
+from dragoman.data_check.verdict import account, training_warnings, verdict
+
+__all__ = ["CheckResult", "Finding", "Location", "PartResult", "by_languages", "check", "training_warnings"]
+
+
+def check(
+    train: CleanedBitext,
+    *,
+    held_out: dict[Part, Bitext] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> CheckResult:
+    """Look through the corpora of `train` and the held-out parts `valid` and `test`, as far as they are given.
+
+    `progress` is called with the number of pairs read since the last call. Memory grows by 32 bytes a pair. Raises
+    `DataError` if a file cannot be read.
+    """
+    parts: list[PartResult] = []
+    findings: list[Finding] = []
+    repeats: dict[Part, RepeatCheck] = {}
+    for name, bitext in {"train": train, **(held_out or {})}.items():
+        result = PartResult(name, bitext.name, Side(bitext.source_language), Side(bitext.target_language))
+        corpora = [Corpus(bitext)]
+        if bitext is train:  # what is held out is not cleaned: it is scored as it is
+            corpora, result.rules = train.corpora, train.rules
+        repeats[name] = RepeatCheck(result)
+        # Sizes come first: the others need the number of pairs.
+        checks = [SizeCheck(result), repeats[name], DamageCheck(result), AlignmentCheck(result), LanguageCheck(result)]
+        for block in result.locations.blocks(corpus.bitext for corpus in corpora):
+            for each in checks:
+                each.add(block)
+            progress(len(block))
+        for reason, tally in result.locations.skipped.items():
+            result.dropped[reason] = tally.count
+            kind = reason if reason in finding_kinds() else "skipped"
+            findings.append(result.finding(kind, tally, result.entries, {"reason": reason}))
+        for each in checks:
+            findings += each.findings()
+        parts.append(result)
+    findings += overlaps(repeats)
+    findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
+    num_pairs, split_off = remaining(repeats), len(repeats) < 3
+    trainable, sentences = verdict(num_pairs, findings, words=parts[0].source.words.mean, split_off=split_off)
+    return CheckResult(parts, findings, trainable, [*account(parts[0]), *sentences])
+
+
+def _first_causes(findings: list[Finding]) -> list[Finding]:
+    """Leaves out findings that follow from others.
+
+    An exchanged pair may seem misaligned, since it fits the sides of its neighbours, which are in its languages. In a
+    sorted corpus the next line often translates the same sentence.
+    """
+    exchanged = {finding.part for finding in findings if finding.kind == "exchanged" and finding.severity == "problem"}
+    return [finding for finding in findings if finding.kind != "misaligned" or finding.part not in exchanged]

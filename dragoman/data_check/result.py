@@ -1,0 +1,199 @@
+"""The result of a check as values: findings, sizes and a verdict. `cli/data.py` prints it."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import yaml
+
+from dragoman.config.data import CleaningConfig
+from dragoman.data_check.locations import Block, Location, Locations, Tally
+
+RATIO_STEPS = 50
+"""Length ratios are counted in steps of 2 %: as whole numbers, this many for each power of e."""
+
+Severity = Literal["problem", "note"]
+Part = Literal["train", "valid", "test"]
+
+
+def read_table(name: str) -> Any:
+    """The content of a YAML file beside this one."""
+    return yaml.safe_load(files("dragoman.data_check").joinpath(name).read_text(encoding="utf-8"))
+
+
+class Kind(NamedTuple):
+    """An entry of findings.yaml, which explains the fields."""
+
+    what: str
+    advice: str
+    above: float | None = None
+    kind: str | None = None
+
+
+@cache
+def finding_kinds() -> dict[str, Kind]:
+    """All kinds of findings, by name."""
+    return {name: Kind(**fields) for name, fields in read_table("findings.yaml").items()}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found: what, how often, where first, and what to do."""
+
+    kind: str
+    severity: Severity
+    what: str
+    """A phrase that a number follows: "pairs with an empty target"."""
+    count: int
+    examples: list[Location]
+    """Locations of the first ones."""
+    total: int
+    """Number of pairs that were looked at: all, or a sample."""
+    advice: str
+    part: Part = "train"
+
+    @property
+    def share(self) -> float:
+        """Share of the pairs that were looked at, between 0 and 1."""
+        return self.count / self.total if self.total else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"examples": [each._asdict() for each in self.examples], "share": round(self.share, 6)}
+
+
+class Distribution(Counter[int]):
+    """Whole numbers, counted: exact mean and percentiles in the memory of the different values."""
+
+    @property
+    def mean(self) -> float:
+        """The mean; 0 if nothing was counted."""
+        return sum(value * n for value, n in self.items()) / max(1, self.total())
+
+    def percentile(self, percent: float) -> int:
+        """The smallest value that at least this share of all do not exceed; 0 if nothing was counted."""
+        weights = list(self.values())
+        return int(np.percentile(list(self), percent, weights=weights, method="inverted_cdf")) if weights else 0
+
+    def histogram(self, num_bars: int, end: int) -> list[int]:
+        """Counts in equal intervals from 0 to `end`; larger values are in the last one."""
+        bars = [0] * num_bars
+        for value, n in self.items():
+            bars[min(num_bars - 1, value * num_bars // max(1, end))] += n
+        return bars
+
+    def to_dict(self) -> dict[str, float]:
+        """For JSON."""
+        quantiles = {f"p{percent}": self.percentile(percent) for percent in (5, 25, 50, 75, 95, 99)}
+        return {"mean": round(self.mean, 2)} | quantiles | {"max": max(self, default=0)}
+
+
+@dataclass
+class Side:
+    """One language of a part."""
+
+    declared: str | None
+    """The code in the name of the file."""
+    detected: str | None = None
+    """The code of the language that most of the text is in."""
+    characters: Distribution = field(default_factory=Distribution)
+    words: Distribution = field(default_factory=Distribution)
+    """Separated by white space, which means little for languages that do not separate words."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        lengths = {"characters": self.characters.to_dict(), "words": self.words.to_dict()}
+        return {"declared": self.declared, "detected": self.detected} | lengths
+
+
+@dataclass
+class PartResult:
+    """The pairs to train on, or a part that is held out."""
+
+    part: Part
+    name: str
+    source: Side
+    target: Side
+    rules: CleaningConfig | None = None
+    """The rules by which `train` cleans these pairs."""
+    locations: Locations = field(default_factory=Locations)
+    pairs: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Entries that `train` leaves out, by reason; those of the files that are no pairs are among them."""
+    usable: int = 0
+    """Pairs that no cleaning rule drops; repeated ones are among them."""
+    different: int = 0
+    """Usable pairs that differ from one another."""
+    different_sources: int = 0
+    log_ratios: Distribution = field(default_factory=Distribution)
+    """Target to source characters, as RATIO_STEPS times the natural logarithm of the ratio."""
+
+    @property
+    def entries(self) -> int:
+        """Number of pairs and of entries that are no pairs."""
+        return self.pairs + sum(tally.count for tally in self.locations.skipped.values())
+
+    def finding(self, name: str, tally: Tally, total: int, words: Mapping[str, Any] | None = None) -> Finding:
+        """A finding in `total` pairs of this part, worded by findings.yaml with `words` filled in."""
+        kind = finding_kinds()[name]
+        severity = "problem" if kind.above is None or tally.count > max(2, kind.above * total) else "note"
+        what, advice = (text.format(**(words or {})) for text in (kind.what, kind.advice))
+        examples = [each if isinstance(each, Location) else self.locations[each] for each in tally.examples]
+        return Finding(kind.kind or name, severity, what, tally.count, examples, total, advice, self.part)
+
+    def ratio(self, percent: float) -> float:
+        """A percentile of the number of target characters for each source character."""
+        return math.exp(self.log_ratios.percentile(percent) / RATIO_STEPS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("part", "name", "pairs", "dropped", "usable", "different", "different_sources")
+        sides = {"source": self.source.to_dict(), "target": self.target.to_dict()}
+        ratio = {f"p{percent}": round(self.ratio(percent), 2) for percent in (5, 50, 95)}
+        return {name: getattr(self, name) for name in names} | sides | {"ratio": ratio}
+
+
+class Check:
+    """Looks at the pairs of a part, block by block, and gives its findings at the end.
+
+    A check that counts pairs by kind of finding needs `add` alone, which fills `tallies`.
+    """
+
+    words: ClassVar[Mapping[str, Any]] = {}
+    """Fills the braces in findings.yaml."""
+
+    def __init__(self, result: PartResult):
+        self.result = result
+        self.tallies: dict[str, Tally] = defaultdict(Tally)
+
+    def add(self, block: Block) -> None:
+        """Look at the next pairs."""
+        raise NotImplementedError
+
+    def findings(self) -> Iterator[Finding]:
+        """Findings in the blocks so far."""
+        for name in finding_kinds():
+            if name in self.tallies:
+                yield self.result.finding(name, self.tallies[name], self.result.pairs, self.words)
+
+
+@dataclass
+class CheckResult:
+    """The result of all checks of all parts."""
+
+    parts: list[PartResult]
+    """The pairs to train on come first."""
+    findings: list[Finding]
+    trainable: bool
+    verdict: list[str]
+    """Sentences: whether there are enough pairs, what quality to expect, what to do next."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        findings, parts = ([each.to_dict() for each in results] for results in (self.findings, self.parts))
+        return {"trainable": self.trainable, "verdict": self.verdict, "findings": findings, "parts": parts}

@@ -1,0 +1,106 @@
+"""Whether there are enough pairs, what quality to expect and what to do next."""
+
+from functools import cache
+from typing import NamedTuple
+
+from dragoman.data.splitting import MIN_PAIRS
+from dragoman.data_check.result import Finding, PartResult, read_table
+from dragoman.text.characters import folded
+
+FEW = 10_000
+"""Pairs below which training is possible, but nothing was ever measured."""
+
+
+class Expectation(NamedTuple):
+    """An entry of expectations.yaml, which explains the fields."""
+
+    below: float
+    text: str
+    measured: int = 0
+    words: float = 0.0
+
+
+@cache
+def expectations() -> list[Expectation]:
+    """What corpora of each size led to, by size; all figures are measured or published ones."""
+    return [Expectation(**fields) for fields in read_table("expectations.yaml")]
+
+
+def _expected(num_pairs: int) -> Expectation:
+    return next(each for each in expectations() if num_pairs < each.below)
+
+
+def expectation(num_pairs: int, *, words: float) -> list[str]:
+    """Sentences on the quality to expect of this many different pairs, with this many words in a source on average."""
+    expected = _expected(num_pairs)
+    sentences = [f"{num_pairs:,} different pairs are {expected.text}"]
+    if expected.measured:
+        fewer = ", and fewer pairs give less" if num_pairs < 0.9 * expected.measured else ""
+        longer = ", and longer sentences are harder" if words > 1.5 * expected.words else ""
+        sentences.append(
+            "Such scores hold for test sentences of the same kind as those trained on; expect less for any others, and "
+            f"other figures for other languages. Yours have {words:.0f} words on average{longer}{fewer}."
+        )
+    return sentences
+
+
+def account(train: PartResult) -> list[str]:
+    """A sentence on the pairs that `train` leaves out, by reason; none if it reads every pair."""
+    if not train.dropped:
+        return []
+    reasons = "; ".join(f"{reason}: {count:,}" for reason, count in train.dropped.most_common())
+    return [f"`train` leaves out {train.dropped.total():,} of {train.entries:,} pairs ({reasons})."]
+
+
+def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off: bool) -> tuple[bool, list[str]]:
+    """Whether training is possible, and sentences on it.
+
+    `num_pairs` counts different pairs that are in no other part, `words` those of a source sentence on average. With
+    `split_off`, validation or test pairs must be split off from these pairs.
+    """
+    needed = MIN_PAIRS if split_off else 1
+    if num_pairs < needed:
+        return False, [
+            f"Cannot be trained on: {num_pairs:,} different pairs are left; at least {needed} are needed, and tens of "
+            "thousands for a translator."
+        ]
+    sentences = expectation(num_pairs, words=words)
+    problems = sum(finding.severity == "problem" for finding in findings)
+    if problems:
+        them = f"the {problems} problems" if problems > 1 else "the problem"
+        sentences.append(f"First look at {them} above: training would run, but learn less or learn wrong things.")
+    elif num_pairs < expectations()[0].below:
+        sentences.append("Train on it only to try the commands out.")
+    else:
+        sentences.append("Nothing speaks against training on it.")
+    return True, sentences
+
+
+def training_warnings(
+    num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0, forgetful: bool = False
+) -> list[str]:
+    """Warnings before a training. `valid` and `test` are source sentences, `leaked` of the latter are trained on.
+
+    A training is `forgetful` that adapts a model to these pairs alone, without any of those that it knows.
+    """
+    warnings = []
+    if num_pairs < FEW and forgetful:
+        warnings.append(
+            f"{num_pairs:,} pairs to adapt to are few: the model soon memorises them and forgets how to translate "
+            "others. Give general pairs as well, such as --mix general.tsv:0.5, or at least some to score it on before "
+            "and after, as finetune.test."
+        )
+    elif num_pairs < FEW:
+        warnings.append(f"{num_pairs:,} pairs to train on are {_expected(num_pairs).text}")
+    if leaked:
+        warnings.append(
+            f"{leaked:,} of the {len(test):,} test pairs have a source sentence that is trained on with another "
+            "translation, so test scores come out too high; data.split=sentence holds out all translations together."
+        )
+    held_out = frozenset(map(folded, valid))
+    if shared := sum(folded(source) in held_out for source in test):
+        warnings.append(
+            f"{shared:,} of the {len(test):,} test sentences are also in the validation data, by which the model is "
+            "chosen, so test scores come out too high; take them out of one of the two."
+        )
+    return warnings

@@ -1,0 +1,49 @@
+"""Files that hold no lines of text, known by their first bytes, and what to do with them."""
+
+import difflib
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from dragoman.errors import DataError
+from dragoman.formats.text_files import read_head
+
+OFFICE = rb"PK\x03\x04.*(\[Content_Types\]|docProps/|mimetypeapplication)|\xd0\xcf\x11\xe0|\{\\rtf"
+WEB_PAGE = rb"(?i)\s*<(!doctype )?html"
+OTHER_FILES = {
+    OFFICE: "a document of an office program; save its table there as .csv, or as tab-separated text in UTF-8",
+    rb"PK\x03\x04|7z\xbc\xaf|Rar!\x1a|.{257}ustar":
+        "an archive that is not opened here; unpack it and give the file inside",
+    rb"%PDF-": "a PDF; copy its text into a text file, a sentence or pair on each line",
+    rb"PAR1": "a Parquet file; give its folder as hf:./FOLDER",
+    WEB_PAGE: "a web page; download the file itself instead of the page that shows it",
+    rb"version https://git-lfs": "a pointer of Git LFS; fetch the file itself with `git lfs pull`",
+}  # fmt: skip
+"""Patterns of first bytes: what such a file is, and what to do."""
+
+
+def check_is_file(path: Path) -> None:
+    """Raise `DataError` for what cannot be read twice, or is not there, with the name that is closest."""
+    # os.path answers False where pathlib raises: too long a name, a folder that may not be entered.
+    if os.path.isfile(path):
+        return
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder; name a file in it, such as {path / 'train.tsv'}.")
+    if os.path.exists(path):
+        raise DataError(f"{path} cannot be read twice, as training must; save it to a file first.")
+    if os.path.islink(path):
+        raise DataError(f"{path} is a link that leads nowhere; name the file itself.")
+    near: list[str] = []
+    with suppress(OSError):
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    remedy = f"did you mean {path.parent / near[0]}?" if near else "check the path."
+    raise DataError(f"There is no file {path}; {remedy}")
+
+
+def refuse_other_files(path: Path, *, but: bytes | None = None) -> None:
+    """Raise `DataError` for a file that is no text; `but` is a pattern that is not looked for."""
+    head = read_head(path)
+    for pattern, what in OTHER_FILES.items():
+        if pattern != but and re.match(pattern, head, re.DOTALL):
+            raise DataError(f"{path} is {what}.")

@@ -1,0 +1,169 @@
+"""Marian, M2M-100 and NLLB-200 as transformers keeps them: config.json and names of weights, to Dragoman's and back.
+
+What a config.json leaves out is what transformers takes then: the defaults of the classes `MarianConfig` and
+`M2M100Config`. Checked against transformers 5.23.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from dragoman.errors import DataError
+from dragoman.interop.imports.styles import Style, read_table
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.model.layers import SinusoidalPositions
+
+STYLE = Style(**read_table("pretrained.toml")["styles"]["transformers"])
+SHARED = "model.shared.weight"
+"""The table that source and target share; which of its other names a file has as well differs."""
+COPIES = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+COMPUTED = ("embed_positions.weight", "embed_positions.weights")
+"""Endings of names under which tables of sines are saved, which Dragoman computes."""
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
+
+SIZES = {
+    "d_model": "d_model",
+    "num_encoder_layers": "encoder_layers",
+    "num_decoder_layers": "decoder_layers",
+    "d_ff": "encoder_ffn_dim",
+    "num_heads": "encoder_attention_heads",
+    "source_vocab_size": "vocab_size",
+    "scale_embeddings": "scale_embedding",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+    "tie_projection": "tie_word_embeddings",
+    "pad_id": "pad_token_id",
+    "bos_id": "decoder_start_token_id",
+    "eos_id": "eos_token_id",
+}
+"""Fields of `TransformerConfig` and the keys of config.json that say the same."""
+
+_BOTH = {
+    "encoder_layers": 12, "decoder_layers": 12, "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096,
+    "encoder_attention_heads": 16, "decoder_attention_heads": 16, "d_model": 1024, "dropout": 0.1,
+    "activation_dropout": 0.0, "tie_word_embeddings": True,
+}  # fmt: skip
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "marian": _BOTH | {
+        "vocab_size": 58101, "activation_function": "gelu", "attention_dropout": 0.0, "scale_embedding": False,
+        "share_encoder_decoder_embeddings": True, "pad_token_id": 58100, "eos_token_id": 0,
+        "decoder_start_token_id": 58100,
+    },
+    "m2m_100": _BOTH | {
+        "vocab_size": 128112, "activation_function": "relu", "attention_dropout": 0.1, "scale_embedding": True,
+        "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
+    },
+}  # fmt: skip
+FORMULAS: dict[str, dict[str, Any]] = {
+    "marian": {"norm_order": "post", "positions": "sinusoidal-concatenated", "projection_bias": True},
+    "m2m_100": {"norm_order": "pre", "positions": "sinusoidal-fairseq", "projection_bias": False},
+}
+"""What each kind of model computes, as fields of `TransformerConfig`."""
+REFUSED = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
+"""Keys of Marian's config.json that transformers writes, but does not compute if they are true."""
+SAME = 2e-3
+"""Most by which a table of positions differs from its formula: half precision rounds by less."""
+
+
+def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origin: str) -> TransformerConfig:
+    """The architecture that a config.json describes, with `weights` beside it.
+
+    Raises `DataError`, which begins with `origin`, for a model that Dragoman does not compute, and for sizes that no
+    model has.
+    """
+    kind = values.get("model_type")
+    if kind not in DEFAULTS:
+        raise DataError(
+            f"{origin} is of the type {kind!r}; Dragoman imports {' and '.join(DEFAULTS)} (NLLB is m2m_100)."
+        )
+    values = DEFAULTS[kind] | {key: value for key, value in values.items() if value is not None}
+    activation = values["activation_function"]
+    if activation not in ACTIVATIONS:
+        raise DataError(f"{origin}: the activation is {activation!r}; Dragoman has {', '.join(ACTIVATIONS)}.")
+    if values["encoder_attention_heads"] != values["decoder_attention_heads"]:
+        raise DataError(f"{origin}: the decoder has another number of heads than the encoder, which Dragoman has not.")
+    if kind == "marian" and (wrong := [key for key in REFUSED if values.get(key)]):
+        raise DataError(f"{origin}: `{wrong[0]}` is true, which transformers does not compute, nor does Dragoman.")
+    fields = {ours: values[theirs] for ours, theirs in SIZES.items()}
+    fields["d_ff"] = max(values["encoder_ffn_dim"], values["decoder_ffn_dim"])
+    shared = values.get("share_encoder_decoder_embeddings", True)
+    fields["target_vocab_size"] = (
+        values["vocab_size"] if shared else values.get("decoder_vocab_size", values["vocab_size"])
+    )
+    # Tables that are not tied to the projection are not tied to each other either, if the file has them.
+    fields["share_embeddings"] = shared and (values["tie_word_embeddings"] or COPIES[1] not in weights)
+    try:
+        config = TransformerConfig(**fields, activation=ACTIVATIONS[activation], **FORMULAS[kind])
+        return _with_positions(config, weights) if kind == "marian" else config
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{origin} does not describe a model: {error}") from None
+
+
+def _with_positions(config: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerConfig:
+    """Marian with the tables of positions that it is saved with: transformers reads them, whatever they hold."""
+    tables = [table for name, table in sorted(weights.items()) if name.endswith(COMPUTED[0])]
+    for kind in ("sinusoidal-concatenated", "sinusoidal"):
+        candidate = replace(config, positions=kind)
+        own = SinusoidalPositions(candidate)(0, max(map(len, tables), default=0))
+        if all(_same(table, own[: len(table)]) for table in tables):
+            return candidate
+    return replace(config, positions="learned", max_positions=len(tables[0]))
+
+
+def _same(table: Tensor, formula: Tensor) -> bool:
+    return table.shape == formula.shape and torch.allclose(table, formula, rtol=0, atol=SAME)
+
+
+def from_huggingface(
+    weights: Mapping[str, Tensor], config: TransformerConfig, origin: str, values: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """The weights under Dragoman's names. Raises `DataError` for one that is missing, unknown or of another shape.
+
+    Where encoder or decoder has the narrower feed-forward networks, by the `values` of config.json, these are filled up
+    with zeros, which add nothing.
+    """
+    found, used = {}, set(COPIES)
+    for name, parameter in _parameters(config).items():
+        theirs = next((each for each in _names(name, config) if each in weights), None)
+        if theirs is None and name == "projection.bias":
+            found[name] = torch.zeros(config.target_vocab_size)
+            continue
+        if theirs is None:
+            raise DataError(f"{origin} lacks `{STYLE.name_of(name)}`; copy the whole model again.")
+        value = weights[theirs].flatten() if name == "projection.bias" else weights[theirs]
+        axis = next((axis for ending, axis in HIDDEN.items() if name.endswith(ending)), None)
+        narrow = values.get(f"{name.partition('.')[0]}_ffn_dim", config.d_ff)
+        if axis is not None and value.dim() == parameter.dim() and value.size(axis) == narrow < config.d_ff:
+            value = pad(value, [0, 0] * (value.dim() - 1 - axis) + [0, config.d_ff - narrow])
+        if value.shape != parameter.shape:
+            shapes = f"{tuple(weights[theirs].shape)}, not {tuple(parameter.shape)}"
+            raise DataError(f"{origin}: `{theirs}` is of shape {shapes}, as config.json says; copy the model again.")
+        found[name] = value
+        used.add(theirs)
+    if unknown := sorted(name for name in weights.keys() - used if not name.endswith(COMPUTED)):
+        raise DataError(f"{origin} has the weights `{unknown[0]}`, which no such model has.")
+    return found
+
+
+HIDDEN = {"feed_forward.inner.weight": 0, "feed_forward.inner.bias": 0, "feed_forward.outer.weight": 1}
+"""The dimension of the hidden features in the weights of a feed-forward network."""
+
+
+def _parameters(config: TransformerConfig) -> dict[str, Tensor]:
+    with torch.device("meta"):
+        return dict(Transformer(config).named_parameters())
+
+
+def _names(parameter: str, config: TransformerConfig) -> Iterable[str]:
+    """The names that a parameter may have in a file, the first to be preferred."""
+    own = STYLE.name_of(parameter)
+    if parameter == "encoder.embedding.table.weight" and config.share_embeddings:
+        return COPIES if config.tie_projection else COPIES[:3]
+    if parameter == "decoder.embedding.table.weight" and config.tie_projection:
+        return own, "lm_head.weight"
+    return (own,)

@@ -1,0 +1,85 @@
+"""Any number of sentences, translated piece by piece: what is translated stays when the command ends early."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dragoman.bulk.jobs import Job
+from dragoman.bulk.lines import AT_ONCE, BulkTranslator
+from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.translation import Translation
+from dragoman.decoding.translator import Translator
+from dragoman.runs.synthetic.request import ANEW
+from dragoman.system.atomic import new_folder
+from dragoman.system.seals import check_seal, read_sealed, seal, write_sealed
+from dragoman.terminal import Display
+from dragoman.text.characters import one_line
+
+
+class Pieces:
+    """Files with the sentences, and files with the translations of each, which are there whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sources, self.translations = folder / "sources", folder / "translations"
+
+    def write(self, sentences: Iterable[str]) -> None:
+        """Write down what is to be translated, unless that is done."""
+        if not self.sources.is_dir():
+            with new_folder(self.sources) as new:
+                for number, piece in enumerate(batched(map(one_line, sentences), AT_ONCE)):
+                    (new / f"{number:06}.txt").write_bytes("".join(f"{line}\n" for line in piece).encode())
+                seal(new)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What is to be translated. Raises `DataError` if it is not what was written."""
+        check_seal(self.sources, remedy=ANEW)
+        return [Job(path, self.translations / path.name) for path in sorted(self.sources.glob("*.txt"))]
+
+    def translate(
+        self, load: Callable[[], Translator], config: DecodingConfig, display: Display, *, until: float | None = None
+    ) -> None:
+        """Translate the pieces that are not done; after `until`, a `time.monotonic`, none is begun but the first."""
+        jobs = self.jobs
+        todo = [job for job in jobs if not job.output.is_file()]
+        if not todo:
+            return
+        with load() as translator, display.file_progress("Translating", len(jobs), unit="pieces") as advance:
+            self.translations.mkdir(exist_ok=True)
+            advance(len(jobs) - len(todo), 0)
+            bulk = BulkTranslator(translator, config, row=_row)
+            for number, job in enumerate(todo, start=len(jobs) - len(todo) + 1):
+                if number > 1 and until is not None and time.monotonic() > until:
+                    return
+                lines = ("" if bulk.refused(line) else line for line in lines_in(job.source))
+                windows = bulk.windows(lines, partial(advance, 0))
+                write_sealed(job.output, [row for window in windows for row, _ in window])
+                advance(1, 0)
+                if not display.console.is_terminal:  # where there is no bar
+                    display.note(f"Translated piece {number:,} of {len(jobs):,}, of up to {AT_ONCE:,} sentences.")
+
+    def read(self) -> Iterator[tuple[str, list[str]]]:
+        """The sentences of the pieces that are done, each with its translations, best first."""
+        for job in self.jobs:
+            if job.output.is_file():
+                rows = read_sealed(job.output, into=list, remedy=ANEW)
+                yield from zip(lines_in(job.source), rows, strict=True)
+
+
+def _row(translation: Translation) -> list[str]:
+    return [each.text for each in (translation, *(translation.alternatives or ()))]
+
+
+def lines_in(path: Path) -> list[str]:
+    """The lines of a file that ends with one."""
+    return path.read_bytes().decode().split("\n")[:-1]
+
+
+def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of `size` items; the last one may be shorter."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch

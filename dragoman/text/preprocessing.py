@@ -1,0 +1,151 @@
+"""What is done to a sentence before it is encoded, and undone in its translation: normal form, characters, case,
+placeholders, final stops."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel
+
+from dragoman.errors import DataError, UsageError
+from dragoman.system.optional import load
+from dragoman.text.characters import cut_label, normalised
+from dragoman.text.labels import several_targets
+from dragoman.text.language_codes import two_letters
+from dragoman.text.spelling import Speller, count_spellings, known_spellings
+from dragoman.text.stops import StopCounts, with_stop, without_added_stop
+from dragoman.text.tokenizers.placeholders import (
+    VERBATIM,
+    CopyCounts,
+    Prepared,
+    mask,
+    mask_pair,
+    mask_translation,
+    unmask,
+)
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.truecasing import CaseTable, Truecaser, in_capitals
+
+
+class SourceStyle(BaseModel, extra="forbid"):
+    """How the sources of the training pairs are written."""
+
+    case: CaseTable = CaseTable()
+    translated: list[str] = []
+    """What looks like a placeholder, but the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
+    punctuation: Literal["moses"] | None = None
+    """Rules by which quotation marks, spaces around marks and the like were made the same: those of Moses, or none."""
+    characters: list[str] = []
+    """Characters that sources have often enough for a model to learn them, and sequences of them (see
+    `dragoman.text.spelling`), the most frequent first. There are none where nobody counted."""
+    stop: str = ""
+    """The full stop of sources if nearly all end with a mark; a source without one is given it."""
+    adds_stops: bool = False
+    """Whether most sources without a final stop have translations with one."""
+
+    @classmethod
+    def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
+        """Count in one pass over training pairs."""
+        copies, stops, characters, number = CopyCounts(), StopCounts(), Counter[str](), 0
+
+        def sources() -> Iterator[str]:
+            nonlocal number
+            for source, target in pairs:
+                number += 1
+                copies.add(source, target)
+                text = cut_label(source)[1]
+                stops.add(text, target)
+                count_spellings(characters, text)
+                yield source
+
+        case = CaseTable.learn(sources())
+        return cls(
+            case=case,
+            translated=copies.translated(),
+            characters=known_spellings(characters, number),
+            stop=stops.usual_stop(),
+            adds_stops=stops.are_added(),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Reads a style from JSON; raises `DataError` for a file without one."""
+        try:
+            content = path.read_bytes()
+        except OSError:
+            content = b""
+        return cls.from_json(content, path)
+
+    @classmethod
+    def from_json(cls, content: bytes, path: Path) -> Self:
+        """The style that the content of a file describes; raises `DataError` that names `path` if there is none."""
+        try:
+            return cls.model_validate_json(content)
+        except ValueError:
+            raise DataError(f"{path} does not say how sources are written; copy the model again.") from None
+
+
+class Preprocessor:
+    """Prepares sentences for a model, and restores in translations what preparing took out."""
+
+    def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
+        """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
+        source_language, self._target_language = languages
+        self._normalised = source_rules(style, source_language, tokenizer)
+        self._stop, self._adds_stops = style.stop, style.adds_stops
+        self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
+        # A tokenizer that says one language already needs no label.
+        self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
+        self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
+
+    def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
+        """The sentence as it is encoded; placeholders that are `excluded` stay text."""
+        label, sentence = self._cut(sentence)
+        text = with_stop(self._normalised(sentence), self._stop)
+        text, capitals = self._truecaser(text)
+        prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
+        return replace(prepared, text=label + prepared.text, capitals=capitals)
+
+    def _cut(self, sentence: str) -> tuple[str, str]:
+        """The label that the tokenizer needs, and the sentence. Raises `UsageError` if it lacks one."""
+        label, text = cut_label(sentence)
+        if self._targets and not label:
+            raise UsageError(several_targets(self._targets))
+        return label if self._targets else "", text
+
+    def pair(self, source: str, target: str) -> tuple[str, str]:
+        """Both sides of a pair as they are encoded."""
+        label, source = self._cut(source)
+        source, target = self._truecaser(self._normalised(source))[0], normalised(target)
+        if self._masks:
+            source, target = mask_pair(source, target, self._excluded)
+        return label + source, target
+
+    def prefix(self, text: str, source: Prepared) -> str:
+        """The beginning of a translation as it is encoded."""
+        return mask_translation(normalised(text), source) if self._masks else normalised(text)
+
+    def restored(self, translation: str, source: Prepared) -> str:
+        """A decoded translation with the values of its slots, in capitals if its source was."""
+        translation = in_capitals(translation, self._target_language) if source.capitals else translation
+        return unmask(translation, source) if self._masks else translation
+
+    def finished(self, translation: str, source: str) -> str:
+        """A whole translation without a final stop that its source does not have."""
+        # A model that was not trained here is to say what it says elsewhere.
+        return without_added_stop(translation, source) if self._stop and not self._adds_stops else translation
+
+
+def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:
+    """`normalised`, with known characters only, or by the rules for punctuation that a style has; some of these are of
+    one language. Training and translating prepare sources by the same rules."""
+    if style.punctuation is None:
+        verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM]) if tokenizer.placeholders else ""
+        speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
+        return lambda text: speller(normalised(text))
+    library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
+    rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")
+    return lambda text: rules.normalize(normalised(text))

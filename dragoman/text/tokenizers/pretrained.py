@@ -1,0 +1,258 @@
+"""Tokenizers of pretrained models: pieces that SentencePiece or the library `tokenizers` finds, numbered as theirs.
+
+The model numbers its pieces and special tokens by a vocabulary of its own. Tokens of languages are no text: `begin`
+puts one before each text, such as `__de__`.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import tokenizers
+
+from dragoman.errors import DataError, DragomanError
+from dragoman.system.optional import load
+from dragoman.text.characters import well_formed
+from dragoman.text.tokenizers.algorithms import SpecialIds
+from dragoman.text.tokenizers.imported import steps
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+
+TYPE = "pretrained"
+"""What `type` is in the JSON of such a tokenizer."""
+SPACE = "▁"
+"""How pieces spell a space."""
+_QUICK = {"Precompiled", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "Prepend", "Replace", "Metaspace"}
+_SPACES = re.compile(r" \{\d,\}")
+"""The one regular expression that such tokenizers need: it makes several spaces one."""
+
+
+class Pieces(Protocol):
+    """What cuts texts into pieces and joins them."""
+
+    def split(self, texts: list[str]) -> list[list[str]]:
+        """The pieces of each text."""
+        ...
+
+    def join(self, pieces: list[str]) -> str:
+        """The text of pieces."""
+        ...
+
+
+class SentencePieces:
+    """Pieces of a SentencePiece model."""
+
+    def __init__(self, model: str):
+        """`model` is the file in base64. Raises `RuntimeError` for one that is damaged."""
+        if not model:
+            raise RuntimeError("it is empty")  # which the library takes for a model that comes later
+        library = load("sentencepiece", extra="pretrained", purpose="This model's tokenizer")
+        self._processor = library.SentencePieceProcessor(model_proto=base64.b64decode(model, validate=True))
+
+    def split(self, texts: list[str]) -> list[list[str]]:
+        return self._processor.encode(texts, out_type=str)
+
+    def pieces(self) -> list[str]:
+        """All pieces by their ids."""
+        return [self._processor.id_to_piece(id_) for id_ in range(self._processor.vocab_size())]
+
+    def join(self, pieces: list[str]) -> str:
+        return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip()
+
+
+class LibraryPieces:
+    """Pieces of a tokenizer of the library `tokenizers`."""
+
+    def __init__(self, content: str):
+        """`content` is its JSON. Raises `ValueError` for one that might take hours: a stranger may have written it."""
+        parts = json.loads(content)
+        for step in [each for part in ("normalizer", "pre_tokenizer", "decoder") for each in steps(parts[part])]:
+            pattern = step.get("pattern", {}).get("Regex", " {2,}")
+            if step["type"] not in _QUICK or not _SPACES.fullmatch(pattern):
+                raise ValueError(f"it works with {step['type']}, which Dragoman does not run")
+        if not parts["decoder"]:
+            raise ValueError("it has no decoder")
+        self._backend = tokenizers.Tokenizer.from_str(content)
+        self._backend.encode_special_tokens = True
+        self._backend.no_padding()
+        self._backend.no_truncation()
+
+    def split(self, texts: list[str]) -> list[list[str]]:
+        return [each.tokens for each in self._backend.encode_batch(texts, add_special_tokens=False)]
+
+    def join(self, pieces: list[str]) -> str:
+        return self._backend.decoder.decode(pieces).strip()
+
+
+KINDS = {"sentencepiece": SentencePieces, "tokenizers": LibraryPieces}
+
+
+@dataclass(frozen=True)
+class PretrainedVocabulary:
+    """One side's pieces in the order of their ids, and what the ids of other tokens mean."""
+
+    kind: str
+    """One of `KINDS`."""
+    model: str
+    """What finds the pieces, as `KINDS` takes it."""
+    pieces: list[str]
+    special: SpecialIds
+    languages: dict[str, str]
+    """The tokens of languages by their codes; none if the model has one language on this side."""
+    begin: str | None = None
+    """The token of a language that is put before each text."""
+    tags: bool = False
+    """Whether a text may begin with the token of a language, as `>>fra<<`, which then takes the place of `begin`."""
+    legacy: bool = False
+    """Whether `begin` stands behind each text and its end of sentence instead, as NLLB's first tokenizer put it."""
+
+
+class PretrainedTokenizer(Tokenizer):
+    """A `Tokenizer` for a vocabulary that another program made; it does with texts what that program did.
+
+    What a piece cannot spell is the unknown token, which decoding leaves out.
+    """
+
+    kind = TYPE
+
+    def __init__(self, vocabulary: PretrainedVocabulary) -> None:
+        self.content = vocabulary
+        self.special_ids, self.languages, self.tagged = vocabulary.special, vocabulary.languages, vocabulary.tags
+        codes = {token: code for code, token in vocabulary.languages.items()}
+        self.language = codes.get(vocabulary.begin or "")
+        self._pieces: Pieces = KINDS[vocabulary.kind](vocabulary.model)
+        self._ids = {piece: id_ for id_, piece in enumerate(vocabulary.pieces)}
+        end = self._ids[vocabulary.begin] if vocabulary.legacy and vocabulary.begin else self.special_ids.eos
+        self.closing = self.special_ids._replace(eos=end)
+        self._symbols = {}
+        self._tags = frozenset(vocabulary.languages.values())
+        silent = [*vocabulary.special, *(self._ids[token] for token in vocabulary.languages.values())]
+        self._silent = frozenset(silent)
+
+    def __reduce__(self) -> tuple:
+        return PretrainedTokenizer, (self.content,)
+
+    def speaking(self, language: str) -> "PretrainedTokenizer":
+        return PretrainedTokenizer(replace(self.content, begin=self.content.languages[language]))
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.content.pieces)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text, after that of its language; a lone surrogate becomes U+FFFD."""
+        begins, rests = [], []
+        for text in map(well_formed, texts):
+            begin, rest = self._begin(text)
+            begins.append(begin)
+            rests.append(rest)
+        unknown, ends = self.special_ids.unk, [self.special_ids.eos] if self.content.legacy else []
+        found = self._pieces.split(rests) if rests else []
+        ids = ([self._ids.get(piece, unknown) for piece in pieces] for pieces in found)
+        return [[*begin, *each, *ends] for begin, each in zip(begins, ids, strict=True)]
+
+    def tag(self, text: str) -> str:
+        begin = text[: text.find("<<") + 2]
+        return begin if self.tagged and begin in self._tags else ""
+
+    def _begin(self, text: str) -> tuple[list[int], str]:
+        """The token before a text, perhaps its own tag, and the text without that."""
+        if tag := self.tag(text):
+            return [self._ids[tag]], text.removeprefix(tag)
+        begin = self.content.begin
+        return [self._ids[begin]] if begin and not self.content.legacy else [], text
+
+    def spells(self, character: str) -> bool:
+        return self.special_ids.unk not in self.encode(character)
+
+    def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
+        raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        pieces = self.content.pieces
+        return [self._pieces.join([pieces[id_] for id_ in ids if id_ not in self._silent]) for ids in batch]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [self.content.pieces[id_] for id_ in ids]
+
+    def vocabulary(self) -> list[bytes]:
+        return list(self._bytes)
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        spelled = (piece.replace(SPACE, " ").encode() for piece in self.content.pieces)
+        return [b"" if id_ in self._silent else said for id_, said in enumerate(spelled)]
+
+    def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
+        found, begun = [], False
+        for id_ in ids:
+            said = self._bytes[id_] if begun else self._bytes[id_].removeprefix(b" ")
+            begun = begun or bool(self._bytes[id_])
+            found.append(said)
+        return found
+
+    def spelling(self, ids: Iterable[int]) -> str:
+        raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
+
+    def spelled(self, id_: int) -> str:
+        return self.content.pieces[id_]
+
+    def backend_copy(self) -> tokenizers.Tokenizer:
+        return tokenizers.Tokenizer.from_str(self.content.model)
+
+    def to_json(self) -> str:
+        content = self.content
+        engine = json.loads(content.model) if content.kind == "tokenizers" else content.model
+        fields = {"kind": content.kind, "model": engine, "pieces": content.pieces}
+        fields |= {"special": content.special._asdict(), "languages": content.languages}
+        fields |= {"begin": content.begin, "tags": content.tags} | ({"legacy": True} if content.legacy else {})
+        return json.dumps({"type": TYPE} | fields, ensure_ascii=False)
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> "PretrainedTokenizer":
+        """The inverse of `to_json`. Raises `ValueError`, `TypeError` or `KeyError` for anything else."""
+        fields = {key: value for key, value in content.items() if key != "type"}
+        fields["special"] = SpecialIds(**fields["special"])
+        if fields["kind"] == "tokenizers":
+            fields["model"] = json.dumps(fields["model"], ensure_ascii=False)
+        tokenizer = cls(PretrainedVocabulary(**fields))
+        if problem := tokenizer.fault():
+            raise ValueError(problem)
+        return tokenizer
+
+    def fault(self) -> str | None:
+        """What is wrong with a vocabulary of strangers, for error messages; None if nothing is."""
+        pieces, special = self.content.pieces, self.special_ids
+        if not all(isinstance(piece, str) for piece in pieces) or len(self._ids) < len(pieces):
+            return "does not have a different text for each of its ids"
+        if not all(isinstance(id_, int) and 0 <= id_ < len(pieces) for id_ in special):
+            return "has special tokens that are not in its vocabulary"
+        if self.content.begin is not None and self.content.begin not in self.content.languages.values():
+            return "begins texts with what is no token of a language"
+        return None
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Reads what `Tokenizer.to_json` of either class gave. Raises `DataError` for any other file."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""  # which `tokenizer_of` explains
+    return tokenizer_of(content, path)
+
+
+def tokenizer_of(content: bytes, path: Path) -> Tokenizer:
+    """The tokenizer that the content of a file describes. Raises `DataError` that names `path` for any other."""
+    text = content.decode(errors="replace")
+    if not text.startswith(f'{{"type": "{TYPE}"'):
+        return Tokenizer.from_json(text, path)
+    try:
+        return PretrainedTokenizer.from_content(json.loads(text))
+    except (DragomanError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the libraries have no class of their own, and one of them panics
+        raise DataError(f"{path} is no tokenizer: {error}; copy it again from the model that it belongs to.") from None

@@ -1,0 +1,296 @@
+"""Text to token ids and back, trained per corpus: byte-level BPE, a unigram model of pieces, words or characters.
+
+No text can produce a special token: "</s>" typed by a user is four characters. Of all kinds but `word`, every string
+has ids, no string is unknown, and decoding gives back what was encoded.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+import tokenizers
+from tokenizers import AddedToken
+
+from dragoman.errors import DataError, UsageError
+from dragoman.text.characters import cut_label, well_formed
+from dragoman.text.labels import languages_in
+from dragoman.text.tokenizers import algorithms, target_tokens, verify
+from dragoman.text.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
+from dragoman.text.tokenizers.byte_level import byte_level_decode, readable
+from dragoman.text.tokenizers.placeholders import SLOTS
+
+__all__ = ["BOS_ID", "EOS_ID", "MIN_VOCAB_SIZE", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "Tokenizer"]
+
+MIN_VOCAB_SIZE = algorithms.min_vocab_size("bpe")
+
+
+class Tokenizer:
+    """A trained vocabulary. `decode(encode(text)) == text`, spaces and control characters included.
+
+    There are exceptions: a lone surrogate, which is no character, becomes U+FFFD; the kind `word` gives back the text
+    as it standardises it, with "<unk>" for words that it does not know; and a notebook's tokenizer
+    (`dragoman.text.tokenizers.imported`) and a pretrained model's (`dragoman.text.tokenizers.pretrained`) do what they
+    did there.
+    """
+
+    special_ids = closing = OURS
+    """`closing` is for sources, which a pretrained model may end otherwise than with the end of sentence."""
+    languages: Mapping[str, str] = {}
+    """The tokens that can stand before texts to say their language, by its code: pretrained models have some."""
+    language: str | None = None
+    """The one of them that does."""
+    tagged = False
+    """Whether these tokens stand in the source, and say the language of the target."""
+
+    targets: Mapping[str, int] = {}
+    """Ids of the tokens that say the target language of sources with a label, by its code; a tokenizer that Dragoman
+    has trained on several languages has them."""
+
+    def speaking(self, language: str) -> "Tokenizer":
+        """The same for texts of another of the `languages`, or for sources of one target language."""
+        backend = self.backend_copy()
+        target_tokens.begin_with(backend, language)
+        return Tokenizer(backend)
+
+    @property
+    def begin_ids(self) -> list[int]:
+        """What every text begins with, such as the token of its language; in targets nothing predicts it."""
+        return self.encode("")
+
+    def tag(self, text: str) -> str:
+        """The token of a language, or the label, that this text begins with, or nothing."""
+        return cut_label(text)[0] if self.targets else ""
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        # Not part of the JSON, so it has to be set again on everything that was loaded.
+        backend.encode_special_tokens = True
+        self._backend = backend
+        self._spelled_in_bytes = backend.decoder is not None
+        added = backend.get_added_tokens_decoder()
+        self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID and not token.special}
+        self.targets = target_tokens.ids(backend)
+        self.language = target_tokens.language_before(backend) if self.targets else None
+        self._silent = {*range(EOS_ID + 1), *self.targets.values()}
+        self._unspelled = {*self._symbols, *self.targets.values()}
+
+    def __reduce__(self) -> tuple:
+        return _from_json, (self.to_json(),)
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        vocab_size: int,
+        kind: str = "bpe",
+        standardisation: str | None = None,
+        min_frequency: int | None = None,
+        symbols: Sequence[str] = (),
+    ) -> "Tokenizer":
+        """Learns at most `vocab_size` tokens; a small corpus has fewer. Same texts, same tokens.
+
+        Each of `symbols` is one token wherever it stands, and no other text gives it. The kind `word` finds words as
+        `standardisation` says, see `algorithms`, and knows those that occur `min_frequency` times or more.
+        """
+        smallest = algorithms.min_vocab_size(kind) + len(symbols)
+        if vocab_size < smallest:
+            raise UsageError(
+                f"A vocabulary of {vocab_size} is too small: the special tokens and "
+                f"{'a word' if kind == 'word' else 'the 256 bytes'}{' and the symbols' if symbols else ''} are "
+                f"{smallest} already; set a larger `vocab_size`."
+            )
+        texts = map(well_formed, texts)
+        if symbols:
+            # What stands between symbols is a text of its own, in training as in encoding.
+            between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
+            texts = (part for text in texts for part in between.split(text))
+        size = vocab_size - len(symbols)
+        backend = algorithms.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
+        for symbol in symbols:
+            if backend.token_to_id(symbol) is not None:
+                raise UsageError(
+                    f"`tokenizer.symbols` has {symbol!r}, which is a token of ordinary text as well; choose a longer "
+                    f"one, such as '<{symbol.strip('<>')}>'."
+                )
+            backend.add_tokens([AddedToken(symbol, normalized=False)])
+        return cls(backend)
+
+    def with_targets(self, languages: Sequence[str]) -> "Tokenizer":
+        """The same with a token more for each target language, for sources with labels."""
+        backend = self.backend_copy()
+        target_tokens.add(backend, languages)
+        return Tokenizer(backend)
+
+    @cached_property
+    def kind(self) -> str | None:
+        """One of `dragoman.text.tokenizers.algorithms.KINDS`; None for what `load` refuses."""
+        return verify.kind(self._backend)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special ones and symbols included; ids are below it."""
+        return self._backend.get_vocab_size()
+
+    @property
+    def symbols(self) -> list[str]:
+        """The symbols that the user defined."""
+        return [symbol for symbol in self._symbols.values() if symbol not in SLOTS]
+
+    @property
+    def slots(self) -> list[int]:
+        """The ids of the slots for placeholders, none if there are none."""
+        ids = {symbol: id_ for id_, symbol in self._symbols.items()}
+        return [ids[slot] for slot in SLOTS] if ids.keys() >= set(SLOTS) else []
+
+    @property
+    def placeholders(self) -> bool:
+        """Whether texts are masked (see `dragoman.text.tokenizers.placeholders`) before they are encoded."""
+        return bool(self.slots)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without special tokens but for those that an imported tokenizer puts around a source."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text, as `encode` gives them, on all cores; a label becomes the token of its language."""
+        begins, rests = self._begins(texts)
+        encodings = self._backend.encode_batch_fast(rests)
+        return [begin + encoding.ids for begin, encoding in zip(begins, encodings, strict=True)]
+
+    def _begins(self, texts: Iterable[str]) -> tuple[list[list[int]], list[str]]:
+        """The token that each label asks for, if there is one, and the texts without labels."""
+        cut = [cut_label(text) if self.targets else ("", text) for text in texts]
+        begins = [[self.targets[languages_in(label)[1]]] if label else [] for label, _ in cut]
+        return begins, [well_formed(text) for _, text in cut]
+
+    def spells(self, character: str) -> bool:
+        """Whether a character has a token or several; of a vocabulary that spells all, it says nothing."""
+        return True
+
+    def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
+        """The tokens of each word of each text, none of which belongs to two; that of a label is a word of its own."""
+        begins, rests = self._begins(texts)
+        found = []
+        # `encode_batch_fast` leaves out the words.
+        for begin, encoding in zip(begins, self._backend.encode_batch(rests, add_special_tokens=False), strict=True):
+            words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
+            found.append([*zip(begin), *(tuple(id_ for _, id_ in word) for _, word in words)])
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
+        return self.decode_batch([ids])[0]
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of ids, as `decode` gives it; on all cores, but for those that have symbols."""
+        texts = self._backend.decode_batch(batch, skip_special_tokens=True)
+        glue = " " if self.kind == "word" else ""
+        for index, ids in enumerate(batch):
+            if not self._symbols.keys().isdisjoint(ids):
+                texts[index] = glue.join(filter(None, self._parts(ids)))
+        return texts
+
+    def _parts(self, ids: Sequence[int]) -> Iterator[str]:
+        """The symbols, and the texts between them: each was encoded as a text of its own."""
+        for symbol, run in groupby(ids, self._symbols.get):
+            if symbol is None:
+                yield self._backend.decode(list(run), skip_special_tokens=True)
+            else:
+                yield from (symbol for _ in run)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """One readable piece per id, for pictures.
+
+        A space is "▁"; a byte that is only part of a character is "<C3>"; a character without a
+        picture is "<U+000A>"; a special token or a symbol is itself, a slot for a placeholder "<ph1>".
+        """
+        return [self._readable_tokens[id_] for id_ in ids]
+
+    @cached_property
+    def _readable_tokens(self) -> list[str]:
+        slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
+        symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
+        languages = {id_: self.spelled(id_) for id_ in self.targets.values()}
+        whole = dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
+        return [whole.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
+
+    def _bytes_of(self, id_: int) -> bytes:
+        """The bytes that a token, neither special nor a symbol, adds to a text."""
+        token = self._backend.id_to_token(id_)
+        return byte_level_decode(token) if self._spelled_in_bytes else f" {token}".encode()
+
+    def vocabulary(self) -> list[bytes]:
+        """The bytes that each token adds to a text, none for special tokens; symbols are their own."""
+        special = dict.fromkeys(self._silent, b"") | {id_: text.encode() for id_, text in self._symbols.items()}
+        return [special[id_] if id_ in special else self._bytes_of(id_) for id_ in range(self.vocab_size)]
+
+    def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
+        """The bytes that each token adds to the text that `decode` gives."""
+        found: list[bytes] = []
+        apart = self.kind == "word" or not self._spelled_in_bytes
+        # Each text between symbols was encoded with a space before it, which is not decoded; not so characters.
+        begins = strips = not apart and self.kind != "char"
+        for id_ in ids:
+            whole = self._symbols.get(id_) or (self.decode([id_]) if id_ in self._silent else None)
+            if whole is None:
+                said = self._bytes_of(id_)
+                found.append(said.removeprefix(b" ") if begins else said)
+                begins = False
+            elif whole:
+                found.append(b" " * apart + whole.encode())
+                begins = strips
+            else:
+                found.append(b"")
+        return found
+
+    def spelling(self, ids: Iterable[int]) -> str:
+        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols and the tokens of languages
+        are not spelled."""
+        return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._unspelled)
+
+    def spelled(self, id_: int) -> str:
+        """The token of an id as the vocabulary spells it; no two are the same."""
+        return self._backend.id_to_token(id_)
+
+    def backend_copy(self) -> tokenizers.Tokenizer:
+        """The tokenizer as the library `tokenizers` has it."""
+        return tokenizers.Tokenizer.from_str(self.to_json())
+
+    def to_json(self) -> str:
+        """The tokenizer as JSON of the `tokenizers` library."""
+        return self._backend.to_str()
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_json` to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Reads what `save` wrote, perhaps by strangers: any other file is a `DataError`."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path} cannot be read: {error.strerror}; copy it again from the model that it belongs to."
+            ) from None
+        return cls.from_json(content.decode(errors="replace"), path)
+
+    @classmethod
+    def from_json(cls, content: str, path: str | Path) -> "Tokenizer":
+        """The tokenizer that `content` describes, which strangers may have written; errors name `path`."""
+        try:
+            tokenizer = _from_json(content)
+            fault = verify.fault(tokenizer._backend)
+        # The library has no error class of its own: it raises `Exception`.
+        except Exception as error:
+            fault = f"is no tokenizer: {error}"
+        if fault:
+            raise DataError(f"{path} {fault}; copy it again from the model that it belongs to.")
+        return tokenizer
+
+
+def _from_json(text: str) -> Tokenizer:
+    return Tokenizer(tokenizers.Tokenizer.from_str(text))
