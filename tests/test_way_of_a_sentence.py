@@ -123,7 +123,7 @@ def test_from_a_file_to_the_loss(trained):
     print("\n".join(["From a file to the loss:", *sorted(files)]))
     assert {
         "data/readers/tsv.py",
-        "data/tokenizers/tokenizer.py",
+        "text/tokenizers/tokenizer.py",
         "data/encoding.py",
         "training/trainer.py",
         "model/attention.py",
@@ -140,7 +140,7 @@ def test_from_a_text_to_its_translation(trained):
     print("\n".join(["From a text to its translation:", *sorted(files)]))
     assert {
         "decoding/translator.py",
-        "data/tokenizers/tokenizer.py",
+        "text/tokenizers/tokenizer.py",
         "decoding/search.py",
         "model/attention.py",
     } <= files

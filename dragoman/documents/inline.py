@@ -243,11 +243,18 @@ def _kind(stretch: Content, before: str, after: str, base: str) -> Literal["alon
     if "word" not in codes and not _SAYS_SOMETHING.search(text):
         return otherwise
     if _WORD_CHARACTER.match(before):
-        word = _LAST_WORD.search(base)
+        word = _own_word(_LAST_WORD.search(base))
         return "formula" if word and _FORMULA.fullmatch(word[0]) else otherwise
     if _WORD_CHARACTER.match(after):
         return "alone"
     return "word" if before in ("", *_OPENING) or before.isspace() or _SAYS_SOMETHING.match(before) else "alone"
+
+
+def _own_word(word: re.Match[str] | None) -> re.Match[str] | None:
+    """The word, unless it is a part of a placeholder, such as the letter of %s."""
+    if word is None or any(start < word.end() and word.start() < end for start, end in literal_spans(word.string)):
+        return None
+    return word
 
 
 def _with_formulas(pieces: Iterable[str | Code | _Atom]) -> Iterator[str | Code | _Atom]:
@@ -262,7 +269,7 @@ def _with_formulas(pieces: Iterable[str | Code | _Atom]) -> Iterator[str | Code 
                 last = _Atom([*last.parts, *piece.parts], "word")
                 continue
         elif isinstance(piece, _Atom) and piece.kind == "formula":
-            if isinstance(last, str) and (base := _LAST_WORD.search(last)):
+            if isinstance(last, str) and (base := _own_word(_LAST_WORD.search(last))):
                 yield last[: base.start()]
                 last = _Atom([base[0], *piece.parts], "formula")
                 continue
@@ -270,7 +277,7 @@ def _with_formulas(pieces: Iterable[str | Code | _Atom]) -> Iterator[str | Code 
             isinstance(piece, str)
             and isinstance(last, _Atom)
             and last.kind == "formula"
-            and (rest := _SHORT_WORD.match(piece))
+            and (rest := _own_word(_SHORT_WORD.match(piece)))
         ):
             last.parts.append(rest[0])
             piece = piece[rest.end() :]

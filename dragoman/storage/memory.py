@@ -266,8 +266,9 @@ def _mark(entry: Iterable[str]) -> str:
 
 def _entry(row: Sequence[object], *, is_marked: bool) -> Entry | None:
     """The entry of a row, or None for a row that is not what was written."""
-    *texts, mark = row
-    if not all(isinstance(text, str) for text in texts) or (is_marked and mark != _mark(texts)):
+    *columns, mark = row
+    texts = [column for column in columns if isinstance(column, str)]
+    if len(texts) < len(columns) or (is_marked and mark != _mark(texts)):
         return None
     return Entry(*texts)
 

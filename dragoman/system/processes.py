@@ -110,13 +110,8 @@ def map_on_cores(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> I
         yield from starmap(work, jobs)
         return
     workers = Workers(work, cores(), remedy="make some free and try again")
-    parallel = os.environ.get(PARALLEL_TOKENIZERS)
     try:
-        # The threads of tokenizers do not outlive a fork, and each process has one core.
-        os.environ[PARALLEL_TOKENIZERS] = "false"
         workers.start()
-        os.environ.pop(PARALLEL_TOKENIZERS)
-        os.environ.update({PARALLEL_TOKENIZERS: parallel} if parallel else {})
         yield from workers.map(jobs)
     finally:
         workers.close()
@@ -197,3 +192,22 @@ def _end_with_the_parent() -> None:
 
 def _call(*job: Any) -> Any:
     return _work(*job)
+
+
+def _before_fork() -> None:
+    """Keep the threads of `tokenizers`, which do not outlive a fork, out of the new process; some versions warn."""
+    _parallel_before.append(os.environ.get(PARALLEL_TOKENIZERS))
+    os.environ[PARALLEL_TOKENIZERS] = "false"
+
+
+def _after_fork() -> None:
+    before = _parallel_before.pop()
+    if before is None:
+        del os.environ[PARALLEL_TOKENIZERS]
+    else:
+        os.environ[PARALLEL_TOKENIZERS] = before
+
+
+_parallel_before: list[str | None] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)

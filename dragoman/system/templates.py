@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from dragoman import __version__
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).parents[1]
 
 
 def read_static(name: str) -> str:

@@ -124,6 +124,13 @@ def test_a_format_whose_words_are_nowhere_is_reported():
     assert "1 format" in " ".join(report.notes())
 
 
+@pytest.mark.parametrize("text", ["the 2 %s<b>2</b>", "the %s<sub>2</sub>", "the H<sub>2</sub>me@example.org"])
+def test_a_letter_of_a_placeholder_is_no_part_of_a_formula(text):
+    (placeholder,) = re.findall(r"%s|me@example.org", text)
+    assert translated(text, reading("", [])).count(placeholder) == 1
+    assert translated(text, SAME) == text
+
+
 WORDS = ["the", "house.", "H", "2", "10", "{user}", "%s", "«old»", "[1]", "\u00a0", "cat,", "é", "$", " ", "  "]
 
 

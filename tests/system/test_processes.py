@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import ResourceError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.system.processes import Workers
+from dragoman.system.processes import PARALLEL_TOKENIZERS, Workers, map_on_cores
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:23")] + ["", "Yes."]
@@ -75,3 +76,17 @@ def test_a_killed_worker_is_no_endless_wait():
     with pytest.raises(ResourceError, match="for want of memory; use one"):
         list(workers.map([(1,), (2,)]))
     workers.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.parametrize("before", [None, "true"])
+def test_tokenizers_uses_no_threads_in_a_process_that_was_forked(monkeypatch, before):
+    monkeypatch.delenv(PARALLEL_TOKENIZERS, raising=False)
+    if before:
+        monkeypatch.setenv(PARALLEL_TOKENIZERS, before)
+    assert list(map_on_cores(_parallel, [(0,), (1,), (2,)])) == ["false"] * 3
+    assert os.environ.get(PARALLEL_TOKENIZERS) == before
+
+
+def _parallel(number):
+    return os.environ.get(PARALLEL_TOKENIZERS)

@@ -434,7 +434,7 @@ class TestBuild:
 
 
 def copy_sources(root) -> None:
-    (root / build_kernels.MODEL).mkdir(parents=True)
+    (root / build_kernels.FOLDER).mkdir(parents=True)
     for path in (*build_kernels.SOURCES, *build_kernels.HEADERS):
         (root / path).write_bytes(library.LIBRARY.with_name(path.name).read_bytes())
 
