@@ -29,11 +29,12 @@ from dragoman.metrics import MAIN
 from dragoman.metrics.metric import Translations
 from dragoman.model import Transformer
 from dragoman.model.layers import SinusoidalPositions
+from dragoman.model.loss import LossOptions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.processes import available_workers
 from dragoman.text.tokenizers.algorithms import blank
-from dragoman.training.loss import LossOptions, batch_loss
+from dragoman.training.loss import batch_loss
 from dragoman.training.optimizer import build_optimizer
 from peers.notebooks import POSTNORM, definitions
 

@@ -127,7 +127,7 @@ def test_from_a_file_to_the_loss(trained):
         "data/encoding.py",
         "training/trainer.py",
         "model/attention.py",
-        "training/loss.py",
+        "model/fast/loss.py",
     } <= files
 
 

@@ -16,10 +16,11 @@ import torch
 from dragoman import Transformer, TransformerConfig, Translator
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Position, TokenBatches, TokenStore
+from dragoman.model.loss import LossOptions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import PAD_ID, Tokenizer
 from dragoman.training.averaging import MovingAverage, average_weights
-from dragoman.training.loss import LossOptions, batch_loss
+from dragoman.training.loss import batch_loss
 from dragoman.training.optimizer import build_optimizer
 from dragoman.training.schedule import learning_rate
 

@@ -1,29 +1,20 @@
 """What teachers expect in the place of each target token: their likeliest tokens and how likely these are, on disk."""
 
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from dragoman.config.training import NO_TEACHER
 from dragoman.errors import UsageError
+from dragoman.model.loss import SoftTargets
 
 TOP = 8
 """Tokens of each position that are kept. Those of a teacher with label smoothing had 92 % of the probability in half of
 the places (300 pairs of Multi30k); what the others have is shared out among them."""
 BYTES = 6
 """On disk, of a token and its probability."""
-
-
-class SoftTargets(NamedTuple):
-    """What teachers expect in the place of each target."""
-
-    ids: Int[Tensor, "*targets top"]
-    probabilities: Float[Tensor, "*targets top"]
-    """They add up to 1, or to 0 where the target is padding."""
 
 
 class SoftTargetStore:

@@ -41,7 +41,7 @@ from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.terms import Edit, Term, TermPlacer, edited, placed
 from dragoman.errors import DataError
 from dragoman.model import Transformer
-from dragoman.model.fast import kernels
+from dragoman.model.fast import logits as fast_logits
 from dragoman.text.tokenizers.placeholders import Prepared
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -276,15 +276,15 @@ class BatchWork:
 
 
 def _best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    rank = kernels.best_continuations if kernels.can_rank(log_probs) else best_continuations
+    rank = fast_logits.best_continuations if fast_logits.can_rank(log_probs) else best_continuations
     return rank(log_probs, totals, count)
 
 
 def _most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
-    if not kernels.can_rank(log_probs[:, None]):
+    if not fast_logits.can_rank(log_probs[:, None]):
         return most_probable(log_probs, sentences, position)
     totals = torch.zeros(len(log_probs), 1, dtype=torch.float64)
-    _, best = kernels.best_continuations(log_probs[:, None], totals, 1)
+    _, best = fast_logits.best_continuations(log_probs[:, None], totals, 1)
     return best[:, 0]
 
 

@@ -1,4 +1,7 @@
-"""The Transformer, bottom up: config, dropout, attention, layers, transformer. Needs torch and nothing of ours."""
+"""The Transformer, bottom up: config, dropout, attention, layers, transformer, loss. Needs torch and nothing of ours.
+
+`fast/` has faster ways to compute its formulas, which are used from the first `Transformer` on.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ __all__ = ["Transformer", "TransformerConfig"]
 def __getattr__(name: str) -> Any:
     # On first use: a mistake in a config is answered without waiting for torch.
     if name == "Transformer":
+        import dragoman.model.fast  # noqa: F401 - has its ways used
         from dragoman.model.transformer import Transformer
 
         return Transformer

@@ -4,6 +4,7 @@ Masks are boolean and True means "may be attended to".
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,9 +13,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.config import TransformerConfig
-from dragoman.model.fast import bfloat16, kernels
-from dragoman.model.fast.kernels import Dropout, Keys, Mask, Queries
+from dragoman.model.dropout import Dropout
+from dragoman.model.formula import Formula
 
+Queries = Float[Tensor, "rows heads queries width"]
+Keys = Float[Tensor, "rows heads keys width"]
+Mask = Bool[Tensor, "..."]
+"""Anything that broadcasts to (rows, heads, queries, keys)."""
 Weights = Float[Tensor, "rows heads queries keys"]
 States = Float[Tensor, "rows length d_model"]
 
@@ -34,12 +39,14 @@ def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> We
     return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 
-def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """`attention` in the quickest way for this device and these sizes (kernels.py, bfloat16.py)."""
-    if torch.is_grad_enabled() and bfloat16.can_attend(query, key, value):
-        return bfloat16.attend(query, key, value, mask, dropout=dropout)
-    mixed = kernels.fast_attention(query, key, value, mask, dropout=dropout)
-    return attention(query, key, value, mask, dropout=dropout) if mixed is None else mixed
+attend = Formula(attention)
+"""`attention` in the quickest way for this device and these sizes."""
+
+
+@Formula
+def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """Each projection of `x`."""
+    return [projection(x) for projection in projections]
 
 
 def causal_mask(length: int, *, past: int = 0, device: torch.device | None = None) -> Bool[Tensor, "length keys"]:
@@ -156,7 +163,7 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(config.d_model, config.d_model)
         self.output = nn.Linear(config.d_model, config.d_model)
         self.dropout = Dropout(config.attention_dropout)
-        self.project = kernels.project
+        self.project: Callable[..., Sequence[Tensor]] = project
 
     def mix(
         self, query: Queries, key: Keys, value: Keys, mask: Mask | None, record: list[Recorded] | None

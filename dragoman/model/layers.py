@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, SelfAttention, States
+from dragoman.model.attention import AttentionMaps, CrossAttention, LayerCache, Mask, SelfAttention, States
 from dragoman.model.config import TransformerConfig
-from dragoman.model.fast.kernels import Dropout, Mask, can_normalise, can_rotate, normalise, rotate
+from dragoman.model.dropout import Dropout
+from dragoman.model.formula import Formula
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
 """What each `TransformerConfig.activation` is called in `torch.nn.functional`."""
@@ -29,11 +30,15 @@ class Norm(nn.Module):
     def forward(self, x: States) -> States:
         width = x.shape[-1:]
         gain, bias = self.gain.expand(width), None if self.bias is None else self.bias.expand(width)
-        if can_normalise(x, gain):
-            return normalise(x, gain, bias, self.eps)
-        if bias is None:
-            return F.rms_norm(x, width, gain.to(x.dtype), self.eps)
-        return F.layer_norm(x, width, gain, bias, self.eps)
+        return normalise(x, gain, bias, self.eps)
+
+
+@Formula
+def normalise(x: States, gain: Float[Tensor, " d_model"], bias: Float[Tensor, " d_model"] | None, eps: float) -> States:
+    """LayerNorm of `x`, or RMSNorm where there is no bias."""
+    if bias is None:
+        return F.rms_norm(x, gain.shape, gain.to(x.dtype), eps)
+    return F.layer_norm(x, gain.shape, gain, bias, eps)
 
 
 class ResidualConnection(nn.Module):
@@ -144,11 +149,7 @@ class RotaryPositions(nn.Module):
         self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
     ) -> Float[Tensor, "rows heads length width"]:
         turns = self.turns_before(offset + heads.size(2), heads)[offset:]
-        if can_rotate(heads):
-            return rotate(heads, turns)
-        cos, sin = turns.to(heads.dtype).unbind(1)
-        swapped = heads.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
-        return heads * cos + swapped * sin
+        return rotate(heads, turns)
 
     def turns_before(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
         """Cosines and sines of the first `length` positions, for `heads` of this width, on their device."""
@@ -157,6 +158,16 @@ class RotaryPositions(nn.Module):
             sin, cos = angles.sin().float(), angles.cos().float()
             self.turns = torch.stack([torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)], 1).flatten(2)
         return self.turns[:length]
+
+
+@Formula
+def rotate(
+    heads: Float[Tensor, "rows heads length width"], turns: Float[Tensor, "length 2 width"]
+) -> Float[Tensor, "rows heads length width"]:
+    """`heads` times the cosines, plus the other number of each pair times the sines."""
+    cos, sin = turns.to(heads.dtype).unbind(1)
+    swapped = heads.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    return heads * cos + swapped * sin
 
 
 def _angles(positions: Tensor, width: int, span: int) -> Float[Tensor, "length half"]:

@@ -2,12 +2,14 @@
 
 from typing import Self
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.attention import AttentionMaps, DecoderCache, causal_mask
 from dragoman.model.config import TransformerConfig
-from dragoman.model.fast.kernels import Dropout, log_softmax
+from dragoman.model.dropout import Dropout
+from dragoman.model.formula import Formula
 from dragoman.model.initialisation import initialise
 from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, build_positions
 
@@ -143,6 +145,12 @@ class Transformer(nn.Module):
 
     def _mask(self, source_ids: Tensor, source_mask: SourceMask | None) -> SourceMask:
         return source_ids != self.config.pad_id if source_mask is None else source_mask
+
+
+@Formula
+def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> None:
+    """Write log-probabilities in float32 to `out`."""
+    torch.log_softmax(logits.detach(), -1, dtype=torch.float32, out=out)
 
 
 def linear_maps(model: nn.Module) -> list[nn.Linear]:

@@ -7,9 +7,9 @@ import torch
 
 from dragoman.config.run import RunConfig
 from dragoman.model import Transformer
+from dragoman.model.fast.loss import SLICE_ELEMENTS
 from dragoman.model.transformer import linear_maps
 from dragoman.storage.validate import check_files
-from dragoman.training.loss import SLICE_ELEMENTS
 
 RANKS = (1, 8, 64)
 LENGTH = 32

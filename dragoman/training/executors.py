@@ -20,11 +20,12 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.model.fast.kernels import Dropout
+from dragoman.model.dropout import Dropout
 from dragoman.model.layers import Embedding
+from dragoman.model.loss import LossOptions
 from dragoman.model.transformer import linear_maps
 from dragoman.system.processes import WorkerError, Workers, available_workers
-from dragoman.training.loss import LossOptions, loss_and_backward
+from dragoman.training.loss import loss_and_backward
 
 Compute = Callable[[Transformer, Batch], Any]
 Rows = list[np.ndarray]

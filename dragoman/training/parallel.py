@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
+from dragoman.model.loss import LossOptions
 from dragoman.system.ranks import Ranks, whole
 from dragoman.training.executors import Executor, GradientSum, build_executor
-from dragoman.training.loss import LossOptions, batch_loss
+from dragoman.training.loss import batch_loss
 
 
 def build_parallel_executor(

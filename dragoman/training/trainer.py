@@ -19,13 +19,13 @@ from dragoman.data.batching import TokenBatches
 from dragoman.errors import DataError
 from dragoman.metrics import VALIDATED
 from dragoman.model import Transformer
+from dragoman.model.loss import LossOptions
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
 from dragoman.system.ranks import ALONE, Ranks, whole
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.executors import Executor
-from dragoman.training.loss import LossOptions
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.parallel import build_parallel_executor

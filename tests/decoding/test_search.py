@@ -18,7 +18,7 @@ from dragoman.decoding.search import (
     greedy_search,
     most_probable,
 )
-from dragoman.model.fast import kernels
+from dragoman.model.fast import logits as fast_logits
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 
@@ -315,14 +315,14 @@ VOCABULARIES = [1, 3, 25, 29, 53, 400, 1009, 8000]
 
 @pytest.mark.parametrize("vocab", VOCABULARIES)
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("best", [best_continuations, kernels.best_continuations])
+@pytest.mark.parametrize("best", [best_continuations, fast_logits.best_continuations])
 def test_the_best_continuations_are_those_of_a_sort(best: Callable, vocab: int, width: int) -> None:
     torch.manual_seed(vocab)
     log_probs = torch.randn(5, width, vocab).log_softmax(-1)
     log_probs[torch.rand(log_probs.shape) < 0.3] = -math.inf
     totals = torch.randn(5, width, dtype=torch.float64)
     count = 2 * width
-    if best is kernels.best_continuations and not kernels.can_rank(log_probs):
+    if best is fast_logits.best_continuations and not fast_logits.can_rank(log_probs):
         pytest.skip("there is no C compiler")
     values, indices = best(log_probs, totals, count)
     joined = (log_probs + totals[:, :, None]).flatten(1)
@@ -342,16 +342,16 @@ def test_the_most_probable_token_is_that_of_argmax_also_among_equals(vocab: int)
     log_probs = torch.randint(-7, 0, (31, vocab)).float()
     log_probs[0] = -math.inf
     assert torch.equal(most_probable(log_probs, torch.arange(31), 0), log_probs.argmax(-1))
-    if kernels.can_rank(log_probs[:, None]):
-        _, best = kernels.best_continuations(log_probs[:, None], torch.zeros(31, 1, dtype=torch.float64), 1)
+    if fast_logits.can_rank(log_probs[:, None]):
+        _, best = fast_logits.best_continuations(log_probs[:, None], torch.zeros(31, 1, dtype=torch.float64), 1)
         assert torch.equal(best[:, 0], log_probs.argmax(-1))
 
 
 def test_a_number_that_is_none_is_never_among_the_best() -> None:
     log_probs = torch.full((1, 2, 400), math.nan)
-    if not kernels.can_rank(log_probs):
+    if not fast_logits.can_rank(log_probs):
         pytest.skip("there is no C compiler")
     log_probs[0, 1, 301] = -2.0
-    values, indices = kernels.best_continuations(log_probs, torch.zeros(1, 2, dtype=torch.float64), 3)
+    values, indices = fast_logits.best_continuations(log_probs, torch.zeros(1, 2, dtype=torch.float64), 3)
     assert values.tolist() == [[-2.0, -math.inf, -math.inf]]
     assert indices.tolist() == [[701, 0, 0]]

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.fast.kernels import project
+from dragoman.model.attention import MultiHeadAttention, project
 
 VARIANTS = {
     "default": {},

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.fast.kernels import Dropout
+from dragoman.model.dropout import Dropout
 from tools import make_walk, pages
 from tools.outputs import Output, same_picture, same_text, smaller
 
@@ -120,7 +120,7 @@ def test_a_page_leads_from_each_section_and_equation_of_the_paper_to_code():
 
 
 def test_an_excerpt_is_what_the_file_has():
-    begin = "```python dragoman/model/fast/kernels.py Dropout.forward\n"
+    begin = "```python dragoman/model/dropout.py Dropout.forward\n"
     page = f"{begin}old\n```\n"
     expected = dedent(inspect.getsource(Dropout.forward))
     assert pages.refreshed(page, pages.ROOT) == f"{begin}{expected}```\n"

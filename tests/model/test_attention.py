@@ -18,7 +18,8 @@ from dragoman.model.attention import (
     attention_weights,
     causal_mask,
 )
-from dragoman.model.fast.kernels import Dropout, fused_attention
+from dragoman.model.dropout import Dropout
+from dragoman.model.fast.attention import fused_attention
 from tests.model import twins
 from tests.model.variants import build, sentences, small_config
 

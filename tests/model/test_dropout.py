@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dragoman.model.fast.kernels import Dropout
+from dragoman.model.dropout import Dropout
 
 COUNT = 524_287  # a prime, so the last draw of four is cut
 BOUND = 6  # standard deviations; the seed is fixed, so a test that passes once passes always

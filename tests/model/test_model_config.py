@@ -11,8 +11,8 @@ from torch import Tensor
 
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.config import PRESETS
+from dragoman.model.dropout import Dropout
 from dragoman.model.fast import library
-from dragoman.model.fast.kernels import Dropout
 from tests.model.variants import build, sentences, small_config
 
 # For each field another value, with what must go with it.

@@ -7,9 +7,9 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from dragoman.config.run import load_config
 from dragoman.model import Transformer
+from dragoman.model.loss import LossOptions
 from dragoman.runs.estimate import estimate
 from dragoman.system.ranks import Ranks
-from dragoman.training.loss import LossOptions
 from dragoman.training.parallel import ShardedExecutor
 
 VOCAB = 37_000

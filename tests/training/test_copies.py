@@ -15,8 +15,9 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
+from dragoman.model.loss import LossOptions
 from dragoman.training.executors import TOKENS_PER_COPY, Executor, build_executor
-from dragoman.training.loss import LossOptions, batch_loss, loss_and_backward
+from dragoman.training.loss import batch_loss, loss_and_backward
 from tests.model.variants import VARIANTS, build
 
 Gradients = dict[str, Tensor]

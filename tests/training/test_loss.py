@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dragoman.training import loss as module
-from dragoman.training.loss import LossOptions, cross_entropy
+from dragoman.model.fast import loss as module
+from dragoman.model.loss import LossOptions, SoftTargets, cross_entropy
 
 VOCAB, WIDTH, PAD = 29, 7, 0
 SLICE = 16  # the smallest number of tokens that are computed at once
@@ -220,3 +220,32 @@ def test_states_in_bfloat16_get_a_gradient_in_bfloat16():
     gradient = torch.autograd.grad(loss, half)[0]
     assert gradient.dtype == torch.bfloat16
     assert (gradient - expected).norm() < 0.02 * expected.norm()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        LossOptions(PAD),
+        LossOptions(PAD, smoothing=0.1),
+        LossOptions(PAD, smoothing=0.1, r_drop=3.0),
+        LossOptions(PAD, smoothing=0.1, soft_targets=0.6),
+        LossOptions(PAD, smoothing=0.1, r_drop=3.0, soft_targets=0.6),
+    ],
+    ids=str,
+)
+def test_value_count_and_gradients_are_those_of_the_formula(slices, options: LossOptions, bias: bool):
+    shape = (19, 2) if options.r_drop else (19,)
+    tensors, targets = problem(*shape, bias=bias)
+    targets = targets[:, 0] if options.r_drop else targets
+    states, weight, *more = tensors
+    output = {"weight": weight, "bias": more[0] if bias else None}
+    if options.soft_targets:
+        probabilities = torch.rand(19, 4).softmax(1) * (targets != PAD)[:, None]
+        output["soft"] = SoftTargets(torch.randint(1, VOCAB, (19, 4)), probabilities)
+    loss, count = cross_entropy(states, targets, options, **output)
+    expected, expected_count = cross_entropy.plain(states, targets, options, **output)
+    assert int(count) == int(expected_count)
+    torch.testing.assert_close(loss, expected, rtol=1e-6, atol=0)
+    for own, formula in zip(torch.autograd.grad(loss, tensors), torch.autograd.grad(expected, tensors), strict=True):
+        torch.testing.assert_close(own, formula, rtol=1e-4, atol=1e-5)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.training import loss as module
-from dragoman.training.loss import LossOptions, batch_loss, cross_entropy
+from dragoman.model.fast import loss as module
+from dragoman.model.loss import LossOptions, cross_entropy
+from dragoman.training.loss import batch_loss
 from dragoman.training.trainer import random_seed
 from tests.training.runs import small_model
 
@@ -56,7 +57,7 @@ def test_value_and_gradients_are_those_of_torch(
     slices: list[int], bias: bool, smoothing: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ):
     if not compiled:
-        monkeypatch.setattr(module.kernels, "can_exponentiate", lambda _: False)
+        monkeypatch.setattr(module, "can_exponentiate", lambda _: False)
     torch.manual_seed(53)
     tensors = [torch.randn(TOKENS, 2, WIDTH), torch.randn(VOCAB, WIDTH)] + [torch.randn(VOCAB)] * bias
     states, weight, *rest = [t.requires_grad_() for t in tensors]

@@ -11,9 +11,9 @@ from torch import Tensor
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.soft_targets import TOP, SoftTargets, SoftTargetStore
 from dragoman.errors import UsageError
-from dragoman.training import loss as module
+from dragoman.model.fast import loss as module
+from dragoman.model.loss import LossOptions, cross_entropy
 from dragoman.training.executors import build_executor
-from dragoman.training.loss import LossOptions, cross_entropy
 from tests.training.runs import small_model
 from tests.training.test_r_drop import torchs
 

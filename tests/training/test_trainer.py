@@ -12,8 +12,8 @@ import torch.nn.functional as F
 
 from dragoman.data.batching import Batch, Position, TokenBatches
 from dragoman.model import Transformer
+from dragoman.model.loss import LossOptions
 from dragoman.training.executors import build_executor
-from dragoman.training.loss import LossOptions
 from dragoman.training.trainer import Trainer, random_seed
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 

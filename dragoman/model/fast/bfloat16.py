@@ -1,6 +1,6 @@
 """Training in bfloat16 on processors that multiply it (bfloat16.c): attention, and a projection with its loss.
 
-Other processors, and shapes that the library does not take, have the formulas and kernels.py.
+Other processors, and shapes that the library does not take, have the formulas and attention.py.
 """
 
 import ctypes
@@ -12,8 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from dragoman.model.attention import Keys, Mask, Queries
+from dragoman.model.dropout import Dropout
 from dragoman.model.fast import library
-from dragoman.model.fast.kernels import LONGEST, Draws, Dropout, Keys, Mask, Queries
+from dragoman.model.fast.attention import LONGEST
+from dragoman.model.fast.dropout import Draws
 from dragoman.model.fast.library import LANES
 
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
@@ -41,10 +44,13 @@ class _Attention(ctypes.Structure):
     ]  # fmt: skip
 
 
-def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
+def can_attend(
+    query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout | None = None
+) -> bool:
     """Whether `attend` takes these. It is for training, on one thread; several share the formula."""
     return (
         _functions is not None
+        and torch.is_grad_enabled()
         and query.dtype == key.dtype == value.dtype == torch.bfloat16
         and query.device.type == "cpu"
         and query.size(3) % (2 * LANES) == 0
@@ -55,8 +61,8 @@ def can_attend(query: Queries, key: Keys, value: Keys) -> bool:
 
 def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
     """Dropout of softmax(Q K^T / sqrt(d_k)), times V; in memory, the heads of each position are side by side."""
-    drops = dropout.training and dropout.rate > 0
-    return _Attend.apply(query, key, value, mask, Draws.of(dropout.rate, dropout.generator) if drops else None)
+    draws = Draws.of(dropout.rate, dropout.generator) if dropout.drops else None
+    return _Attend.apply(query, key, value, mask, draws)
 
 
 class _Attend(torch.autograd.Function):

@@ -1,7 +1,7 @@
 /* What PyTorch does on a CPU in many passes over memory, done in one while the numbers are at hand.
 
    Tensors hold float32, or bfloat16 where `half`; all sums are float32. The last dimension is one piece of memory, the
-   others lie as their strides say, counted in elements. Each function equals a formula in Python (kernels.py).
+   others lie as their strides say, counted in elements. Each function equals a formula in Python (`dragoman.model`).
 
    This text is compiled by each of kernels_512.c, kernels_avx2.c and kernels_any.c, for the instructions (TARGET) and
    with the ends of names (NAMED) that they define. Products are added with or without rounding in between, as the

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.data.soft_targets import SoftTargets
-from dragoman.model.attention import attend, attention
+from dragoman.model.attention import attend, attention, project
+from dragoman.model.dropout import Dropout
 from dragoman.model.fast import bfloat16
-from dragoman.model.fast.kernels import Dropout, project
-from dragoman.training import loss as losses
-from dragoman.training.loss import LossOptions, cross_entropy
+from dragoman.model.fast import loss as losses
+from dragoman.model.loss import LossOptions, cross_entropy
 from tests.training.test_soft_targets import distributions, random_targets
 
 needs_instruction = pytest.mark.skipif(bfloat16._functions is None, reason="this processor does not multiply bfloat16")

@@ -13,11 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dragoman.model import layers
 from dragoman.model.attention import attend, attention, causal_mask
-from dragoman.model.fast import kernels, library
-from dragoman.model.fast.kernels import Draws, Dropout
-from dragoman.model.layers import RotaryPositions
+from dragoman.model.dropout import Dropout
+from dragoman.model.fast import library
+from dragoman.model.fast.attention import LONGEST, MaskedSoftmaxDropout, can_attend, single_pass_attention
+from dragoman.model.fast.dropout import Draws
+from dragoman.model.fast.logits import exponentiate
+from dragoman.model.fast.norms import can_normalise, normalise
+from dragoman.model.layers import RotaryPositions, rotate
+from dragoman.model.transformer import log_softmax
 from tools import build_kernels
 
 NO_DROPOUT = Dropout(0.0)
@@ -54,7 +58,7 @@ def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: i
     query, key, value = (heads(3, n, **options) for n in (queries, keys, keys))
     mask = torch.rand(3, 1, 1, keys) > 0.4
     for hidden in (None, mask, mask.expand(3, 3, queries, keys).contiguous(), mask[0, 0].expand(queries, keys)):
-        found = kernels.single_pass_attention(query, key, value, hidden)
+        found = single_pass_attention(query, key, value, hidden)
         assert found.dtype == dtype
         torch.testing.assert_close(
             found.double(), exact(query, key, value, hidden), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
@@ -66,9 +70,9 @@ def test_attention_equals_the_formula(dtype, layout: str, width: int, queries: i
 def test_causal_queries_see_exactly_nothing_of_the_future():
     torch.manual_seed(1)
     query, key, value = (heads(2, 9, width=32, dtype=torch.float32, layout="heads last") for _ in range(3))
-    before = kernels.single_pass_attention(query, key, value, causal_mask(9))
+    before = single_pass_attention(query, key, value, causal_mask(9))
     key[:, :, 5:], value[:, :, 5:] = 7.0, -1e30
-    after = kernels.single_pass_attention(query, key, value, causal_mask(9))
+    after = single_pass_attention(query, key, value, causal_mask(9))
     assert torch.equal(before[:, :, :5], after[:, :, :5])
     assert not torch.equal(before[:, :, 5:], after[:, :, 5:])
 
@@ -80,15 +84,15 @@ def test_large_scores_and_no_numbers(queries: int):
     query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (queries, 5, 5))
     query *= 300
     torch.testing.assert_close(
-        kernels.single_pass_attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
+        single_pass_attention(query, key, value).double(), exact(query, key, value, None), rtol=1e-4, atol=1e-4
     )
     key[1, 2, 3, 4] = torch.nan
-    found = kernels.single_pass_attention(query, key, value)
+    found = single_pass_attention(query, key, value)
     assert found[1, 2].isnan().all()
     assert found.isnan().sum() == found[1, 2].numel()
     nothing = torch.zeros(queries, 5, dtype=torch.bool)
     mean = value.mean(2, keepdim=True).expand(2, 3, queries, 16)
-    torch.testing.assert_close(kernels.single_pass_attention(query, key.nan_to_num(), value, nothing), mean)
+    torch.testing.assert_close(single_pass_attention(query, key.nan_to_num(), value, nothing), mean)
 
 
 @needs_library
@@ -99,10 +103,10 @@ def test_log_softmax_equals_that_of_torch(dtype, vocab: int):
     logits = torch.cat([torch.randn(5, vocab), 200 * torch.randn(3, vocab), 1e4 + torch.randn(2, vocab)]).to(dtype)
     logits[1, : vocab // 2] = -torch.inf
     found = torch.empty(10, vocab)
-    kernels.log_softmax(logits, found)
+    log_softmax(logits, found)
     torch.testing.assert_close(found.double(), logits.double().log_softmax(-1), rtol=1e-6, atol=1e-5)
     logits[4, 0] = torch.nan
-    kernels.log_softmax(logits, found)
+    log_softmax(logits, found)
     assert found[4].isnan().all()
     assert not found[:4].isnan().any()
 
@@ -110,7 +114,7 @@ def test_log_softmax_equals_that_of_torch(dtype, vocab: int):
 @needs_library
 def test_nothing_is_written_beside_the_rows():
     guarded = torch.full((9, 35), 7.0)
-    kernels.log_softmax(torch.randn(7, 35), guarded[1:8])
+    log_softmax(torch.randn(7, 35), guarded[1:8])
     assert (guarded[[0, 8]] == 7).all()
 
 
@@ -182,8 +186,8 @@ def test_norm_and_its_gradients_are_those_of_torch(dtype, width: int, with_bias:
     given = [(3 + 2 * torch.randn(5, 7, width)).to(dtype), *torch.randn(1 + with_bias, width)]
     given = [each.requires_grad_() for each in given]
     exactly = [each.detach().double().requires_grad_() for each in given]
-    assert kernels.can_normalise(*given[:2])
-    found = kernels.normalise(*given[:2], given[2] if with_bias else None, 1e-5)
+    assert can_normalise(*given[:2])
+    found = normalise(*given[:2], given[2] if with_bias else None, 1e-5)
     norm = F.layer_norm if with_bias else F.rms_norm
     formula = norm(exactly[0], (width,), *exactly[1:], eps=1e-5)
     away = torch.randn_like(found)
@@ -210,7 +214,7 @@ def test_another_key_drops_others():
 @needs_library
 @every_precision
 @pytest.mark.parametrize("rate", [0.0, 0.3])
-@pytest.mark.parametrize("keys", [1, 5, 16, 17, 40, kernels.LONGEST])
+@pytest.mark.parametrize("keys", [1, 5, 16, 17, 40, LONGEST])
 def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: float, keys: int):
     torch.manual_seed(keys)
     scores, gradient = ((4 * torch.randn(2, 3, 5, keys)).to(dtype) for _ in range(2))
@@ -223,7 +227,7 @@ def test_weights_and_their_gradient_are_those_of_the_formula(key, dtype, rate: f
         hidden = torch.zeros((), dtype=torch.bool) if mask is None else ~mask
         formula = (exactly / math.sqrt(24)).masked_fill(hidden, -1e30).softmax(-1) * scale
         draws = Draws.of(rate, None) if rate else None
-        found = kernels.MaskedSoftmaxDropout.apply(ours, mask, 24, draws)
+        found = MaskedSoftmaxDropout.apply(ours, mask, 24, draws)
         close = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6 + torch.finfo(dtype).eps / 8}
         torch.testing.assert_close(found.double(), formula, **close)
         found.backward(gradient)
@@ -242,7 +246,7 @@ def test_exponentials_of_logits_are_those_of_torch(dtype, vocab: int):
     shift = torch.where(torch.arange(9) < 5, 0.0, logits.amax(1).float())[:, None]
     chosen = logits.gather(1, targets[:, None]).float() - shift
     expected = (logits.double() - shift).exp().scatter(1, targets[:, None], 0.0)
-    terms = kernels.exponentiate(logits, targets, far=60.0)
+    terms = exponentiate(logits, targets, far=60.0)
     torch.testing.assert_close(logits.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-30)
     expected_terms = [shift, chosen, expected.sum(1, keepdim=True).float(), torch.zeros(9, 1)]
     torch.testing.assert_close(terms, torch.cat(expected_terms, 1))
@@ -263,7 +267,7 @@ def test_predictions_that_are_drawn_together_are_those_of_torch(dtype, vocab: in
     chosen = log_probs.gather(1, targets[:, None])
     expected.scatter_add_(1, targets[:, None], -chosen.exp())
     shift = logits.double().gather(1, targets[:, None]) - chosen
-    terms = kernels.exponentiate(logits, targets, far=60.0, alpha=3.0)
+    terms = exponentiate(logits, targets, far=60.0, alpha=3.0)
     torch.testing.assert_close(logits.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-5)
     torch.testing.assert_close(
         terms.double(), torch.cat([shift, chosen, 1 - chosen.exp(), 1.5 * divergences], 1), rtol=1e-5, atol=1e-4
@@ -274,20 +278,20 @@ def test_predictions_that_are_drawn_together_are_those_of_torch(dtype, vocab: in
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
 def test_training_writes_nothing_beside_its_rows(alpha: float):
     guarded = torch.full((10, 35), 7.0)
-    kernels.exponentiate(guarded[1:9], torch.arange(8), far=60.0, alpha=alpha)
+    exponentiate(guarded[1:9], torch.arange(8), far=60.0, alpha=alpha)
     assert (guarded[[0, 9]] == 7).all()
 
 
 def test_gradients_never_come_from_the_kernel():
     query, key, value = (torch.randn(2, 3, 4, 16, requires_grad=True) for _ in range(3))
-    assert not kernels.can_attend(query, key, value)
+    assert not can_attend(query, key, value)
     attend(query, key, value, dropout=NO_DROPOUT).sum().backward()
     assert all(x.grad is not None for x in (query, key, value))
     for only in range(3):
         alone = [x.detach().requires_grad_(index == only) for index, x in enumerate((query, key, value))]
-        assert not kernels.can_attend(*alone)
+        assert not can_attend(*alone)
     with torch.no_grad():
-        assert kernels.can_attend(query, key, value) == library.compiled()
+        assert can_attend(query, key, value) == library.compiled()
 
 
 @pytest.mark.parametrize(
@@ -296,7 +300,7 @@ def test_gradients_never_come_from_the_kernel():
 def test_what_the_kernel_does_not_know_the_formula_does(width: int, keys: int, dtype: torch.dtype):
     torch.manual_seed(3)
     query, key, value = (heads(2, n, width=width, dtype=dtype, layout="heads last") for n in (4, keys, keys))
-    assert not kernels.can_attend(query, key, value)
+    assert not can_attend(query, key, value)
     found = attend(query, key, value, dropout=NO_DROPOUT)
     torch.testing.assert_close(found.double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5)
 
@@ -306,11 +310,11 @@ def test_without_the_library_results_are_the_same(monkeypatch):
     query, key, value = (heads(2, n, width=32, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
     logits, found = torch.randn(5, 33), [torch.empty(5, 33), torch.empty(5, 33)]
     with_it = attend(query, key, value, dropout=NO_DROPOUT)
-    kernels.log_softmax(logits, found[0])
+    log_softmax(logits, found[0])
     monkeypatch.setattr(library, "functions", None)
     assert not library.compiled()
     torch.testing.assert_close(attend(query, key, value, dropout=NO_DROPOUT), with_it)
-    kernels.log_softmax(logits, found[1])
+    log_softmax(logits, found[1])
     torch.testing.assert_close(*found)
 
 
@@ -333,7 +337,7 @@ def test_no_memory_is_an_error_that_the_caller_knows(monkeypatch):
 
     monkeypatch.setattr(library, "functions", Full)
     with pytest.raises(MemoryError, match="keys and values"):
-        kernels.single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
+        single_pass_attention(*(torch.randn(1, 1, 2, 16) for _ in range(3)))
 
 
 @pytest.mark.parametrize("kind", library.KINDS)
@@ -349,7 +353,7 @@ def test_the_kernels_of_every_kind_of_processor_equal_the_formula_but_for_roundi
         attend(query, key, value, dropout=NO_DROPOUT).double(), exact(query, key, value, None), rtol=1e-5, atol=1e-5
     )
     logits, found = torch.randn(5, 33), torch.empty(5, 33)
-    kernels.log_softmax(logits, found)
+    log_softmax(logits, found)
     torch.testing.assert_close(found, logits.log_softmax(1))
 
 
@@ -445,7 +449,7 @@ def test_the_exponential_function_is_exact_over_its_whole_range():
     # Of two logits, 0 and x, log softmax gives -log(1 + exp x) for the first.
     x = torch.linspace(-100, 0, 20_001)
     found = torch.empty(len(x), 2)
-    kernels.log_softmax(torch.stack([torch.zeros_like(x), x], dim=1), found)
+    log_softmax(torch.stack([torch.zeros_like(x), x], dim=1), found)
     wanted = -torch.log1p(x.double().exp())
     assert (found[:, 0].double() - wanted).abs().max() < 2e-7
     assert math.isclose(found[-1, 0], -math.log(2), rel_tol=1e-6)
@@ -458,10 +462,10 @@ def test_a_mask_of_integers_is_that_of_booleans():
     torch.manual_seed(6)
     query, key, value = (heads(2, n, width=16, dtype=torch.float32, layout="heads last") for n in (4, 9, 9))
     mask = torch.rand(2, 1, 4, 9) < 0.6
-    expected = kernels.single_pass_attention(query, key, value, mask)
-    torch.testing.assert_close(kernels.single_pass_attention(query, key, value, mask.int()), expected)
+    expected = single_pass_attention(query, key, value, mask)
+    torch.testing.assert_close(single_pass_attention(query, key, value, mask.int()), expected)
     scores = torch.randn(2, 3, 4, 9)
-    weights = [kernels.MaskedSoftmaxDropout.apply(scores, each, 16, None) for each in (mask.int(), mask)]
+    weights = [MaskedSoftmaxDropout.apply(scores, each, 16, None) for each in (mask.int(), mask)]
     torch.testing.assert_close(*weights)
 
 
@@ -477,7 +481,7 @@ def test_rotation_equals_the_formula_forward_and_backward(dtype, layout: str, mo
         return [out.double(), torch.autograd.grad(out, given, away)[0].double()]
 
     found = turned()
-    monkeypatch.setattr(layers, "can_rotate", lambda heads: False)
+    monkeypatch.setattr(rotate, "ways", ())
     for ours, formula in zip(found, turned(), strict=True):
         torch.testing.assert_close(ours, formula, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     assert found[0].is_contiguous()
