@@ -39,6 +39,9 @@ SELF_CONTAINED = {
     "dragoman.decoding.search": ("torch", "jaxtyping", "dragoman.errors"),
 }
 
+# Faster ways to compute the formulas of `dragoman.model`, which has them used in its `__init__.py` alone.
+FAST = "dragoman.model.fast"
+
 # Who parses JSON or YAML in the rooms that keep files of our own: files of others, or after a seal was checked. All
 # else is read by `dragoman.system.seals`.
 KEEPERS = {"data", "data_check", "storage", "runs", "report", "training"}
@@ -152,6 +155,9 @@ def judge(module: Module, name: str) -> Iterator[str]:
         yield f"{module.room} must not know {target}"
     if module.room in TRANSLATING and target in LEARNING:
         yield f"{module.room} translates, and must not know {target}"
+    is_formula = module.name.startswith("dragoman.model.") and not within(module.name, FAST)
+    if is_formula and within(name, FAST):
+        yield f"{module.name} is a formula, and must not know {name}"
     for part, allowed in SELF_CONTAINED.items():
         if within(module.name, part):
             standard = name.split(".")[0] in sys.stdlib_module_names

@@ -90,6 +90,7 @@ def test_a_sound_package_has_no_problems(tmp_path: Path):
         ("decoding/x.py", "import dragoman.training.trainer", "decoding translates, and must not know training"),
         ("training/x.py", "from ..decoding import search", "training must not know decoding"),
         ("model/x.py", "import numpy", "dragoman.model must not import numpy"),
+        ("model/x.py", "from dragoman.model.fast import library", "is a formula, and must not know"),
         ("model/x.py", "from ..errors import DataError", "must not import dragoman.errors"),
         ("decoding/search.py", "from ..model import layers", "search must not import"),
         ("storage/x.py", "import dragoman.evaluation.scores", "imports upward: storage -> evaluation"),

@@ -1,4 +1,5 @@
-"""Write the pages of docs/ that follow from the code: commands, settings, recipes; excerpts and links in others.
+"""Write the pages of docs/ that follow from the code: commands, settings, recipes; excerpts and links in others; the
+picture of the rooms.
 
     python -m tools.make_docs
 
@@ -24,6 +25,7 @@ from dragoman.config.run import RunConfig
 from dragoman.config.section import Section, section_in
 from dragoman.errors import accepted
 from dragoman.model.config import PRESETS, TransformerConfig
+from tools import draw_house
 from tools.pages import DOCS, up_to_date
 
 NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
@@ -39,7 +41,8 @@ CHOSEN = {
 def pages() -> dict[Path, str]:
     """Each page's file and text."""
     made = {"commands.md": commands_page(), "settings.md": settings_page(), "recipes.md": recipes_page()}
-    return {DOCS / name: NOTICE + "\n" + text for name, text in made.items()}
+    written = {DOCS / name: NOTICE + "\n" + text for name, text in made.items()}
+    return written | {DOCS / draw_house.PICTURE: draw_house.picture(DOCS.parent / "dragoman")}
 
 
 # --- commands --------------------------------------------------------------------------------------

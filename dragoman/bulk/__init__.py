@@ -1,0 +1,1 @@
+"""Any number of files translated into a folder."""

@@ -1,0 +1,1 @@
+"""Many pairs: read, cleaned, held out, encoded, and batched."""

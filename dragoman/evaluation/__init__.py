@@ -1,0 +1,1 @@
+"""Models scored on pairs, and pairs scored by models."""

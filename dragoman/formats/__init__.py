@@ -1,0 +1,1 @@
+"""How files of strangers are spelled, for those who read pairs and those who translate documents."""

@@ -1,0 +1,1 @@
+"""Files of our own, written completely or not at all."""

@@ -16,6 +16,8 @@ from dragoman.config.recipes import recipe_names
 from dragoman.config.section import Section
 from dragoman.data.bitext import Bitext
 from tools import make_docs
+from tools.draw_house import PICTURE, imported, picture, reduced
+from tools.pages import DOCS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -127,7 +129,9 @@ def test_pages_that_follow_from_the_code_are_up_to_date(page):
 
 
 def test_the_pages_hold_every_command_setting_and_recipe():
-    commands, settings, recipes = make_docs.pages().values()
+    commands, settings, recipes = (
+        make_docs.pages()[DOCS / f"{name}.md"] for name in ("commands", "settings", "recipes")
+    )
     for command in ("train", "translate", "doctor"):
         assert f"## dragoman {command}\n" in commands
     assert r"| `--size tiny\|small\|base\|big` | Recipe of this size. Default: by the amount of data. |" in commands
@@ -179,34 +183,39 @@ def test_the_readme_lists_every_command():
     assert listed == names
 
 
-def listing() -> tuple[set[str], set[str]]:
-    """Paths of all files and folders in the listing of docs/architecture.md, and those that it marks as core."""
+def listing() -> set[str]:
+    """Paths of all files and folders in the listing of docs/architecture.md."""
     lines = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("```")[1].strip("\n").split("\n")
-    folders: list[tuple[int, str, bool]] = []  # indent, path, whether it is core: from the root to the present one
-    listed, core = set(), set()
+    folders: list[tuple[int, str]] = []  # indent and path, from the root to the present one
+    listed = set()
     for line in lines:
-        indent = len(line) - len(line.lstrip(" *"))
+        indent = len(line) - len(line.lstrip())
         while folders and folders[-1][0] >= indent:
             folders.pop()
-        parent, is_core = folders[-1][1:] if folders else ("", False)
-        is_core = is_core or line.lstrip().startswith("*")
-        for name in re.match(r"(?:[\w.]+(?:/|\.py)(?: |$))+", line.lstrip(" *"))[0].split():
-            path = parent + name
-            listed.add(path)
-            if is_core:
-                core.add(path)
+        parent = folders[-1][1] if folders else ""
+        for name in re.match(r"(?:[\w.]+(?:/|\.py)(?: |$))+", line.lstrip())[0].split():
+            listed.add(parent + name)
             if name.endswith("/"):
-                folders.append((indent, path, is_core))
-    return listed, core
+                folders.append((indent, parent + name))
+    return listed
 
 
-def test_the_architecture_page_lists_every_folder_and_every_file_of_the_core():
-    listed, core = listing()
-    assert {"dragoman/model/", "dragoman/data/batching.py", "dragoman/data/readers/registry.py"} <= core
-    assert not {"dragoman/cli/", "dragoman/data/readers/", "dragoman/data/check/"} & core
-    assert all((ROOT / path).exists() for path in listed), [path for path in listed if not (ROOT / path).exists()]
-    for path in sorted((ROOT / "dragoman").rglob("*.py")):
-        folder = path.parent.relative_to(ROOT).as_posix() + "/"
-        assert folder in listed, folder
-        if folder in core and path.name != "__init__.py":
-            assert folder + path.name in listed, path
+def test_the_architecture_page_lists_every_folder_and_nothing_else():
+    listed = listing()
+    assert {"dragoman/model/", "dragoman/data/batching.py", "dragoman/model/fast/"} <= listed
+    assert [path for path in sorted(listed) if not (ROOT / path).exists()] == []
+    folders = {path.parent.relative_to(ROOT).as_posix() + "/" for path in (ROOT / "dragoman").rglob("*.py")}
+    assert sorted(folders - listed) == []
+
+
+def test_the_picture_of_the_rooms_is_that_of_their_imports(tmp_path):
+    assert (ROOT / "docs" / PICTURE).read_text(encoding="utf-8") == picture(ROOT / "dragoman")
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text/a.py").write_text("")
+    (tmp_path / "storage/a.py").write_text("from dragoman.text import a\n")
+    (tmp_path / "cli/a.py").write_text("def f():\n    import dragoman.storage.a\n    from dragoman.text.a import b\n")
+    graph = imported(tmp_path)
+    assert graph == {"cli": {"storage", "text"}, "storage": {"text"}, "text": set()}
+    assert reduced(graph) == {"cli": {"storage"}, "storage": {"text"}, "text": set()}

@@ -1,0 +1,1 @@
+"""Built-in pairs: a grammar of English and French, and random numbers."""

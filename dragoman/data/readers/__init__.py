@@ -1,0 +1,1 @@
+"""Pairs in files, one file for each format."""

@@ -1,0 +1,1 @@
+"""Runs whose pairs models make: distillation and back-translation."""

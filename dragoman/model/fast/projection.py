@@ -1,0 +1,45 @@
+"""Projections of one input as a single product."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+def is_worth_joining(x: Tensor, *projections: nn.Linear) -> bool:
+    """Whether `x` is large enough for one product to be worth a copy of the weights.
+
+    In half precision it always is: a product takes longer to begin, and a copy is half as large.
+    """
+    return x.element_size() <= 2 or x.numel() >= projections[0].weight.numel()
+
+
+def project_together(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
+    """The same as `dragoman.model.attention.project`."""
+    weight = torch.cat([projection.weight for projection in projections])
+    bias = torch.cat([projection.bias for projection in projections])
+    return _Parts.apply(F.linear(x, weight, bias), len(projections))
+
+
+class _Parts(torch.autograd.Function):
+    """Equal parts of the last dimension. Gradients that lie side by side are joined without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, count: int) -> tuple[Tensor, ...]:
+        return x.chunk(count, dim=-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        first, *others = gradients
+        width, steps = first.size(-1), first.stride()
+        beside = steps == (first.size(1) * len(gradients) * width, len(gradients) * width, 1)
+        for index, gradient in enumerate(others, 1):
+            place = first.data_ptr() + index * width * gradient.itemsize
+            beside &= gradient.stride() == steps and gradient.data_ptr() == place
+        if beside:
+            return first.as_strided((*first.shape[:-1], len(gradients) * width), steps), None
+        return torch.cat(gradients, dim=-1), None

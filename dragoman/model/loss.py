@@ -1,0 +1,89 @@
+"""The loss: cross-entropy with label smoothing (section 5.4 of the paper) or with what teachers expect, and R-Drop."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.model.formula import Formula
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """Settings of the loss."""
+
+    pad_id: int
+    smoothing: float = 0.0
+    """Share of each target that is spread over the vocabulary."""
+    r_drop: float = 0.0
+    """Alpha of R-Drop; 0: a single pass."""
+    soft_targets: float = 0.0
+    """Share of each target that is what teachers expect there; it is not smoothed."""
+
+
+class SoftTargets(NamedTuple):
+    """What teachers expect in the place of each target."""
+
+    ids: Int[Tensor, "*targets top"]
+    probabilities: Float[Tensor, "*targets top"]
+    """They add up to 1, or to 0 where the target is padding."""
+
+
+@Formula
+def cross_entropy(
+    states: Float[Tensor, "*predictions d_model"],
+    targets: Int[Tensor, "*targets"],
+    options: LossOptions,
+    *,
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None = None,
+    soft: SoftTargets | None = None,
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
+
+    Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary, as
+    `torch.nn.functional.cross_entropy` does. A share `soft_targets` of each is what `soft` says (word-level knowledge
+    distillation, Kim & Rush, 2016). Under autocast the products run in its precision; sums and probabilities are
+    float32, or float64 where the states are.
+
+    With R-Drop (Liang et al. 2021, arXiv 2106.14448) `states` have the shape (*targets, 2, d_model): each target is
+    predicted twice, by P and Q, which differ by dropout. Added to the two cross-entropies is `r_drop` times
+    (KL(P || Q) + KL(Q || P)) / 2.
+    """
+    logits = F.linear(states, weight, bias)
+    log_probs = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    if not options.r_drop:
+        log_probs = log_probs.unsqueeze(-2)  # a single prediction of each target
+    losses = (1 - options.soft_targets) * smoothed(log_probs, targets, options.smoothing)
+    if soft is not None:
+        losses = losses + options.soft_targets * expected_surprise(log_probs, soft)
+    losses = losses.sum(-1)
+    if options.r_drop:
+        losses = losses + options.r_drop * divergence(*log_probs.unbind(-2))
+    counted = targets != options.pad_id
+    return losses[counted].sum(), counted.sum()
+
+
+def smoothed(
+    log_probs: Float[Tensor, "*targets predictions vocab"], targets: Int[Tensor, "*targets"], smoothing: float
+) -> Float[Tensor, "*targets predictions"]:
+    """-(1 - smoothing) log p(target) - smoothing mean(log p), for each prediction."""
+    predictions, vocab = log_probs.shape[-2:]
+    chosen = log_probs.gather(-1, targets[..., None, None].expand(*targets.shape, predictions, 1)).squeeze(-1)
+    return -(1 - smoothing) * chosen - smoothing / vocab * log_probs.sum(-1)
+
+
+def expected_surprise(
+    log_probs: Float[Tensor, "*targets predictions vocab"], soft: SoftTargets
+) -> Float[Tensor, "*targets predictions"]:
+    """-sum q log p, where q is what teachers expect."""
+    ids = soft.ids.unsqueeze(-2).expand(*log_probs.shape[:-1], -1)
+    return -(soft.probabilities.unsqueeze(-2) * log_probs.gather(-1, ids)).sum(-1)
+
+
+def divergence(p: Float[Tensor, "*targets vocab"], q: Float[Tensor, "*targets vocab"]) -> Float[Tensor, "*targets"]:
+    """(KL(P || Q) + KL(Q || P)) / 2 of two predictions, given as log-probabilities."""
+    return ((p.exp() - q.exp()) * (p - q)).sum(-1) / 2
