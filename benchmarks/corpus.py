@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 
@@ -31,7 +32,7 @@ def prepared(source: str, target: str, *, size: str, settings: list[str]) -> Ite
     """8,000 shared BPE tokens, 4,096 target tokens a batch, unless `settings` say otherwise."""
     defaults = [f"size={size}", "tokenizer.vocab_size=8000", "data.held_out=100", "training.max_tokens=4096"]
     settings = [*defaults, *settings]
-    config = load_config({}, settings)
+    config = load_config({}, parse_settings(settings))
     with tempfile.TemporaryDirectory() as folder:
         prepare(Bitext.open(source, target).cleaned(), config, Path(folder))
         yield Corpus(config, PreparedData.open(Path(folder), config), settings)

@@ -34,6 +34,7 @@ from safetensors.torch import load_file, save_file
 
 from dragoman import cli
 from dragoman.cli import data, interop, training, translation  # commands load their modules when they are asked for
+from dragoman.config.settings import parse_settings
 from dragoman.errors import DragomanError
 from dragoman.interop.imports import notebook_models, weights
 from dragoman.runs.plan import plan_run
@@ -503,7 +504,7 @@ def main() -> None:
     results = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=SETTINGS)
+        config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings(SETTINGS))
         if os.fork() == 0:
             start_run(bitext, config, folder / "run", display=Display(quiet=True))
             os._exit(0)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.batching import Batch
 from dragoman.decoding.translator import Translator
 from dragoman.metrics import MAIN
@@ -109,7 +110,7 @@ def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forwar
 def compare_random(arguments: argparse.Namespace) -> None:
     """A line for each epoch."""
     options = {"feed_forward": not arguments.without_feed_forward}
-    config = load_config(read_recipe("notebook-postnorm"), arguments.settings)
+    config = load_config(read_recipe("notebook-postnorm"), parse_settings(arguments.settings))
     pairs = random_ids(arguments.seed)
     torch.manual_seed(arguments.seed)
     known = REPAIRED if options["feed_forward"] else PRINTED
@@ -129,7 +130,7 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
     standardise = blank("word", "lowercase").normalizer.normalize_str
     for path in arguments.runs:
         directory, loaded = RunDirectory(path), ModelDirectory.load(path)
-        config = load_config(read_recipe(str(directory.config)), [])
+        config = load_config(read_recipe(str(directory.config)), {})
         sources, references = zip(*directory.pairs("test"), strict=True)
         with Translator(loaded, precision="auto", workers=available_workers()) as translator:
             texts = [translation.text for translation in translator.translate(sources, config.decoding, split=False)]

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from dragoman.config.settings import parse_settings
+
 
 def unpack(archive: Path, folder: Path) -> None:
     """Write all.source and all.target; the language whose code comes first is the source."""
@@ -48,7 +50,7 @@ def prepare(arguments: list[str]) -> None:
     paths = [argument for argument in arguments if argument not in settings]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        config, pairs = plan_run(paths, recipe=None, settings=settings, near=Path(folder))
+        config, pairs = plan_run(paths, recipe=None, settings=parse_settings(settings), near=Path(folder))
         read = time.perf_counter()
         prepare_corpus(pairs, config, Path(folder))
         seconds, processor = time.perf_counter() - started, sum(os.times()[:4])  # those of worker processes included

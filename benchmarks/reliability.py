@@ -43,6 +43,7 @@ import torch._dynamo  # which optimizers import: loaded once, not in every proce
 from torch import Tensor
 
 from dragoman.cli import explain
+from dragoman.config.settings import parse_settings
 from dragoman.data.builtin.grammar import generate
 from dragoman.errors import DataError, ResourceError
 from dragoman.runs.plan import plan_resume, plan_run
@@ -91,9 +92,9 @@ class Lab:
         """Begin a run, or go on with it, as the command does."""
         display = Display(quiet=True)
         if self.run.config.exists():
-            resume_run(self.run.path, plan_resume(self.run.path, []), display=display)
+            resume_run(self.run.path, plan_resume(self.run.path, {}), display=display)
         else:
-            config, pairs = plan_run(["builtin:grammar:200"], recipe="tiny", settings=self.settings)
+            config, pairs = plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings(self.settings))
             start_run(pairs, config, self.run.path, display=display)
 
     def fork(self, action: Callable[[], object]) -> int:
@@ -401,10 +402,10 @@ def prepared(lab: Lab) -> Reader:
     """A prepared folder, and all that a run reads of it before it trains."""
     folder = lab.folder / "prepared"
     settings = [each for each in SETTINGS if each.startswith(("tokenizer.", "data.held_out"))]
-    prepare_folder(["builtin:grammar:200"], folder, recipe=None, settings=settings)
+    prepare_folder(["builtin:grammar:200"], folder, recipe=None, settings=parse_settings(settings))
 
     def read() -> str:
-        config, found = plan_run([str(folder)], recipe="tiny", settings=[])
+        config, found = plan_run([str(folder)], recipe="tiny", settings={})
         found.check()
         return config.to_yaml()
 

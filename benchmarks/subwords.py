@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.subword_regularization import training_stores, write_numbered
 from dragoman.text.tokenizers.tokenizer import UNK_ID, Tokenizer
@@ -37,7 +38,7 @@ def row(kind: str, pairs: list[tuple[str, str]], vocab_size: int) -> tuple[list[
 
 def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) -> list[str]:
     """One epoch of sampling."""
-    config = load_config({}, [f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"])
+    config = load_config({}, parse_settings([f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"]))
     with tempfile.TemporaryDirectory() as folder:
         sides = [tokenizer.words(texts) for texts in zip(*pairs, strict=True)]
         paths = [Path(folder) / f"train-{side}" for side in ("source", "target")]

@@ -27,6 +27,7 @@ import torch
 from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.section import section_in
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext, open_corpora
 from dragoman.data.readers.registry import FORMATS
 from dragoman.documents.registry import translate_document
@@ -256,7 +257,7 @@ def test_settings_at_random_describe_a_model_or_are_refused_by_name(number: int)
             assert any(part in message for key in keys for part in key.split(".")[-2:] if part), overrides
         else:
             with torch.device("meta"):
-                Transformer(load_config({}, overrides).transformer(1000, 1000))
+                Transformer(load_config({}, parse_settings(overrides)).transformer(1000, 1000))
     assert min(found["refused"], found["taken"]) > number / 20
 
 

@@ -17,6 +17,7 @@ import torch
 
 import dragoman
 from dragoman import Translator
+from dragoman.config.settings import parse_settings
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.terminal import Display
@@ -102,7 +103,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
         "model.num_encoder_layers=1", "model.num_decoder_layers=1",
     ]  # fmt: skip
     with following() as follower, pytest.MonkeyPatch.context() as patch:
-        config, bitext = plan_run([str(folder / "pairs.tsv")], recipe="tiny", settings=settings)
+        config, bitext = plan_run([str(folder / "pairs.tsv")], recipe="tiny", settings=parse_settings(settings))
         patch.setattr(torch.nn.utils, "clip_grad_norm_", _then_stop(torch.nn.utils.clip_grad_norm_))
         start_run(bitext, config, folder / "model", display=Display(quiet=True))
     return folder / "model", follower.files

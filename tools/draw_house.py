@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 from html import escape
 from pathlib import Path
 
-PICTURE = Path("pictures/house.svg")
+PICTURE = Path("house.svg")
 """The picture, in docs/."""
 HALVES = {
     "translating": ("#d5ecd4", ("text", "formats", "decoding", "documents", "bulk", "serving")),

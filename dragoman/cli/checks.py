@@ -1,7 +1,6 @@
 """Argument checks that run before torch is imported, which takes over a second."""
 
 import io
-import json
 import os
 import stat
 from collections import Counter
@@ -20,6 +19,7 @@ from dragoman.system.urls import is_url
 if TYPE_CHECKING:
     from dragoman.cli.app import Context
     from dragoman.config.decoding import DecodingConfig
+    from dragoman.config.settings import Settings
     from dragoman.data.bitext import Bitext
     from dragoman.text.language_codes import Languages
 
@@ -27,6 +27,8 @@ CHECKED_PAIRS = 100_000
 """Read in less time than torch needs to load."""
 READING = ("data.columns", "data.languages", "data.language_column", "data.replace_bad_bytes")
 """Settings that decide how a file is read."""
+SECTIONS = ("data", "tokenizer", "model")
+"""Sections of settings that commands on data read."""
 SPELLED = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
 
 
@@ -182,37 +184,43 @@ def files_and_settings(
     required: bool = True,
     valid: Sequence[str] | None = None,
     test: Sequence[str] | None = None,
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[str], "Settings"]:
     """Files and `key=value` settings among the arguments; those to validate and test on become settings too.
 
     Raises for more than two files, and for none if they are `required`.
     """
     given = [argument for argument in arguments if argument is not None]
-    settings = [each for each in given if "=" in each and not (os.path.exists(each) or is_url(each))]
-    paths = [argument for argument in given if argument not in settings]
+    texts = [argument for argument in given if "=" in argument and not (os.path.exists(argument) or is_url(argument))]
+    paths = [argument for argument in given if argument not in texts]
     for name, files in ((f"`{command}`", paths), ("--valid", valid or ()), ("--test", test or ())):
         if len(files) > 2 or (required and not paths):
             raise UsageError(
                 f"{name} takes a file of pairs or two aligned files, not {len(files)} files; quote a name with spaces."
             )
-    held_out = {"data.valid": valid, "data.test": test}
-    return paths, settings + [f"{key}={json.dumps(files)}" for key, files in held_out.items() if files]
+    from dragoman.config.settings import merged, parse_settings
+
+    held_out = {part: list(files) for part, files in (("valid", valid), ("test", test)) if files}
+    return paths, merged(parse_settings(texts), {"data": held_out} if held_out else {})
 
 
-def chosen_settings(size: str | None, recipe: str | None, given: dict[str, Any]) -> list[str]:
+def chosen_settings(size: str | None, recipe: str | None, given: dict[str, Any]) -> "Settings":
     """The options of a training that were `given`, as settings. Raises `UsageError` for a wrong one, by its name."""
     from dragoman.config.run import load_config
+    from dragoman.config.settings import parse_settings
 
     if size and recipe:
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
-    settings = [f"{key}={value}" for key, value in given.items() if value is not None]
+    settings = parse_settings(f"{key}={value}" for key, value in given.items() if value is not None)
     load_config({}, settings, spell=lambda key: SPELLED.get(key) or option_name(key.removeprefix("training.")))
     return settings
 
 
-def refuse_others(command: str, settings: Sequence[str], known: tuple[str, ...]) -> None:
-    """Raise for a setting that this command does not read; those that it does begin with one of `known`."""
-    for setting in settings:
-        if not setting.startswith(known):
-            names = ", ".join(f"those of {name[:-1]}" if name.endswith(".") else name for name in known)
-            raise UsageError(f"`{command}` takes no other settings than {names}; leave out {setting}.")
+def refuse_others(command: str, settings: "Settings", known: Sequence[str]) -> None:
+    """Raise for a setting that this command does not read; it reads the sections and the keys that are `known`."""
+    from dragoman.config.settings import spelled
+
+    for text in spelled(settings):
+        key = text.partition("=")[0]
+        if not any(key == name or key.startswith(f"{name}.") for name in known):
+            names = ", ".join(f"those of {name}" if name in SECTIONS else name for name in known)
+            raise UsageError(f"`{command}` takes no other settings than {names}; leave out {text}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import check_output, files_and_settings, refuse_others, whole_output
+from dragoman.cli.checks import SECTIONS, check_output, files_and_settings, refuse_others, whole_output
 from dragoman.cli.options import OUTPUT, Columns, Context, File, Option, Recipe, Test, Valid, app, pairs, print_json
 from dragoman.errors import DataError, UsageError, command_line, redacted
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 NUM_BARS = 12
-CLEANING = "data.cleaning."
-"""How settings begin that decide on pairs."""
 data = App(help="Look at sentence pairs before training on them.")
 app.add_typer(data, name="data")
 
@@ -45,13 +43,14 @@ def check(
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
     given = [*(arguments or ()), columns]
     files, settings = files_and_settings("data check", given, required=False, valid=valid, test=test)
+    from dragoman.config.settings import setting, spelled
     from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data_check import by_languages
     from dragoman.data_check import check as check_data
     from dragoman.runs.plan import choose_data
 
     config = choose_data(files, recipe=recipe, settings=settings)
-    refuse_others("data check", settings, ("data.",))
+    refuse_others("data check", settings, ("data",))
     bitext = open_corpora(config)
     held_out = open_held_out(config, bitext.languages, labelled=bitext.labelled)
     if output and output.suffix not in (".tsv", ".txt"):
@@ -68,7 +67,8 @@ def check(
     try:
         if output:
             written = _write_clean(context, output, bitext, held_out)
-            to_train = [*written, *(each for each in settings if each.startswith(CLEANING))]
+            cleaning = {"data": {"cleaning": setting(settings, "data.cleaning", {})}}
+            to_train = [*written, *spelled(cleaning)]
     finally:  # a file that cannot be written costs nothing but itself
         if context.as_json:
             told = {each: result.to_dict() for each, result in results.items()}
@@ -99,7 +99,7 @@ def prepare(
     """Clean pairs, hold some out, and write token ids, once for many runs. Goes on where it broke off."""
     given = [*(arguments or ()), columns]
     files, settings = files_and_settings("data prepare", given, required=False, valid=valid, test=test)
-    refuse_others("data prepare", settings, ("data.", "tokenizer.", "model.", "seed="))
+    refuse_others("data prepare", settings, (*SECTIONS, "seed"))
     from dragoman.runs.plan import told_occurrences
     from dragoman.runs.prepared import prepare_folder
     from dragoman.system.seals import read_in

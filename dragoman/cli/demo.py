@@ -20,7 +20,7 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
         "A translator from English to French, trained on sentences that a small grammar makes up.\n"
         "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
     )
-    config, bitext = plan_run(["builtin:grammar"], recipe="demo", settings=[])
+    config, bitext = plan_run(["builtin:grammar"], recipe="demo", settings={})
     evaluation = start_run(bitext, config, directory, display=display)
     with display.last_step("Examples", later=f"See {directory / 'report.html'}."):
         display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))

@@ -1,6 +1,5 @@
 """The command distill, and what `train` takes to learn from sentences without translations."""
 
-import json
 import os
 from collections.abc import Sequence
 from itertools import chain
@@ -13,6 +12,7 @@ from dragoman.cli.options import Argument, Context, Ensemble, File, Option, app,
 from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
+    from dragoman.config.settings import Settings
     from dragoman.runs.synthetic.request import Asked
 
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
@@ -65,13 +65,15 @@ def distill(
     files, held_out = [*(data or ()), *(given or ()), columns], {"valid": valid, "test": test}
     paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
     check_model(teacher, paths, ensemble=ensemble)
-    settings += chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed})
+    from dragoman.config.settings import merged
+
+    settings = merged(settings, chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed}))
     from dragoman.storage.validate import languages
 
     teachers = [os.path.abspath(each) for each in (teacher, *(ensemble or ()))]
     known = (source, target) if source and target else languages(teacher)
-    if known and not any(each.startswith("data.languages=") for each in settings):
-        settings.append(f"data.languages=[{','.join(known)}]")
+    if known and "languages" not in settings.get("data", {}):
+        settings = merged(settings, {"data": {"languages": list(known)}})
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
     wanted["soft_targets"] = soft_targets
     asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
@@ -80,7 +82,7 @@ def distill(
 
 def back_translate(
     context: Context,
-    run: tuple[list[str], str | None, list[str]],
+    run: tuple[list[str], str | None, "Settings"],
     sentences: tuple[list[str] | None, Path | None, str | None],
     output: Path | None,
     *,
@@ -117,7 +119,7 @@ def _ratios(given: str | None) -> list[float]:
 
 def ask(
     how: str,
-    run: tuple[list[str], str | None, list[str]],
+    run: tuple[list[str], str | None, "Settings"],
     wanted: dict[str, Any],
     *,
     models: Sequence[str],
@@ -125,6 +127,7 @@ def ask(
 ) -> "Asked":
     """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
     from dragoman.config.recipes import recipe_names
+    from dragoman.config.settings import merged
     from dragoman.runs.plan import read_config
     from dragoman.runs.synthetic.request import Asked, stamps
 
@@ -132,7 +135,7 @@ def ask(
     config = read_config(paths, recipe, settings)
     named = {"data.valid": config.data.valid, "data.test": config.data.test, "tokenizer.pairs": config.tokenizer.pairs}
     named = {key: list(map(_absolute, files)) for key, files in named.items() if files}
-    settings = settings + [f"{key}={json.dumps(files)}" for key, files in named.items()]
+    settings = merged(settings, *({key.split(".")[0]: {key.split(".")[1]: files}} for key, files in named.items()))
     paths, recipe = list(map(_absolute, paths)), recipe and (recipe if recipe in recipe_names() else _absolute(recipe))
     read = [*paths, *([recipe] if recipe else []), *chain(*named.values()), *texts]
     return Asked(how, paths, recipe, settings, wanted, stamps(read, models))
@@ -146,7 +149,7 @@ def _absolute(name: str) -> str:
 def train_taught(context: Context, asked: "Asked", path: Path, *, started: float) -> None:
     """Begin the run, or go on with it, and print its scores."""
     asked.write(path)
-    go_on(context, path, [], started=started)
+    go_on(context, path, {}, started=started)
 
 
 def is_taught(path: Path) -> bool:
@@ -157,7 +160,7 @@ def is_taught(path: Path) -> bool:
     return Asked.read(path) is not None and not RunDirectory(path).config.is_file()
 
 
-def go_on(context: Context, path: Path, settings: list[str], *, started: float) -> None:
+def go_on(context: Context, path: Path, settings: "Settings", *, started: float) -> None:
     """Make the pairs of the run in `path`, as far as they are not there, train it, and print its scores."""
     from dragoman.runs.synthetic.run import run_taught
 

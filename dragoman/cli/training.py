@@ -15,13 +15,13 @@ from dragoman.system.urls import is_url
 
 if TYPE_CHECKING:
     from dragoman.config.run import RunConfig
+    from dragoman.config.settings import Settings
     from dragoman.data.pair_file import PairFile
     from dragoman.data.prepared_folder import PreparedFolder
     from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
     from dragoman.terminal import Display
 
-"""When the command began."""
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -112,7 +112,9 @@ def train(
     given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
     given["training.tensorboard"] = tensorboard or None
     given["finetune.model"] = finetune and json.dumps(finetune)
-    settings += chosen_settings(size, recipe, given | _mixture(mix))
+    from dragoman.config.settings import merged
+
+    settings = merged(settings, chosen_settings(size, recipe, given | _mixture(mix)))
     placed = output and not is_url(resume or "")  # a run at a URL has no folder here yet
     if resume and (paths or columns or placed or valid or test or size or recipe or seed or finetune or mix):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
@@ -142,7 +144,7 @@ def train(
         display = context.display()
         source = _resumed(recipe or size, settings, output=output, resume=resume) if ranks else resume
         if source:
-            path, config = _plan_resume(source, settings if resume else [], output=output, display=display)
+            path, config = _plan_resume(source, settings if resume else {}, output=output, display=display)
             pairs = None
         else:
             path, config, pairs = _plan(paths, recipe or size, settings, output=output)
@@ -169,7 +171,7 @@ def _ranks() -> AbstractContextManager["Ranks | None"]:
     return open_ranks()
 
 
-def _resumed(recipe: str | None, settings: list[str], *, output: Path | None, resume: str | None) -> str | None:
+def _resumed(recipe: str | None, settings: "Settings", *, output: Path | None, resume: str | None) -> str | None:
     """The run that a command goes on with, if it was interrupted: torchrun, Slurm and others repeat it as it was."""
     from dragoman.runs.mirrored import mirror_in_use
     from dragoman.storage.run_directory import RunDirectory
@@ -180,7 +182,7 @@ def _resumed(recipe: str | None, settings: list[str], *, output: Path | None, re
 
 
 def _plan_resume(
-    source: str, settings: list[str], *, output: Path | None, display: "Display"
+    source: str, settings: "Settings", *, output: Path | None, display: "Display"
 ) -> tuple[Path, "RunConfig"]:
     """The folder and the config of a run that goes on; one at a URL is downloaded first."""
     from dragoman.runs.mirrored import fetch_run
@@ -193,7 +195,7 @@ def _plan_resume(
 
 
 def _plan(
-    paths: list[str], recipe: str | None, settings: list[str], *, output: Path | None
+    paths: list[str], recipe: str | None, settings: "Settings", *, output: Path | None
 ) -> tuple[Path, "RunConfig", "PairFile | PreparedFolder"]:
     """The folder, the config and the pairs of a new run."""
     from dragoman.config.training import NO_TEACHER

@@ -1,6 +1,5 @@
-"""A training run as one typed tree: recipes in YAML, `key=value` on the command line, unknown keys are errors."""
+"""A training run as one typed tree; unknown keys are errors."""
 
-import copy
 import dataclasses
 from typing import Any, Self
 
@@ -10,10 +9,10 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config.data import DataConfig, TokenizerConfig, without_secrets
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.finetuning import FinetuneConfig
-from dragoman.config.recipes import NOT_YAML, parse_yaml
 from dragoman.config.section import Section
+from dragoman.config.settings import Settings, merged
 from dragoman.config.training import TrainingConfig
-from dragoman.errors import Spell, UsageError, did_you_mean
+from dragoman.errors import Spell, did_you_mean
 from dragoman.model.config import Size, TransformerConfig
 
 
@@ -93,25 +92,11 @@ class RunConfig(Section):
         return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
-def load_config(recipe: dict[str, Any], overrides: list[str], *, spell: Spell = "`{}`".format) -> RunConfig:
-    """The run that a recipe and `section.key=value` overrides describe, all defaults filled in.
+def load_config(recipe: Settings, settings: Settings, *, spell: Spell = "`{}`".format) -> RunConfig:
+    """The run that a recipe and settings describe, which take precedence, with all defaults filled in.
 
     Raises `UsageError` that names the key, as `spell` writes it, the value and the remedy.
     """
     # A section whose keys are all commented out is as good as absent.
-    tree = copy.deepcopy({key: value for key, value in recipe.items() if value is not None})
-    for override in overrides:
-        path, equals, value = override.partition("=")
-        if not equals:
-            raise UsageError(f"`{override}` has no value; write `{override}=VALUE`.")
-        branch = tree
-        *parents, leaf = path.strip().split(".")
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-            if not isinstance(branch, dict):
-                raise UsageError(f"`{override}`: `{parent}` holds a value, not keys.")
-        try:
-            branch[leaf] = parse_yaml(value)
-        except NOT_YAML:
-            branch[leaf] = value
-    return RunConfig.validate(tree, spell=spell)
+    sections = {key: value for key, value in recipe.items() if value is not None}
+    return RunConfig.validate(merged(sections, settings), spell=spell)

@@ -55,7 +55,7 @@ class PreparedFolder:
     def settle(self, given: RunConfig) -> RunConfig:
         """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
         origin = self.origin or {}
-        prepared = load_config(parse_yaml(content_in(self.path, CONFIG, remedy=AGAIN).decode()), [])
+        prepared = load_config(parse_yaml(content_in(self.path, CONFIG, remedy=AGAIN).decode()), {})
         if given.finetune.model:
             raise UsageError(f"--finetune reads pairs with the vocabulary of its model; give pairs, not {self.path}.")
         asked = given.model_dump(mode="json", include={"data", "tokenizer"}, exclude_unset=True)

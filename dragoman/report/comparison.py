@@ -47,7 +47,7 @@ class ComparedRun:
         try:
             for file in (directory.data / "about.json", directory.data / "test.json"):
                 file.stat()
-            config = load_config(read_recipe(os.path.realpath(directory.config, strict=True)), [])
+            config = load_config(read_recipe(os.path.realpath(directory.config, strict=True)), {})
             pairs = directory.about()["train_pairs"]
             test_set = hashlib.sha256(json.dumps(directory.pairs("test")).encode()).hexdigest()
             tested = directory.evaluation.is_file()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import Settings
 from dragoman.errors import DataError, ResourceError, UsageError, command_line
 from dragoman.runs.plan import plan_resume, settled
 from dragoman.storage.mirror import Mirror
@@ -43,7 +44,7 @@ def mirrored(url: str | None, path: Path, display: "Display", train: Callable[[M
 
 
 def fetch_run(
-    url: str, path: Path | None, settings: list[str], *, warn: Callable[[str], None]
+    url: str, path: Path | None, settings: Settings, *, warn: Callable[[str], None]
 ) -> tuple[Path, RunConfig]:
     """The folder, by default one of the name of the URL, into which a mirrored run is downloaded, and its plan."""
     path = path or Path(name_of(url))
@@ -53,12 +54,12 @@ def fetch_run(
     refuse_to_overwrite(path)
     Mirror(url).load(path, warn)
     config = plan_resume(path, settings)
-    if not any(each.startswith("training.mirror=") for each in settings):
+    if "mirror" not in settings.get("training", {}):
         config.training.mirror = url
     return path, config
 
 
-def mirror_in_use(recipe: str | None, settings: list[str]) -> str | None:
+def mirror_in_use(recipe: str | None, settings: Settings) -> str | None:
     """The mirror that settings name, if it holds a run."""
     url = settled([], recipe, settings).training.mirror
     return url if url and Mirror(url).is_used() else None

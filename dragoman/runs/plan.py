@@ -1,13 +1,11 @@
 """What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import Settings, merged, spelled
 from dragoman.data.bitext import Bitext, open_corpora, open_held_out
 from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
@@ -29,15 +27,15 @@ from dragoman.system.seals import MANIFEST
 from dragoman.system.urls import file_system
 
 
-def choose_data(paths: list[str], *, recipe: str | None = None, settings: list[str]) -> DataConfig:
+def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settings) -> DataConfig:
     """The section `data` of a run; one or two files in `paths` replace those that recipe and settings name."""
     return read_config(paths, recipe, settings).data
 
 
 def plan_run(
-    paths: list[str], *, recipe: str | None, settings: list[str], near: Path = Path()
+    paths: list[str], *, recipe: str | None, settings: Settings, near: Path = Path()
 ) -> tuple[RunConfig, PairFile | PreparedFolder]:
-    """The run that a recipe and `key=value` settings ask for, what they leave open chosen, and its pairs.
+    """The run that a recipe and settings ask for, what they leave open chosen, and its pairs.
 
     They are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
     """
@@ -95,7 +93,7 @@ def told_occurrences(occurrences: dict[str, float]) -> list[str]:
     return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
-def plan_resume(path: Path, settings: list[str]) -> RunConfig:
+def plan_resume(path: Path, settings: Settings) -> RunConfig:
     """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
     directory = RunDirectory(path)
     if not directory.config.is_file():
@@ -106,8 +104,9 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     directory.refuse_if_locked()
     refuse_fixed(settings)
     config = settled([], str(directory.config), settings)
-    if told := [each for each in settings if not each.startswith("training.mirror=")]:  # a bucket is private
-        config.chosen.append(f"Went on with {', '.join(told)}.")
+    changed = [text for text in spelled(settings) if not text.startswith("training.mirror=")]  # a bucket is private
+    if changed:
+        config.chosen.append(f"Went on with {', '.join(changed)}.")
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
@@ -119,25 +118,28 @@ def plan_resume(path: Path, settings: list[str]) -> RunConfig:
     return config
 
 
-def refuse_fixed(settings: Sequence[str]) -> None:
+def refuse_fixed(settings: Settings) -> None:
     """Raise `UsageError` for a setting that a run which goes on cannot change."""
-    if fixed := [s for s in settings if not s.startswith(("training.", "decoding."))]:
-        raise UsageError(f"`{fixed[0]}` cannot change in a resumed run; start a new one with another --output.")
+    fixed = {section: part for section, part in settings.items() if section not in ("training", "decoding")}
+    if fixed:
+        raise UsageError(
+            f"`{next(spelled(fixed))}` cannot change in a resumed run; start a new one with another --output."
+        )
 
 
-def settled(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
+def settled(paths: list[str], recipe: str | None, settings: Settings) -> RunConfig:
     """The recipe with the settings, on the files in `paths`; an error in the recipe itself names the recipe."""
     tree = read_recipe(recipe) if recipe else {}
     if paths:
-        files: dict[str, Any] = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
-        settings = [*settings, *(f"data.{key}={json.dumps(value)}" for key, value in files.items())]
+        files: Settings = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
+        settings = merged(settings, {"data": files})
     try:
         config = load_config(tree, settings)
         if defaults := settings_for(config.data.source):
-            config = load_config(tree, [*defaults, *settings])
+            config = load_config(tree, merged(defaults, settings))
     except UsageError:
         try:
-            load_config(tree, [])
+            load_config(tree, {})
         except UsageError as error:
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
@@ -148,7 +150,7 @@ def settled(paths: list[str], recipe: str | None, settings: list[str]) -> RunCon
     return config
 
 
-def read_config(paths: list[str], recipe: str | None, settings: list[str]) -> RunConfig:
+def read_config(paths: list[str], recipe: str | None, settings: Settings) -> RunConfig:
     """The config that a recipe and settings give, if it names sentence pairs."""
     config = settled(paths, recipe, settings)
     if not config.data.source and not config.data.corpora:

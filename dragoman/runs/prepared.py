@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from dragoman.config.settings import Settings
 from dragoman.data.journal import CLEANING, Journal
 from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder, origin
 from dragoman.errors import UsageError
@@ -21,7 +22,7 @@ def prepare_folder(
     path: Path,
     *,
     recipe: str | None,
-    settings: list[str],
+    settings: Settings,
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Prepare pairs into `path`, unless that is done; what broke off goes on where it was.

@@ -11,6 +11,7 @@ import dragoman.recipes
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.recipes import read_recipe, recipe_names
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import DataError, UsageError, did_you_mean
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
 
 def test_nothing_given_is_all_defaults():
-    assert load_config({}, []) == RunConfig()
+    assert load_config({}, {}) == RunConfig()
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_nothing_given_is_all_defaults():
     ],
 )
 def test_an_override_reaches_its_key_with_its_type(override: str, value: Any):
-    config = load_config({}, [override])
+    config = load_config({}, parse_settings([override]))
     *sections, leaf = override.partition("=")[0].split(".")
     for section in sections:
         config = getattr(config, section)
@@ -66,19 +67,19 @@ def test_an_override_reaches_its_key_with_its_type(override: str, value: Any):
     ],
 )
 def test_placeholders_are_copied_unless_a_tokenizer_of_words_would_put_spaces_around_them(settings, masked):
-    assert load_config({}, settings).tokenizer.placeholders is masked
+    assert load_config({}, parse_settings(settings)).tokenizer.placeholders is masked
 
 
 def test_a_number_without_a_point_before_its_exponent_is_a_number_everywhere(tmp_path: Path):
     """YAML 1.1 takes 1e-6 for a text, which nobody means."""
-    assert load_config({}, ["model.norm_eps=1e-6"]).model["norm_eps"] == 1e-6
+    assert load_config({}, parse_settings(["model.norm_eps=1e-6"])).model["norm_eps"] == 1e-6
     (tmp_path / "r.yaml").write_text("model:\n  norm_eps: 1e-6\n", encoding="utf-8")
-    assert load_config(read_recipe(str(tmp_path / "r.yaml")), []).model["norm_eps"] == 1e-6
+    assert load_config(read_recipe(str(tmp_path / "r.yaml")), {}).model["norm_eps"] == 1e-6
 
 
 def test_a_later_override_wins_and_the_recipe_is_left_alone():
     recipe = {"seed": 2, "training": {"warmup": 5, "eps": 1e-8}, "model": {"dropout": 0.2}}
-    config = load_config(recipe, ["training.warmup=7", "training.warmup=11", "model.norm=rms"])
+    config = load_config(recipe, parse_settings(["training.warmup=7", "training.warmup=11", "model.norm=rms"]))
     assert (config.seed, config.training.warmup, config.training.eps) == (2, 11, 1e-8)
     assert config.model == {"dropout": 0.2, "norm": "rms"}
     assert recipe == {"seed": 2, "training": {"warmup": 5, "eps": 1e-8}, "model": {"dropout": 0.2}}
@@ -125,7 +126,7 @@ def test_a_later_override_wins_and_the_recipe_is_left_alone():
 )
 def test_a_mistake_becomes_one_sentence_that_names_it(override: str, message: str):
     with pytest.raises(UsageError, match=message) as caught:
-        load_config({}, [override])
+        load_config({}, parse_settings([override]))
     assert "\n" not in str(caught.value)
 
 
@@ -139,51 +140,59 @@ def test_a_mistake_becomes_one_sentence_that_names_it(override: str, message: st
 )
 def test_a_schedule_that_cannot_come_to_its_end_is_refused(overrides: list[str], message: str):
     with pytest.raises(UsageError, match=message) as caught:
-        load_config({}, [f"training.{override}" for override in overrides])
+        load_config({}, parse_settings([f"training.{override}" for override in overrides]))
     assert "\n" not in str(caught.value)
 
 
 def test_schedules_that_end_with_the_run_take_steps_or_epochs():
-    assert load_config({}, ["training.schedule=cosine", "training.max_steps=1000"]).training.max_steps == 1000
-    assert load_config({}, ["training.schedule=linear", "training.max_epochs=3"]).training.max_epochs == 3
+    assert (
+        load_config({}, parse_settings(["training.schedule=cosine", "training.max_steps=1000"])).training.max_steps
+        == 1000
+    )
+    assert (
+        load_config({}, parse_settings(["training.schedule=linear", "training.max_epochs=3"])).training.max_epochs == 3
+    )
 
 
 def test_r_drop_without_any_dropout_is_refused():
     with pytest.raises(UsageError, match=r"`dropout` is 0, but training\.r_drop"):
-        load_config({}, ["training.r_drop=5", "model.dropout=0"])
+        load_config({}, parse_settings(["training.r_drop=5", "model.dropout=0"]))
     assert (
-        load_config({}, ["training.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"]).training.r_drop == 5
+        load_config(
+            {}, parse_settings(["training.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"])
+        ).training.r_drop
+        == 5
     )
 
 
 @pytest.mark.parametrize("value", ["0", "1.5", "-3", "true", "many", "[0.1]", "[0.1, 0.2, 0.3]", "[0.5, .nan]"])
 def test_a_size_to_hold_out_is_a_number_of_sentences_or_a_share(value: str):
     with pytest.raises(UsageError, match=r"`data.held_out`: .* neither a whole number from 1 nor a share"):
-        load_config({}, [f"data.held_out={value}"])
+        load_config({}, parse_settings([f"data.held_out={value}"]))
 
 
 def test_shares_leave_something_to_train_on():
     with pytest.raises(UsageError, match="leave nothing to train on"):
-        load_config({}, ["data.held_out=[0.5, 0.5]"])
-    assert load_config({}, ["data.held_out=[0.5, 500]"]).data.held_out == (0.5, 500)
+        load_config({}, parse_settings(["data.held_out=[0.5, 0.5]"]))
+    assert load_config({}, parse_settings(["data.held_out=[0.5, 500]"])).data.held_out == (0.5, 500)
 
 
 @pytest.mark.parametrize("override", ["training.max_steps", "data.held_out", "training"])
 def test_an_override_without_a_value_is_refused(override: str):
     with pytest.raises(UsageError, match=re.escape(override)):
-        load_config({}, [override])
+        load_config({}, parse_settings([override]))
 
 
 def test_keys_below_a_value_are_refused():
     with pytest.raises(UsageError, match="`seed` holds a value, not keys"):
-        load_config({"seed": 3}, ["seed.x=1"])
+        load_config({"seed": 3}, parse_settings(["seed.x=1"]))
 
 
 def test_a_section_whose_keys_are_all_left_out_is_empty(tmp_path: Path):
     file = tmp_path / "r.yaml"
     file.write_text("training:\n  # warmup: 5\nmodel:\n", encoding="utf-8")
-    assert load_config(read_recipe(str(file)), []) == RunConfig()
-    assert load_config(read_recipe(str(file)), ["training.warmup=5"]).training.warmup == 5
+    assert load_config(read_recipe(str(file)), {}) == RunConfig()
+    assert load_config(read_recipe(str(file)), parse_settings(["training.warmup=5"])).training.warmup == 5
 
 
 @pytest.mark.parametrize(
@@ -192,30 +201,30 @@ def test_a_section_whose_keys_are_all_left_out_is_empty(tmp_path: Path):
 )
 def test_a_model_that_cannot_be_built_is_refused_before_any_data_is_read(size: str, override: str):
     with pytest.raises(UsageError, match="multiple of `num_heads`"):
-        load_config({"size": size}, [f"model.{override}"])
+        load_config({"size": size}, parse_settings([f"model.{override}"]))
 
 
 def test_a_model_is_judged_by_its_own_size_and_not_by_another():
-    config = load_config({}, ["size=big", "model.num_heads=256"])
+    config = load_config({}, parse_settings(["size=big", "model.num_heads=256"]))
     assert config.transformer(11, 11).num_heads == 256
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_architecture_follows_from_size_choices_and_vocabularies(shared: bool):
-    config = load_config({}, ["size=small", "model.dropout=0.3", f"tokenizer.shared={shared}"])
+    config = load_config({}, parse_settings(["size=small", "model.dropout=0.3", f"tokenizer.shared={shared}"]))
     architecture = config.transformer(997, 997)
     assert (architecture.d_model, architecture.d_ff, architecture.dropout) == (256, 1024, 0.3)
     assert architecture.share_embeddings == shared
     assert architecture.target_vocab_size == 997
-    own = load_config({}, ["model.share_embeddings=false"])
+    own = load_config({}, parse_settings(["model.share_embeddings=false"]))
     assert not own.transformer(997, 997).share_embeddings
 
 
 def test_two_vocabularies_cannot_share_a_table():
     """Not even two of the same size, whose numbers mean different tokens."""
     with pytest.raises(UsageError, match=r"tokenizer\.shared=false two vocabularies"):
-        load_config({}, ["tokenizer.shared=false", "model.share_embeddings=true"])
-    assert not load_config({}, ["tokenizer.shared=false"]).transformer(997, 997).share_embeddings
+        load_config({}, parse_settings(["tokenizer.shared=false", "model.share_embeddings=true"]))
+    assert not load_config({}, parse_settings(["tokenizer.shared=false"])).transformer(997, 997).share_embeddings
 
 
 def test_a_mistake_names_settings_as_the_user_gave_them():
@@ -234,23 +243,25 @@ def test_a_mistake_names_settings_as_the_user_gave_them():
 def test_a_config_survives_its_yaml(tmp_path: Path):
     config = load_config(
         read_recipe("paper-big"),
-        [
-            "data.source=données.tsv",
-            "data.valid=[a, b]",
-            "training.max_minutes=2.5",
-            "model.norm_eps=0.000001",
-        ],
+        parse_settings(
+            [
+                "data.source=données.tsv",
+                "data.valid=[a, b]",
+                "training.max_minutes=2.5",
+                "model.norm_eps=0.000001",
+            ]
+        ),
     )
     file = tmp_path / "config.yaml"
     file.write_text(config.to_yaml(), encoding="utf-8")
-    assert load_config(read_recipe(str(file)), []) == config
+    assert load_config(read_recipe(str(file)), {}) == config
     assert yaml.safe_load(RunConfig().to_yaml())["training"].keys() == TrainingConfig.model_fields.keys()
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_packaged_recipe_describes_a_run_that_can_be_built(name: str):
     recipe = read_recipe(name)
-    config = load_config(recipe, [])
+    config = load_config(recipe, {})
     config.transformer(37_000, 37_000)
     for section, values in recipe.items():
         if isinstance(values, dict) and section != "model":
@@ -266,14 +277,14 @@ def test_every_key_of_a_packaged_recipe_has_a_comment(name: str):
 
 
 def test_the_paper_recipes_hold_the_numbers_of_the_paper():
-    base = load_config(read_recipe("paper-base"), [])
+    base = load_config(read_recipe("paper-base"), {})
     training, decoding = base.training, base.decoding
     assert (training.betas, training.eps, training.warmup) == ((0.9, 0.98), 1e-9, 4000)
     assert (training.label_smoothing, training.max_steps, decoding.beam_size) == (0.1, 100_000, 4)
     assert training.learning_rate == pytest.approx((512 * 4000) ** -0.5, rel=0.01)
     assert 22_000 < training.max_tokens * training.accumulate < 28_000
     assert base.transformer(37_000, 37_000).norm_order == "post"
-    big = load_config(read_recipe("paper-big"), [])
+    big = load_config(read_recipe("paper-big"), {})
     assert (big.training.max_steps, big.model["dropout"], big.training.average) == (
         300_000,
         0.3,

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.pair_file import Counts, write_pairs
 from dragoman.data.splitting import default_held_out, sizes_to_hold_out, split
@@ -390,14 +391,14 @@ def test_a_line_is_drawn_by_all_of_it_and_its_copies_stay_together() -> None:
     ],
 )
 def test_shares_are_of_what_is_held_out(tmp_path: Path, held_out: tuple, by: str, sizes: tuple[int, int]) -> None:
-    config = load_config({}, [f"data.held_out={list(held_out)}", f"data.split={by}"])
+    config = load_config({}, parse_settings([f"data.held_out={list(held_out)}", f"data.split={by}"]))
     counts = write_pairs(bitext(REPEATED).cleaned(), config, near=tmp_path).counts
     assert counts[:2] == (len(REPEATED), sum(len(text) for pair in REPEATED for text in pair) / 4)
     assert sizes_to_hold_out(counts, config.data, "list") == sizes
 
 
 def test_without_a_size_five_percent_are_held_out() -> None:
-    assert sizes_to_hold_out(Counts(len(REPEATED), 0.0, 0, [1.0]), load_config({}, []).data, "list") == (9, 9)
+    assert sizes_to_hold_out(Counts(len(REPEATED), 0.0, 0, [1.0]), load_config({}, {}).data, "list") == (9, 9)
 
 
 def test_nothing_may_be_held_out() -> None:

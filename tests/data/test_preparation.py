@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data import bitext, pair_file, preparation
 from dragoman.data.bitext import Bitext, copies, open_corpora
 from dragoman.data.builtin.grammar import generate
@@ -33,7 +34,9 @@ def tsv(path: Path, pairs: list[Pair]) -> str:
 
 
 def config(*settings: str) -> RunConfig:
-    return load_config({}, ["tokenizer.vocab_size=400", "tokenizer.placeholders=false", "data.held_out=13", *settings])
+    return load_config(
+        {}, parse_settings(["tokenizer.vocab_size=400", "tokenizer.placeholders=false", "data.held_out=13", *settings])
+    )
 
 
 def prepared(folder: Path, run: RunConfig) -> PreparedData:

@@ -11,6 +11,7 @@ import torch
 
 from dragoman.config.data import TokenizerConfig
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.builtin.grammar import generate
@@ -210,14 +211,16 @@ def test_the_two_sides_are_drawn_apart(tmp_path: Path) -> None:
     tokenizer = trained("bpe")
     paths = [tmp_path / "train-source", tmp_path / "train-target"]
     write_numbered(paths, tokenizer.words(TEXTS))
-    config = load_config({}, ["tokenizer.dropout=0.4"])
+    config = load_config({}, parse_settings(["tokenizer.dropout=0.4"]))
     source, target = (store.epoch(0) for store in training_stores(tmp_path, (tokenizer, tokenizer), config))
     assert source[0].tolist() != target[0].tolist()
     assert tokenizer.decode_batch([source[0].tolist(), target[0].tolist()]) == TEXTS[:1] * 2
 
 
 def prepared(folder: Path, *settings: str) -> tuple[PreparedData, RunConfig]:
-    config = load_config({}, ["tokenizer.vocab_size=401", "data.held_out=23", "training.max_tokens=512", *settings])
+    config = load_config(
+        {}, parse_settings(["tokenizer.vocab_size=401", "data.held_out=23", "training.max_tokens=512", *settings])
+    )
     folder.mkdir()
     prepare(Bitext(lambda: PAIRS, name="grammar").cleaned(), config, folder)
     return PreparedData.open(folder, config), config

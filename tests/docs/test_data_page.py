@@ -15,6 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry
 
 from dragoman.config.data import CleaningConfig
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers import huggingface
@@ -91,9 +92,9 @@ def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
         rest = [word for i, word in enumerate(words) if i not in taken]
         settings, paths = [word for word in rest if "=" in word], [word for word in rest if "=" not in word]
         if verb == "data":
-            prepare_folder(paths, Path(options["--output"]), recipe=None, settings=settings)
+            prepare_folder(paths, Path(options["--output"]), recipe=None, settings=parse_settings(settings))
             continue
-        _, bitext = plan_run(paths, recipe=options.get("--recipe"), settings=settings)
+        _, bitext = plan_run(paths, recipe=options.get("--recipe"), settings=parse_settings(settings))
         if isinstance(bitext, PreparedFolder):
             assert bitext.counts[0] == 40
             continue

@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.interop.imports.styles import STYLES
@@ -26,7 +27,7 @@ SMALL = [
 
 
 def recipe(style: str, *settings: str) -> RunConfig:
-    return load_config(read_recipe(RECIPES[style]), list(settings))
+    return load_config(read_recipe(RECIPES[style]), parse_settings(list(settings)))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -56,11 +57,11 @@ def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
     lines = (f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:60"))
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     data = "builtin:random:5" if style == "postnorm" else str(tmp_path / "pairs.tsv")
-    config, bitext = plan_run([data], recipe=RECIPES[style], settings=SMALL)
+    config, bitext = plan_run([data], recipe=RECIPES[style], settings=parse_settings(SMALL))
     evaluation = run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     assert math.isfinite(evaluation.tokens.perplexity)
     directory = RunDirectory(tmp_path / "model")
-    saved = load_config(read_recipe(str(directory.config)), [])
+    saved = load_config(read_recipe(str(directory.config)), {})
     assert saved.decoding.beam_size == 1
     events = read_metrics(directory.metrics)
     assert [event["step"] for event in events if event["event"] == "validation"][-1] == 5
@@ -74,7 +75,7 @@ def test_the_keras_recipe_shares_out_70_20_10(tmp_path: Path, by: str):
     lines = [f"Sentence {n}!\tPhrase {n}, {v}.\n" for n in range(110) for v in range(1 + n % 3)]
     (tmp_path / "fra.txt").write_text("".join(lines), encoding="utf-8")
     config, bitext = plan_run(
-        [str(tmp_path / "fra.txt")], recipe="notebook-keras", settings=[*SMALL, f"data.split={by}"]
+        [str(tmp_path / "fra.txt")], recipe="notebook-keras", settings=parse_settings([*SMALL, f"data.split={by}"])
     )
     prepare(bitext, config, tmp_path)
     data = PreparedData.open(tmp_path, config)
@@ -90,7 +91,7 @@ def test_the_keras_recipe_shares_out_70_20_10(tmp_path: Path, by: str):
 def test_the_random_pairs_are_learned_as_the_notebook_learns_them(tmp_path: Path):
     """Notebook B's own code with its decoder repaired: 8.683, 7.971 after ten epochs, 7.643 after fourteen."""
     settings = ["training.max_epochs=14", "training.precision=float32"]
-    config, bitext = plan_run([], recipe="notebook-postnorm", settings=settings)
+    config, bitext = plan_run([], recipe="notebook-postnorm", settings=parse_settings(settings))
     run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     losses = {event["step"]: event["loss"] for event in read_metrics(directory.metrics) if event["event"] == "step"}

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.model import TransformerConfig
 from dragoman.report import RunSummary, WordAttention
 
@@ -36,7 +37,7 @@ def validation(step: int, **values) -> dict:
 
 
 def summary(**values) -> RunSummary:
-    config = load_config({}, ["data.source=/home/secret/pairs.tsv", "decoding.beam_size=7"])
+    config = load_config({}, parse_settings(["data.source=/home/secret/pairs.tsv", "decoding.beam_size=7"]))
     fixed = {
         "source_language": "en",
         "target_language": "fr",

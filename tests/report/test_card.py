@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.report import model_card
 from tests.report.runs import EVALUATION, full_run, summary
 
@@ -24,11 +25,13 @@ def test_the_card_tells_scores_with_signatures_split_size_and_cost():
         assert text in card
     by_source = {"trained_on": {"sentences": 41, "bleu": 47.25}, "new": {"sentences": 62, "bleu": 23.5}}
     leaky = replace(
-        full_run(), config=load_config({}, ["data.split=line"]), evaluation=EVALUATION | {"by_source": by_source}
+        full_run(),
+        config=load_config({}, parse_settings(["data.split=line"])),
+        evaluation=EVALUATION | {"by_source": by_source},
     )
     for text in ("103 pairs held out line by line", "BLEU 47.2 on 41 whose source", "BLEU 23.5 on 62 with"):
         assert text in model_card(leaky)
-    own = load_config({}, ["data.test=[news.tsv]"])
+    own = load_config({}, parse_settings(["data.test=[news.tsv]"]))
     assert "held out" not in model_card(replace(full_run(), config=own))
 
 

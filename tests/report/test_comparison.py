@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.errors import DataError
 from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
 from dragoman.report.comparison_page import write_comparison
@@ -25,7 +26,7 @@ def write_run(path: Path, *settings: str, tested: bool = True, test_pairs: str =
     """The files of a run that was never run."""
     data = path / "run" / "data"
     data.mkdir(parents=True)
-    config = load_config({}, ["data.source=/home/secret/pairs.tsv", *settings])
+    config = load_config({}, parse_settings(["data.source=/home/secret/pairs.tsv", *settings]))
     (path / "run" / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
     events = [*steps(31), validation(10), validation(30), validation(31, better=False)] if events is None else events
     lines = "".join(json.dumps(event) + "\n" for event in events)

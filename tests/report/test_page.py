@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.report import RunSummary, WordAttention, model_card
 from dragoman.report.page import SHOWN_VALIDATIONS, write_report
 from tests.report.runs import EVALUATION, attention_of, full_run, steps, summary, validation
@@ -83,7 +84,7 @@ def test_texts_are_escaped_wherever_they_come_from(full, tmp_path):
             source_language=EVIL,
             target_language=EVIL,
             machine=EVIL,
-            config=load_config({}, [f"data.source={EVIL}"]),
+            config=load_config({}, parse_settings([f"data.source={EVIL}"])),
             metrics=[*steps(3), validation(3, samples=[evil])],
             samples=[evil],
             evaluation=EVALUATION | {"signatures": {"bleu": EVIL}},
@@ -127,7 +128,7 @@ def test_what_the_run_warned_of_is_on_its_page(tmp_path):
 )
 def test_folders_of_the_data_stay_private(tmp_path, data):
     settings = [*(f"data.{setting}" for setting in data), "tokenizer.pairs=[/home/secret/words.tsv]"]
-    run = replace(full_run(), config=load_config({}, settings))
+    run = replace(full_run(), config=load_config({}, parse_settings(settings)))
     _, html = page(tmp_path, run)
     card = model_card(run)
     assert "pairs.tsv" in html

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from dragoman.config.run import RunConfig, load_config
+from dragoman.config.settings import parse_settings
 from dragoman.model import TransformerConfig
 from dragoman.runs.choices import Resources, choose, choose_size
 
@@ -13,7 +14,9 @@ PAIR = 30
 
 
 def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, architecture=None):
-    config = load_config(recipe or {}, [*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
+    config = load_config(
+        recipe or {}, parse_settings([*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
+    )
     choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False), architecture)
     return config
 

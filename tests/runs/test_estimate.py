@@ -6,6 +6,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
 from dragoman.runs.estimate import estimate
@@ -27,7 +28,9 @@ def one_of_64():
 
 @pytest.mark.parametrize("size", ["base", pytest.param("big", marks=pytest.mark.slow)])
 def test_each_of_64_ranks_has_its_part_of_the_weights(size: str, one_of_64: Ranks):
-    config = load_config({}, [f"size={size}", f"tokenizer.vocab_size={VOCAB}", "training.max_tokens=524288"])
+    config = load_config(
+        {}, parse_settings([f"size={size}", f"tokenizer.vocab_size={VOCAB}", "training.max_tokens=524288"])
+    )
     with torch.device("meta"):
         model = Transformer(config.transformer(VOCAB, VOCAB))
     numbers = sum(weight.numel() for weight in model.parameters())
@@ -42,7 +45,7 @@ def test_each_of_64_ranks_has_its_part_of_the_weights(size: str, one_of_64: Rank
 @pytest.mark.slow
 def test_activations_grow_with_tokens_and_muon_keeps_less_than_adam():
     def memory(*settings: str) -> dict:
-        config = load_config({}, ["size=base", f"tokenizer.vocab_size={VOCAB}", *settings])
+        config = load_config({}, parse_settings(["size=base", f"tokenizer.vocab_size={VOCAB}", *settings]))
         return estimate(config)[0].to_dict()
 
     small, large = (memory(f"training.max_tokens={each}") for each in (25_600, 51_200))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.errors import Interrupted, UsageError
 from dragoman.interop.imports.pretrained import import_pretrained
@@ -38,7 +39,7 @@ def finetune(base: Path, output: Path, *settings: str):
     pairs = output.parent / "own.tsv"
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in OWN), encoding="utf-8")
     given = [*KEPT, f"finetune.model={json.dumps(str(base))}", *settings]
-    config, bitext = plan_run([str(pairs)], recipe=None, settings=given)
+    config, bitext = plan_run([str(pairs)], recipe=None, settings=parse_settings(given))
     return start_run(bitext, config, output, display=Display(quiet=True)), config
 
 
@@ -91,7 +92,7 @@ def test_a_memory_adapts_a_model_by_one_command(base, dragoman, tmp_path):
 def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
     freeze = "finetune.freeze=[embeddings,encoder]"
     finetune(base, tmp_path / "run", freeze, f"training.optimizer={optimizer}", "training.max_steps=7")
-    resumed = plan_resume(tmp_path / "run", ["training.max_steps=9"])
+    resumed = plan_resume(tmp_path / "run", parse_settings(["training.max_steps=9"]))
     resume_run(tmp_path / "run", resumed, display=Display(quiet=True))
     before, after = weights(base), weights(tmp_path / "run")
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
@@ -112,7 +113,7 @@ def test_a_resumed_run_has_the_same_bits(base, tmp_path, monkeypatch):
         patched.setattr(Trainer, "train_step", stopped)
         with pytest.raises(Interrupted):
             finetune(base, tmp_path / "run")
-    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", []), display=Display(quiet=True))
+    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", {}), display=Display(quiet=True))
     for name, weight in weights(tmp_path / "whole").items():
         assert torch.equal(weights(tmp_path / "run")[name], weight), name
 
@@ -147,7 +148,7 @@ def test_settings_that_contradict_the_model(base, tmp_path, settings, words):
 
 def test_a_mixture_without_a_model_is_refused():
     with pytest.raises(UsageError, match=r"`finetune.mix` is for a run that goes on from a model"):
-        plan_run(["builtin:grammar:60"], recipe=None, settings=['finetune.mix=["a.tsv"]'])
+        plan_run(["builtin:grammar:60"], recipe=None, settings=parse_settings(['finetune.mix=["a.tsv"]']))
 
 
 @pytest.mark.parametrize(

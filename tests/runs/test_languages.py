@@ -7,6 +7,7 @@ import pytest
 import tokenizers
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import parse_settings
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
@@ -55,7 +56,7 @@ def corpora(folder: Path, *targets: str, **others: list[str]) -> str:
 
 def trained(path: Path, *settings: str, data: str | None = None, steps: int = 4) -> Path:
     given = [*MODEL, "data.held_out=5", f"training.max_steps={steps}", *settings]
-    config, pairs = plan_run([data] if data else [], recipe="tiny", settings=given)
+    config, pairs = plan_run([data] if data else [], recipe="tiny", settings=parse_settings(given))
     start_run(pairs, config, path, display=Display(quiet=True))
     return path
 
@@ -66,7 +67,7 @@ def model(folder, tmp_path_factory) -> Path:
 
 
 def opened(path: Path) -> PreparedData:
-    config = plan_resume(path, ["training.max_steps=9"])
+    config = plan_resume(path, parse_settings(["training.max_steps=9"]))
     return PreparedData.open(RunDirectory(path).data, config)
 
 
@@ -198,7 +199,7 @@ def test_a_run_is_the_same_from_a_prepared_folder_and_resumed(folder, model, tmp
         [],
         tmp_path / "prepared",
         recipe=None,
-        settings=["tokenizer.vocab_size=400", "data.held_out=5", corpora(folder)],
+        settings=parse_settings(["tokenizer.vocab_size=400", "data.held_out=5", corpora(folder)]),
     )
     again = trained(tmp_path / "run", data=str(tmp_path / "prepared"), steps=2)
     first, second = RunDirectory(model).data, RunDirectory(again).data
@@ -207,7 +208,9 @@ def test_a_run_is_the_same_from_a_prepared_folder_and_resumed(folder, model, tmp
     names = [name for name in names if name not in differing]
     assert {"test.json", "train-source.ids", "about.json", "source_tokenizer.json"} <= {*names}
     assert [name for name in names if (first / name).read_bytes() != (second / name).read_bytes()] == []
-    evaluation = resume_run(again, plan_resume(again, ["training.max_steps=4"]), display=Display(quiet=True))
+    evaluation = resume_run(
+        again, plan_resume(again, parse_settings(["training.max_steps=4"])), display=Display(quiet=True)
+    )
     assert evaluation.by_languages.keys() == {"en-de", "en-fr"}
     assert read_config(again)["directions"] == read_config(model)["directions"] == [["en", "fr"], ["en", "de"]]
 
@@ -227,7 +230,7 @@ def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
     given += [f"finetune.model={json.dumps(str(model))}", "data.held_out=5", "training.max_steps=2"]
 
     def finetuned(*settings: str) -> Path:
-        config, pairs = plan_run([str(folder / "de.tsv")], recipe=None, settings=[*given, *settings])
+        config, pairs = plan_run([str(folder / "de.tsv")], recipe=None, settings=parse_settings([*given, *settings]))
         start_run(pairs, config, tmp_path / "run", display=Display(quiet=True))
         return tmp_path / "run"
 

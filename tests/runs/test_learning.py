@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.settings import parse_settings
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.terminal import Display
@@ -29,7 +30,7 @@ def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perple
         files[name].write_text("".join(f"{' '.join(row)}\t{' '.join(answer(row))}\n" for row in rows))
     held_out = [f"data.{name}=[{files[name]}]" for name in ("valid", "test")]
     settings = [*SETTINGS, *held_out, f"training.max_steps={steps}", f"seed={seed}"]
-    config, bitext = plan_run([str(files["train"])], recipe=None, settings=settings)
+    config, bitext = plan_run([str(files["train"])], recipe=None, settings=parse_settings(settings))
     found = start_run(bitext, config, tmp_path / "run", display=Display(quiet=True)).to_dict()
     assert found["perplexity"] <= perplexity, seed
     assert found["bleu"] >= bleu, seed
@@ -46,6 +47,6 @@ def test_one_model_follows_the_token_of_the_target_language(tmp_path: Path):
     ]
     path.write_text("".join("\t".join(row) + "\n" for row in texts))
     settings = ["data.language_column=3", "data.columns=[1,2]", "data.held_out=100", "training.max_steps=1200"]
-    config, bitext = plan_run([str(path)], recipe=None, settings=[*SETTINGS, *settings])
+    config, bitext = plan_run([str(path)], recipe=None, settings=parse_settings([*SETTINGS, *settings]))
     found = start_run(bitext, config, tmp_path / "run", display=Display(quiet=True)).to_dict()
     assert {name: each["bleu"] > 95 for name, each in found["by_languages"].items()} == {"de": True, "fr": True}

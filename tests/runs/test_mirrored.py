@@ -7,6 +7,7 @@ import fsspec
 import pytest
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import parse_settings
 from dragoman.errors import ResourceError, UsageError
 from dragoman.runs import train as run
 from dragoman.runs.mirrored import fetch_run
@@ -28,7 +29,9 @@ class Killed(BaseException):
 
 
 def begin(path: Path, *settings: str) -> RunConfig:
-    config, pairs = plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*SMALL, *MORE, *settings])
+    config, pairs = plan_run(
+        ["builtin:grammar:200"], recipe="tiny", settings=parse_settings([*SMALL, *MORE, *settings])
+    )
     run.start_run(pairs, config, path, display=QUIET)
     return config
 
@@ -61,15 +64,15 @@ def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, ca
     shutil.rmtree(tmp_path / "lost")
 
     with pytest.raises(UsageError, match="holds a run already"):
-        plan_run(["builtin:grammar:200"], recipe="tiny", settings=[f"training.mirror={url}"])
+        plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings([f"training.mirror={url}"]))
     monkeypatch.chdir(tmp_path)
-    path, config = fetch_run(url, None, [], warn=pytest.fail)
+    path, config = fetch_run(url, None, {}, warn=pytest.fail)
     assert path == Path("en-fr")
     assert 0 < Checkpoints(path / "run/checkpoints", warn=print).steps()[-1] < reached
     run.resume_run(path, config, display=QUIET)
     assert bits(path) == bits(tmp_path / "whole")
     with pytest.raises(UsageError, match="holds a run already"):
-        fetch_run(url, path, [], warn=pytest.fail)
+        fetch_run(url, path, {}, warn=pytest.fail)
 
     # At the end, the URL holds the model itself, too, whose card does not name the bucket.
     fsspec.filesystem("s3").get(f"{url}/*", f"{tmp_path}/model/")
@@ -77,7 +80,7 @@ def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, ca
     assert (tmp_path / "model/model.safetensors").read_bytes() == bits(path)["model.safetensors"]
     assert bucket not in (tmp_path / "model/README.md").read_text() + (tmp_path / "model/report.html").read_text()
     with pytest.raises(UsageError, match="is finished"):
-        fetch_run(url, tmp_path / "again", [], warn=pytest.fail)
+        fetch_run(url, tmp_path / "again", {}, warn=pytest.fail)
     assert "not mirrored" not in capsys.readouterr().err
 
 
@@ -100,8 +103,8 @@ def test_without_network_the_run_ends_well_with_a_warning(tmp_path, monkeypatch,
 
 def test_a_mirror_without_its_library_or_with_a_password_is_refused_before_pairs_are_read(monkeypatch):
     with pytest.raises(ResourceError, match="pip install gcsfs"):
-        plan_run(["none.tsv"], recipe=None, settings=["training.mirror=gs://bucket/run"])
+        plan_run(["none.tsv"], recipe=None, settings=parse_settings(["training.mirror=gs://bucket/run"]))
     for url in ("ftp://me:secret@host/run", "runs/en-fr"):
         with pytest.raises(UsageError, match="must be a URL without password") as told:
-            plan_run(["none.tsv"], recipe=None, settings=[f"training.mirror={url}"])
+            plan_run(["none.tsv"], recipe=None, settings=parse_settings([f"training.mirror={url}"]))
         assert "secret" not in str(told.value)

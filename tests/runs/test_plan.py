@@ -4,6 +4,7 @@ import pytest
 
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import prepare
 from dragoman.data.readers import tables
@@ -17,10 +18,10 @@ from tests.data.readers.files import write
 def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:100")), encoding="utf-8")
-    config, _ = plan_run([str(path)], recipe="paper-base", settings=["training.warmup=17"])
+    config, _ = plan_run([str(path)], recipe="paper-base", settings=parse_settings(["training.warmup=17"]))
     assert (config.size, config.model["norm_order"], config.training.warmup) == ("base", "post", 17)
     assert config.tokenizer.vocab_size == 37_000
-    config, _ = plan_run([str(path)], recipe=None, settings=[])
+    config, _ = plan_run([str(path)], recipe=None, settings={})
     assert (config.size, config.tokenizer.vocab_size, config.data.held_out) == ("tiny", 2_000, (5, 5))
 
 
@@ -31,14 +32,14 @@ def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it
     first, second = (str(tmp_path / f"{name}.tsv") for name in "ab")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(f"data:\n  corpora:\n  - {{source: {first}, weight: 2}}\n  - source: {second}\n")
-    config, bitext = plan_run([], recipe=str(recipe), settings=[])
+    config, bitext = plan_run([], recipe=str(recipe), settings={})
     assert [corpus.source for corpus in config.data.corpora] == [first, second]
     assert (bitext.name, bitext.report.read, config.data.held_out) == ("a+b", 140, (7, 7))
     assert bitext.report.weighted == 2 * 100 + 40
-    assert load_config(read_recipe_text(config.to_yaml(), tmp_path), []) == config
-    config, bitext = plan_run([second], recipe=str(recipe), settings=[])
+    assert load_config(read_recipe_text(config.to_yaml(), tmp_path), {}) == config
+    config, bitext = plan_run([second], recipe=str(recipe), settings={})
     assert (config.data.source, config.data.corpora, bitext.name) == (second, [], "b")
-    config, bitext = plan_run([], recipe=None, settings=[f"data.source={second}"])
+    config, bitext = plan_run([], recipe=None, settings=parse_settings([f"data.source={second}"]))
     assert (config.data.source, bitext.report.weighted) == (second, 40)
 
 
@@ -58,7 +59,7 @@ def read_recipe_text(text, folder):
 )
 def test_data_that_is_not_named_or_twice_is_refused(settings, words):
     with pytest.raises(UsageError) as caught:
-        plan_run([], recipe=None, settings=settings)
+        plan_run([], recipe=None, settings=parse_settings(settings))
     assert words in str(caught.value)
 
 
@@ -67,7 +68,7 @@ def test_rules_of_cleaning_are_settings(tmp_path):
     pairs = [(f"{number}", f"{number} x") for number in range(29)]
     path.write_text("".join(f"{s}\t{t}\n" for s, t in [*pairs, *pairs[:5], ("y" * 53, "z" * 53)]), encoding="utf-8")
     for settings, kept in (([], 30), (["data.cleaning.drop_repeated=false", "data.cleaning.max_characters=52"], 34)):
-        assert plan_run([str(path)], recipe=None, settings=settings)[1].report.weighted == kept
+        assert plan_run([str(path)], recipe=None, settings=parse_settings(settings))[1].report.weighted == kept
 
 
 @pytest.mark.parametrize(("by", "sizes"), [("sentence", (8, 4)), ("line", (16, 8))])
@@ -75,11 +76,11 @@ def test_shares_become_numbers_before_the_run_starts(tmp_path, by, sizes):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"source {n // 2}\ttarget {n}\n" for n in range(80)), encoding="utf-8")
     settings = ["data.held_out=[0.2, 0.1]", f"data.split={by}"]
-    assert plan_run([str(path)], recipe=None, settings=settings)[0].data.held_out == sizes
+    assert plan_run([str(path)], recipe=None, settings=parse_settings(settings))[0].data.held_out == sizes
 
 
 def test_the_grammar_brings_held_out_combinations_of_its_own():
-    config, _ = plan_run(["builtin:grammar:100"], recipe="demo", settings=[])
+    config, _ = plan_run(["builtin:grammar:100"], recipe="demo", settings={})
     assert config.data.valid == ["builtin:grammar:500:valid"]
     assert config.data.test == ["builtin:grammar:500:test"]
 
@@ -88,34 +89,34 @@ def test_a_wrong_setting_is_found_before_the_corpus_is_read(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("I see.\tJe vois.\nno tab in the second line\n", encoding="utf-8")
     with pytest.raises(UsageError, match="warmup"):
-        plan_run([str(path)], recipe=None, settings=["training.warmpu=3"])
+        plan_run([str(path)], recipe=None, settings=parse_settings(["training.warmpu=3"]))
     with pytest.raises(DataError, match="line 2"):
-        plan_run([str(path)], recipe=None, settings=["training.warmup=3"])
+        plan_run([str(path)], recipe=None, settings=parse_settings(["training.warmup=3"]))
 
 
 def test_held_out_files_are_opened_before_the_run_starts(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:20")), encoding="utf-8")
     with pytest.raises(DataError, match="nowhere"):
-        plan_run([str(path)], recipe=None, settings=['data.test=["nowhere.tsv"]'])
+        plan_run([str(path)], recipe=None, settings=parse_settings(['data.test=["nowhere.tsv"]']))
 
 
 def test_only_training_and_decoding_change_in_a_resumed_run(tmp_path):
     (tmp_path / "run" / "data").mkdir(parents=True)
     (tmp_path / "run" / "data" / "manifest.json").write_text("{}")
     (tmp_path / "run" / "config.yaml").write_text("seed: 7\ntraining:\n  warmup: 11\n")
-    config = plan_resume(tmp_path, ["training.max_steps=13"])
+    config = plan_resume(tmp_path, parse_settings(["training.max_steps=13"]))
     assert (config.seed, config.training.warmup, config.training.max_steps) == (7, 11, 13)
     assert config.chosen == ["Went on with training.max_steps=13."]
     with pytest.raises(UsageError, match=r"data\.max_length"):
-        plan_resume(tmp_path, ["data.max_length=5"])
+        plan_resume(tmp_path, parse_settings(["data.max_length=5"]))
 
 
 def test_a_run_of_another_version_names_its_file(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("training:\n  wramup: 11\n")
     with pytest.raises(DataError, match=r"config\.yaml cannot be used.*wramup"):
-        plan_resume(tmp_path, [])
+        plan_resume(tmp_path, {})
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -125,7 +126,7 @@ def test_a_table_is_read_once_and_a_little_of_it_to_find_its_columns(tmp_path, m
     lines, read_lines = [], text_files.read_lines
     monkeypatch.setattr(text_files, "read_lines", lambda *a, **o: (lines.append(x) or x for x in read_lines(*a, **o)))
     monkeypatch.setattr(tables, "BLOCK", 1 << 10)
-    config, bitext = plan_run([str(path)], recipe="tiny", settings=["tokenizer.vocab_size=300"])
+    config, bitext = plan_run([str(path)], recipe="tiny", settings=parse_settings(["tokenizer.vocab_size=300"]))
     prepare(bitext, config, tmp_path)
     assert 2_003 <= len(lines) <= 2_003 + 5
     assert len(tables.Sample(path, ReaderOptions()).lines) < 2_003 / 10

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.settings import parse_settings
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.encoding import Encoder
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
@@ -39,7 +40,7 @@ def pairs(tmp_path: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, pairs: str) -> Path:
-    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=DATA)
+    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=parse_settings(DATA))
     return tmp_path / "prepared"
 
 
@@ -49,7 +50,7 @@ def losses(path: Path) -> list[float]:
 
 def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs, folder):
     for name, data, settings in (("a", pairs, [*DATA, *SMALL]), ("b", str(folder), [*SMALL, DATA[1]])):
-        config, found = plan_run([data], recipe="tiny", settings=settings)
+        config, found = plan_run([data], recipe="tiny", settings=parse_settings(settings))
         start_run(found, config, tmp_path / name, display=Display(quiet=True))
     assert len(losses(tmp_path / "a")) == 3
     assert losses(tmp_path / "a") == losses(tmp_path / "b")
@@ -60,25 +61,25 @@ def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs
 
 @pytest.mark.slow
 def test_it_stays_whole_when_its_runs_are_deleted_or_resumed(tmp_path, folder):
-    config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
     start_run(found, config, tmp_path / "run", display=Display(quiet=True))
     config.training.max_steps = 5
     resume_run(tmp_path / "run", config, display=Display(quiet=True))
     RunDirectory(tmp_path / "run").clear()
-    config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
     start_run(found, config, tmp_path / "again", display=Display(quiet=True))
     assert len(losses(tmp_path / "again")) == 3
 
 
 def test_what_is_prepared_is_not_prepared_again(tmp_path, pairs, folder, monkeypatch):
     monkeypatch.setattr("dragoman.runs.prepared.plan_pairs", lambda *_, **__: pytest.fail("it is read again"))
-    prepare_folder([pairs], folder, recipe=None, settings=DATA)
+    prepare_folder([pairs], folder, recipe=None, settings=parse_settings(DATA))
     with pytest.raises(UsageError, match="prepared from other files, or by other settings; choose another --output"):
-        prepare_folder([pairs], folder, recipe=None, settings=[*DATA, "data.cleaning.max_ratio=9"])
+        prepare_folder([pairs], folder, recipe=None, settings=parse_settings([*DATA, "data.cleaning.max_ratio=9"]))
     Path(pairs).write_text("a\tb\n")
     with pytest.raises(UsageError, match="prepared from other files"):
-        prepare_folder([pairs], folder, recipe=None, settings=DATA)
-    config, _ = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+        prepare_folder([pairs], folder, recipe=None, settings=parse_settings(DATA))
+    config, _ = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
     assert config.chosen[-1] == f"{pairs} has changed since {folder} was prepared, which has it as it was."
 
 
@@ -95,10 +96,10 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
 
     monkeypatch.setattr(Encoder, "_encoded", breaks_off)
     with pytest.raises(KeyboardInterrupt):
-        prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
+        prepare_folder([pairs], tmp_path / "again", recipe=None, settings=parse_settings(DATA))
     with pytest.raises(DataError, match="is not prepared completely; type its `dragoman data prepare` again"):
-        plan_run([str(tmp_path / "again")], recipe=None, settings=[])
-    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
+        plan_run([str(tmp_path / "again")], recipe=None, settings={})
+    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=parse_settings(DATA))
     assert {(tmp_path / "again" / file.name).read_bytes() == file.read_bytes() for file in folder.iterdir()} == {True}
     assert len(list((tmp_path / "again").iterdir())) == len(list(folder.iterdir()))
 
@@ -127,7 +128,7 @@ def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypa
     corpora = f"data.corpora=[{{source: {first}, weight: 1.5}}, {{source: {second}}}]"
 
     def prepared(name: str) -> dict[str, bytes]:
-        prepare_folder([], tmp_path / name, recipe=None, settings=[*DATA, corpora])
+        prepare_folder([], tmp_path / name, recipe=None, settings=parse_settings([*DATA, corpora]))
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
     def killed() -> None:
@@ -166,9 +167,11 @@ def test_pairs_cleaned_from_something_else_are_cleaned_anew(tmp_path, pairs, fol
     with monkeypatch.context() as patch:
         patch.setattr("dragoman.data.pair_file.map_on_cores", map_and_break_off)
         with pytest.raises(KeyboardInterrupt):
-            prepare_folder([pairs], tmp_path / "again", recipe=None, settings=[*DATA, "data.cleaning.max_ratio=2"])
+            prepare_folder(
+                [pairs], tmp_path / "again", recipe=None, settings=parse_settings([*DATA, "data.cleaning.max_ratio=2"])
+            )
     assert (tmp_path / "again" / "cleaning" / "pairs").is_file()
-    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=DATA)
+    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=parse_settings(DATA))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
         path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()
     }
@@ -186,19 +189,19 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
     recipe = write(
         tmp_path / "r.yaml", f"data:\n  temperature: 2\n  corpora: [{{source: {large}}}, {{source: {small}}}]"
     )
-    prepare_folder([], tmp_path / "folder", recipe=str(recipe), settings=DATA)
+    prepare_folder([], tmp_path / "folder", recipe=str(recipe), settings=parse_settings(DATA))
     about = json.loads((tmp_path / "folder" / "about.json").read_bytes())
     # (20 / 180)^(1 / 2 - 1) = 3
     assert about["occurrences"] == pytest.approx({str(large): 1, str(small): 3})
-    from_folder, _ = plan_run([str(tmp_path / "folder")], recipe=None, settings=[])
-    from_pairs, found = plan_run([], recipe=str(recipe), settings=DATA)
+    from_folder, _ = plan_run([str(tmp_path / "folder")], recipe=None, settings={})
+    from_pairs, found = plan_run([], recipe=str(recipe), settings=parse_settings(DATA))
     assert from_folder.chosen == from_pairs.chosen
     assert from_pairs.chosen[-1] == (
         "In an epoch, by data.temperature, each pair occurs: of a.tsv 1 times, of b.tsv 3 times."
     )
     assert found.report.weighted == 180 + 3 * 20
     with pytest.raises(UsageError, match=r"prepared with another `data.temperature`"):
-        plan_run([str(tmp_path / "folder")], recipe=None, settings=["data.temperature=3"])
+        plan_run([str(tmp_path / "folder")], recipe=None, settings=parse_settings(["data.temperature=3"]))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
 )
 def test_settings_of_the_preparation_cannot_change(folder, settings, words):
     with pytest.raises(UsageError) as caught:
-        plan_run([str(folder)], recipe=None, settings=settings)
+        plan_run([str(folder)], recipe=None, settings=parse_settings(settings))
     assert words in str(caught.value)
 
 
@@ -220,9 +223,9 @@ def test_other_folders_are_not_written_to_nor_read(tmp_path, pairs):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").write_text(json.dumps({}))
     with pytest.raises(UsageError, match="exists and is not empty"):
-        prepare_folder([pairs], tmp_path / "full", recipe=None, settings=[])
+        prepare_folder([pairs], tmp_path / "full", recipe=None, settings={})
     with pytest.raises(DataError, match="is a folder; name a file in it"):
-        plan_run([str(tmp_path / "full")], recipe=None, settings=[])
+        plan_run([str(tmp_path / "full")], recipe=None, settings={})
 
 
 def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp_path, folder):
@@ -240,7 +243,7 @@ def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp
 
 
 def run_from(folder: Path, path: Path) -> None:
-    config, found = plan_run([str(folder)], recipe="tiny", settings=SMALL)
+    config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
     with RunDirectory(path).locked():
         found.check()
     assert config.training.max_steps == 3
@@ -248,9 +251,11 @@ def run_from(folder: Path, path: Path) -> None:
 
 def test_two_preparations_of_one_folder_take_turns(tmp_path, pairs):
     with only_one(tmp_path / "prepared" / "lock", "it is being prepared"):
-        code = in_child(lambda: prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=DATA))
+        code = in_child(
+            lambda: prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=parse_settings(DATA))
+        )
     assert code == ResourceError.exit_code
-    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=DATA)
+    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=parse_settings(DATA))
     assert not (tmp_path / "prepared" / "lock").exists()
 
 
@@ -277,16 +282,16 @@ def test_what_broke_off_and_was_damaged_is_made_anew_or_refused(tmp_path, pairs,
     with monkeypatch.context() as patch:
         patch.setattr("dragoman.data.preparation._write", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            prepare_folder([pairs], again, recipe=None, settings=DATA)
+            prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
     content = bytearray((again / name).read_bytes())
     content[len(content) // 2] ^= 1
     (again / name).write_bytes(content)
     if "cleaning" in name:
-        prepare_folder([pairs], again, recipe=None, settings=DATA)
+        prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
         assert (again / "train-source.ids").read_bytes() == (folder / "train-source.ids").read_bytes()
     else:
         with pytest.raises(DataError, match="is damaged"):
-            prepare_folder([pairs], again, recipe=None, settings=DATA)
+            prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
 
 
 def interrupted(*_: object) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.errors import DataError, Interrupted, UsageError
 from dragoman.runs import train as run
@@ -31,7 +32,7 @@ SMALL = [
 
 def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBitext]:
     parts = [f"data.{part}=[builtin:grammar:{held_out}:test]" for part in ("valid", "test")]
-    return plan_run(["builtin:grammar:200"], recipe="tiny", settings=[*parts, *SMALL, *settings])
+    return plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings([*parts, *SMALL, *settings]))
 
 
 @pytest.mark.usefixtures("annotations_unchecked")
@@ -46,7 +47,7 @@ def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UsageError, match="no run"):
-        run.resume_run(tmp_path, plan_resume(tmp_path, []), display=Display(quiet=True))
+        run.resume_run(tmp_path, plan_resume(tmp_path, {}), display=Display(quiet=True))
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGUSR1])
@@ -134,10 +135,16 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
     for settings in (["training.optimizer=sgd", "training.max_steps=15"], too_short):
         with pytest.raises(UsageError):
-            run.resume_run(tmp_path / "model", plan_resume(tmp_path / "model", settings), display=Display(quiet=True))
+            run.resume_run(
+                tmp_path / "model",
+                plan_resume(tmp_path / "model", parse_settings(settings)),
+                display=Display(quiet=True),
+            )
         assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
     run.resume_run(
-        tmp_path / "model", plan_resume(tmp_path / "model", ["training.max_steps=15"]), display=Display(quiet=True)
+        tmp_path / "model",
+        plan_resume(tmp_path / "model", parse_settings(["training.max_steps=15"])),
+        display=Display(quiet=True),
     )
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
 
@@ -148,7 +155,7 @@ def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(
     run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
 
     def go_on() -> None:
-        longer = plan_resume(tmp_path / "model", ["training.max_steps=8"])
+        longer = plan_resume(tmp_path / "model", parse_settings(["training.max_steps=8"]))
         run.resume_run(tmp_path / "model", longer, display=Display(quiet=True))
 
     files = sorted(RunDirectory(tmp_path / "model").data.iterdir())
@@ -253,7 +260,7 @@ def test_a_training_begins_with_warnings_of_few_minutes_few_pairs_and_a_test_tha
         "tokenizer.vocab_size=300",
         "training.max_minutes=1",
     ]
-    config, bitext = plan_run([str(tmp_path / "train.tsv")], recipe=None, settings=settings)
+    config, bitext = plan_run([str(tmp_path / "train.tsv")], recipe=None, settings=parse_settings(settings))
     with pytest.raises(Interrupted, match=r"Stopped at once; no step is saved yet\. Begin again with:  .* --resume "):
         run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True), started=time.monotonic() - 45)
     minutes, few, leak = capsys.readouterr().err.split("\n")[:-1]

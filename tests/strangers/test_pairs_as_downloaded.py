@@ -148,7 +148,7 @@ def test_a_damaged_archive_is_a_sentence(tmp_path: Path):
 
 def test_a_run_notices_that_the_archive_of_its_pairs_has_changed(tmp_path: Path):
     name = str(zipped(tmp_path / "a.zip", {"train.tsv": TABLE, "test.tsv": TABLE}) / "train.tsv")
-    states = file_states(load_config({"data": {"source": name}}, []))
+    states = file_states(load_config({"data": {"source": name}}, {}))
     (tmp_path / STATES).write_text(json.dumps(states))
     assert changed_files(tmp_path) == []
     zipped(tmp_path / "a.zip", {"train.tsv": TABLE + TABLE, "test.tsv": TABLE})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Sentences, TokenStore
 from dragoman.data.bitext import Bitext
@@ -43,7 +44,9 @@ def test_the_entropy_is_that_of_the_sentences_that_so_many_tokens_suffice_for(
 @pytest.mark.parametrize("setting", ["tokenizer.dropout=0.2", "tokenizer.sampling_alpha=0.2"])
 def test_sentences_that_each_epoch_cuts_anew_have_frequencies_too(tmp_path: Path, setting: str):
     kind = "bpe" if "dropout" in setting else "unigram"
-    config = load_config({}, ["tokenizer.vocab_size=300", "data.held_out=23", f"tokenizer.kind={kind}", setting])
+    config = load_config(
+        {}, parse_settings(["tokenizer.vocab_size=300", "data.held_out=23", f"tokenizer.kind={kind}", setting])
+    )
     prepare(Bitext.open("builtin:grammar:101").cleaned(), config, tmp_path)
     batches = PreparedData.open(tmp_path, config).train
     batches.plan(0)

@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterator
 
+from dragoman.config.settings import Settings
 from dragoman.data.readers.types import Pair, PairReader
 from dragoman.errors import DataError
 
@@ -16,11 +17,11 @@ RANDOM_LENGTH = 100
 """Words of a random sentence."""
 # Validation and test data of the grammar have combinations of words that no split by sentence could hold out. The
 # random sentences are too few to have all words; held-out ones show that nothing is learnt beyond the pairs themselves.
-SETTINGS = {
-    name: [f'data.{part}=["builtin:{name}:{pairs}:{part}"]' for part in ("valid", "test")]
+SETTINGS: dict[str, Settings] = {
+    name: {"data": {part: [f"builtin:{name}:{pairs}:{part}"] for part in ("valid", "test")}}
     for name, pairs in (("grammar", 500), ("random", 8))
 }
-SETTINGS["random"].append(f'tokenizer.pairs=["{VOCABULARY}"]')
+SETTINGS["random"]["tokenizer"] = {"pairs": [VOCABULARY]}
 _NAME = re.compile("builtin:(grammar|random)(?::0*([1-9][0-9]{0,6}))?(?::(train|valid|test))?")
 
 
@@ -42,10 +43,10 @@ def open_builtin(source: str) -> tuple[str, PairReader]:
     return name, PairReader(lambda: enumerate(generate(count, split=part), start=1), ("en", "fr"), unit="pair")
 
 
-def settings_for(source: str | None) -> list[str]:
+def settings_for(source: str | None) -> Settings:
     """Settings that come with built-in data; what the user sets takes precedence."""
     kind, _, rest = (source or "").partition(":")
-    return SETTINGS.get(rest.partition(":")[0], []) if kind == "builtin" else []
+    return SETTINGS.get(rest.partition(":")[0], {}) if kind == "builtin" else {}
 
 
 def random_pairs(count: int, part: str = "train") -> Iterator[Pair]:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.report.pictures import style
@@ -71,7 +72,7 @@ def read_curve(text: str, *, steps: int) -> TrainingConfig:
         settings[key.strip()] = value
     d_model = settings.pop("d_model", None)
     settings = ({"schedule": "inverse_sqrt"} if d_model else {}) | settings
-    config = load_config({}, [f"training.{key}={value}" for key, value in settings.items()]).training
+    config = load_config({}, {"training": parse_settings(f"{key}={value}" for key, value in settings.items())}).training
     if d_model is None:
         return config
     if "learning_rate" in settings or not d_model.isdecimal() or not int(d_model):

@@ -4,7 +4,6 @@ direction, become pairs. Their sources begin with a tag (Caswell et al., 2019), 
 They are translated by beam search: with few pairs it teaches more than samples do (Edunov et al., 2018).
 """
 
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from dragoman.config.data import DataConfig
+from dragoman.config.settings import Settings, merged
 from dragoman.data.preparation import TOKENIZER_PAIRS
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import smallest
@@ -60,14 +60,13 @@ def back_translate(work: Work, real: RealPairs) -> Made:
     count = sum(1 for _ in read_pairs(made))
     if not count:
         raise DataError("No sentence of --monolingual is left that has a translation; give others.")
-    mixed = partial(_settings, real, made, count, symbols=[*config.tokenizer.symbols, TAG])
     vocabulary = config.tokenizer.pairs or [str(_vocabulary(real))]
-    tokens = f"tokenizer.pairs={json.dumps(vocabulary)}"
-    losses = {r: _trial(work, real, [*mixed(r), tokens], r, minutes) for r in ratios} if len(ratios) > 1 else {}
+    settings = partial(_settings, real, made, count, symbols=[*config.tokenizer.symbols, TAG], vocabulary=vocabulary)
+    losses = {r: _trial(work, real, settings(r), r, minutes) for r in ratios} if len(ratios) > 1 else {}
     ratio = min(losses, key=losses.get) if losses else next(iter(ratios), min(1.0, count / real.count))
     told = f"{count:,} back-translated sentences by {reverse.name}, {ratio:.2g} for each real pair, tagged {TAG}."
     chosen = ", ".join(f"{loss:.3f} with {each:g}" for each, loss in losses.items())
-    return Made([*mixed(ratio), tokens], [told] + ([f"Validation losses of trials: {chosen}."] if chosen else []))
+    return Made(settings(ratio), [told] + ([f"Validation losses of trials: {chosen}."] if chosen else []))
 
 
 def _vocabulary(real: RealPairs) -> Path:
@@ -94,9 +93,10 @@ def _reverse_model(work: Work, real: RealPairs, minutes: float | None) -> Path:
     """The model that is given, or one that is trained on the real pairs, from target to source."""
     if given := work.asked.options["reverse"]:
         return Path(given)
-    limit = [f"training.max_minutes={REVERSE * minutes:g}"] if minutes else []
     # Files that the user names for a vocabulary have the sides of the run itself.
-    settings = [*real.settings({real.train: 1.0}, reverse=True), "tokenizer.pairs=[]", *limit]
+    settings = merged(real.settings({real.train: 1.0}, reverse=True), {"tokenizer": {"pairs": []}})
+    if minutes:
+        settings = merged(settings, {"training": {"max_minutes": REVERSE * minutes}})
     return work.train("reverse", settings, started=work.started).path
 
 
@@ -139,19 +139,21 @@ def _tagged(pieces: Pieces, real: RealPairs) -> Iterator[Pair]:
             yield f"{TAG} {translation}", sentence
 
 
-def _settings(real: RealPairs, made: Path, count: int, ratio: float, *, symbols: list[str]) -> list[str]:
+def _settings(
+    real: RealPairs, made: Path, count: int, ratio: float, *, symbols: list[str], vocabulary: list[str]
+) -> Settings:
     """The settings of a run with so many made pairs for each real one."""
     corpora = {real.train: 1.0, made: min(MOST_COPIES, ratio * real.count / count)}
-    return [*real.settings(corpora), f"tokenizer.symbols={json.dumps(symbols)}"]
+    return merged(real.settings(corpora), {"tokenizer": {"symbols": symbols, "pairs": vocabulary}})
 
 
-def _trial(work: Work, real: RealPairs, settings: list[str], ratio: float, minutes: float | None) -> float:
+def _trial(work: Work, real: RealPairs, settings: Settings, ratio: float, minutes: float | None) -> float:
     """The lowest validation loss of a short run with this ratio; all of them have the vocabulary of the real pairs."""
     few = work.folder / "few.jsonl"
     if not are_made(few):
         write_pairs(few, islice(real.held_out(), TRIED))
-    limit = f"training.max_minutes={TRIAL * minutes if minutes else TRIAL_MINUTES:g}"
-    settings = [*settings, f"data.test={json.dumps([str(few)])}", limit]
+    limit = TRIAL * minutes if minutes else TRIAL_MINUTES
+    settings = merged(settings, {"data": {"test": [str(few)]}, "training": {"max_minutes": limit}})
     directory = work.train(f"trial-{ratio:g}", settings, started=time.monotonic())
     events = read_metrics(directory.metrics)
     return min(event["valid_loss"] for event in events if event["event"] == "validation")

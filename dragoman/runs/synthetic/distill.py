@@ -4,12 +4,12 @@ With `closest` it learns the one of the teacher's n best that is most like the r
 interpolation").
 """
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.config.settings import merged
 from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import TOP
 from dragoman.decoding.translator import Translator
@@ -49,9 +49,9 @@ def distill(work: Work, real: RealPairs) -> Made:
     told = f"Learns from {name}: {which} of each source{also}."
     settings = real.settings(corpora)
     if teachers is None:
-        return Made([*settings, f"tokenizer.symbols={json.dumps(_symbols(work, Path(first)))}"], [told])
+        return Made(merged(settings, {"tokenizer": {"symbols": _symbols(work, Path(first))}}), [told])
     soft = f"{options['soft_targets']:.0%} of each target are the {TOP} tokens that {name} finds the likeliest there."
-    return Made([*settings, *teachers.settings], [told, soft], teachers.prepare)
+    return Made(merged(settings, teachers.settings), [told, soft], teachers.prepare)
 
 
 def _symbols(work: Work, teacher: Path) -> list[str]:

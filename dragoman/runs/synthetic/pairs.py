@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config.data import CleaningConfig
+from dragoman.config.settings import Settings
 from dragoman.data.preparation import split_off
 from dragoman.data.readers.types import Pair
 from dragoman.errors import DataError, UsageError
@@ -43,17 +44,17 @@ class RealPairs:
         for name in PARTS[1:]:
             yield from read_pairs(self.folder / f"{self.name}.{name}.jsonl")
 
-    def settings(self, corpora: dict[Path, float], *, reverse: bool = False) -> list[str]:
+    def settings(self, corpora: dict[Path, float], *, reverse: bool = False) -> Settings:
         """The settings of a run on files of pairs with these weights, scored on the real pairs that are held out."""
         columns = ["target", "source"] if reverse else None
         languages = self.languages[::-1] if reverse and self.languages else self.languages
-        data = {"source": None, "target": None, "columns": columns, "languages": languages}
+        # Those with a weight are repeated on purpose, and models have chosen among them already.
+        cleaning = {"drop_repeated": False, "models": None, "keep": CleaningConfig().keep}
+        data = {"source": None, "target": None, "columns": columns, "languages": languages, "cleaning": cleaning}
         data |= {part: [str(self.folder / f"{self.name}.{part}.jsonl")] for part in PARTS[1:]}
         data["corpora"] = [{"source": str(path), "columns": columns, "weight": w} for path, w in corpora.items()]
         data["temperature"] = None  # the real pairs are mixed already
-        data["cleaning.drop_repeated"] = False  # those with a weight are repeated on purpose
-        data |= {"cleaning.models": None, "cleaning.keep": CleaningConfig().keep}  # which have chosen already
-        return [f"data.{key}={json.dumps(value)}" for key, value in data.items()]
+        return {"data": data}
 
 
 def real_pairs(asked: Asked, folder: Path, tell: Callable[[str], None]) -> RealPairs:

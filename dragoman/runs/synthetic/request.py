@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from dragoman import __version__
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import Settings, merged
 from dragoman.config.training import NO_TEACHER
 from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError, UsageError, command_line
@@ -34,12 +35,12 @@ class Asked:
     """A key of `dragoman.runs.synthetic.run.MAKERS`."""
     paths: list[str]
     recipe: str | None
-    settings: list[str]
+    settings: Settings
     options: dict[str, Any]
     files: dict[str, list[int]]
     """Size and time of each file whose change would mix two runs."""
     version: str = __version__
-    changed: list[str] = field(default_factory=list, compare=False)
+    changed: Settings = field(default_factory=dict, compare=False)
     """Settings of commands that went on with it."""
 
     @classmethod
@@ -62,7 +63,7 @@ class Asked:
                 raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
             if self.options.get("soft_targets"):
                 # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
-                given = {each.partition("=")[0].removeprefix("tokenizer.") for each in self.settings}
+                given = self.settings.get("tokenizer", {}).keys()
                 kept = {"shared", "placeholders", "symbols", "vocab_size"} - given
                 refuse_new_tokenizers(config.tokenizer, self.options["teachers"][0], kept=kept)
             open_held_out(config.data, open_corpora(config.data).languages)
@@ -83,10 +84,10 @@ class Asked:
             raise UsageError(NO_TEACHER)
         return config
 
-    def going_on(self, path: Path, settings: Sequence[str]) -> Self:
+    def going_on(self, path: Path, settings: Settings) -> Self:
         """What is asked for together with all settings of commands that went on; new ones are kept for the next."""
-        kept = replace(self, changed=[*self.changed, *settings])
-        asked = replace(kept, settings=[*kept.settings, *kept.changed])
+        kept = replace(self, changed=merged(self.changed, settings))
+        asked = replace(kept, settings=merged(kept.settings, kept.changed))
         if settings and asked.config:  # which raises for settings that make no sense: they would stay
             kept.save(path)
         return asked

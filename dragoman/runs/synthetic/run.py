@@ -1,10 +1,11 @@
 """A run on pairs that models make: they are made, piece by piece, and then it is a run as any other."""
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dragoman.config.settings import Settings, merged
 from dragoman.errors import Interrupted, ResourceError, command_line
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
@@ -21,14 +22,15 @@ from dragoman.terminal import Display
 MAKERS: dict[str, Callable[[Work, RealPairs], Made]] = {"distill": distill, "back-translate": back_translate}
 
 
-def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, started: float) -> Evaluation:
+def run_taught(path: Path, settings: Settings | None = None, *, display: Display, started: float) -> Evaluation:
     """Make the pairs that were asked of the run in `path`, and train it; what was done before is not done again.
 
     `settings` are those of a command that goes on. Raises `Interrupted` if it was stopped.
     """
     directory = RunDirectory(path)
     if directory.config.is_file():
-        return resume_run(path, plan_resume(path, list(settings)), display=display, started=started)
+        return resume_run(path, plan_resume(path, settings or {}), display=display, started=started)
+    settings = settings or {}
     refuse_fixed(settings)
     refuse_several_processes()
     asked = Asked.read(path)
@@ -41,7 +43,7 @@ def run_taught(path: Path, settings: Sequence[str] = (), *, display: Display, st
         with display.status("Cleaning and splitting the pairs") as tell:
             real = real_pairs(asked, work.folder / "pairs", tell)
         made = MAKERS[asked.how](work, real)
-        config, pairs = plan_run([], recipe=asked.recipe, settings=[*asked.settings, *made.settings], near=path)
+        config, pairs = plan_run([], recipe=asked.recipe, settings=merged(asked.settings, made.settings), near=path)
         config.chosen += [*made.told, *real.told]
         if made.prepare:
             pairs = made.prepare(pairs, config, work.folder / "prepared")

@@ -1,12 +1,12 @@
 """Word-level knowledge distillation (Kim & Rush, 2016): what teachers expect of each token, in their own vocabulary."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import Settings
 from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.encoding import SIDES, TextTools
 from dragoman.data.pair_file import PairFile
@@ -42,14 +42,13 @@ class Teachers:
         self.longest = min([work.asked.config.data.max_length, *filter(None, positions)])
 
     @property
-    def settings(self) -> list[str]:
+    def settings(self) -> Settings:
         """Settings of a run with soft targets, and with the vocabulary of the teachers."""
         source, target = self.tools.tokenizers
         kept = {"shared": source is target, "symbols": source.symbols, "placeholders": source.placeholders}
         kept["vocab_size"] = max(260, target.vocab_size)  # the least that a config may ask for
         share = self.work.asked.options["soft_targets"]
-        own = [f"training.soft_targets={share}", f"data.max_length={self.longest}"]
-        return [*own, *(f"tokenizer.{key}={json.dumps(value)}" for key, value in kept.items())]
+        return {"training": {"soft_targets": share}, "data": {"max_length": self.longest}, "tokenizer": kept}
 
     def prepare(self, pairs: PairFile, config: RunConfig, path: Path) -> PreparedFolder:
         """Prepare pairs in their vocabulary, with what they expect of each target token, unless that is done."""

@@ -1,10 +1,11 @@
 """What makers of pairs are given and give back, and runs that are trained on the way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import Settings, merged
 from dragoman.data.pair_file import PairFile
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.runs.plan import plan_resume, plan_run
@@ -22,25 +23,25 @@ class Work(NamedTuple):
     folder: Path
     display: Display
     started: float
-    changed: Sequence[str] = ()
+    changed: Settings
     """The settings of a command that goes on; `asked` has them already."""
 
-    def train(self, name: str, settings: Sequence[str], *, started: float) -> RunDirectory:
+    def train(self, name: str, settings: Settings, *, started: float) -> RunDirectory:
         """Train the run `name` in the folder by the recipe and settings that were asked for and these, to its end.
 
         It goes on where it broke off, with what is changed now; what is finished stays. It has no mirror, which is
         for the run itself.
         """
-        directory = RunDirectory(self.folder / name)
+        directory, unmirrored = RunDirectory(self.folder / name), {"training": {"mirror": None}}
         events = read_metrics(directory.metrics)
         self.display.note(f"On the way: the model in {directory.path}.")
         if not directory.config.is_file():
-            settings = [*self.asked.settings, *settings, "training.mirror=null"]
+            settings = merged(self.asked.settings, settings, unmirrored)
             config, pairs = plan_run([], recipe=self.asked.recipe, settings=settings, near=self.folder)
             start_run(pairs, config, directory.path, display=self.display, started=started)
         elif not events or events[-1]["event"] != "end":
-            limits = [each for each in settings if each.startswith("training.")]
-            changed = [*self.changed, *limits, "training.mirror=null"] if self.changed else []
+            limits = {"training": settings.get("training", {})}
+            changed = merged(self.changed, limits, unmirrored) if self.changed else {}
             config = plan_resume(directory.path, changed)
             resume_run(directory.path, config, display=self.display, started=started)
         return directory
@@ -49,7 +50,7 @@ class Work(NamedTuple):
 class Made(NamedTuple):
     """Pairs that models made: the settings of a run on them, and lines that tell what they are."""
 
-    settings: list[str]
+    settings: Settings
     told: list[str]
     prepare: Callable[[PairFile, RunConfig, Path], PreparedFolder] | None = None
     """Prepares them in a folder, if the run has more from the models than pairs."""

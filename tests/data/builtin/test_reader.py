@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.builtin import reader
 from dragoman.data.builtin.reader import RANDOM_LENGTH, WORDS, random_pairs, settings_for
@@ -56,7 +57,7 @@ def test_other_names_are_refused(source: str):
 
 def test_the_vocabulary_has_every_word_though_few_are_trained_on(tmp_path: Path):
     settings = ["tokenizer.kind=word", "tokenizer.vocab_size=5000", "tokenizer.shared=false"]
-    config, bitext = plan_run(["builtin:random:7"], recipe="tiny", settings=settings)
+    config, bitext = plan_run(["builtin:random:7"], recipe="tiny", settings=parse_settings(settings))
     prepare(bitext, config, tmp_path)
     data = PreparedData.open(tmp_path, config)
     for tokenizer in (data.source_tokenizer, data.target_tokenizer):
@@ -67,9 +68,11 @@ def test_the_vocabulary_has_every_word_though_few_are_trained_on(tmp_path: Path)
 
 
 def test_what_the_user_sets_wins_over_what_comes_with_the_data():
-    assert settings_for("pairs.tsv") == settings_for("builtin:unknown") == settings_for(None) == []
+    assert settings_for("pairs.tsv") == settings_for("builtin:unknown") == settings_for(None) == {}
     given = load_config({}, settings_for("builtin:random:5"))
     assert given.data.valid == ["builtin:random:8:valid"]
     assert given.tokenizer.pairs == ["builtin:random:words"]
-    config, _ = plan_run(["builtin:random"], recipe="tiny", settings=["data.test=[builtin:random:3:test]"])
+    config, _ = plan_run(
+        ["builtin:random"], recipe="tiny", settings=parse_settings(["data.test=[builtin:random:3:test]"])
+    )
     assert config.data.test == ["builtin:random:3:test"]

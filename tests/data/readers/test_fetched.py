@@ -13,6 +13,7 @@ import pytest
 
 from dragoman.config.data import without_folders
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, ResourceError, redacted
 from dragoman.formats import text_files
@@ -44,7 +45,9 @@ def test_what_is_prepared_from_s3_is_what_is_prepared_from_the_disk(bucket, tmp_
         files.put_file(str(tmp_path / name), f"pairs/date=1/{name}")
     for folder, there in (("disk", tmp_path), ("s3", f"{bucket}/date=1")):
         settings = [*SMALL, f"data.valid=[{there}/valid.tsv]"]
-        prepare_folder([f"{there}/pairs.en-fr.tsv.gz"], tmp_path / folder, recipe=None, settings=settings)
+        prepare_folder(
+            [f"{there}/pairs.en-fr.tsv.gz"], tmp_path / folder, recipe=None, settings=parse_settings(settings)
+        )
     own = {"config.yaml", "origin.json", "manifest.json"}
     for path in (tmp_path / "disk").iterdir():
         assert path.name in own or path.read_bytes() == (tmp_path / "s3" / path.name).read_bytes()
@@ -139,7 +142,9 @@ def test_buckets_and_keys_are_not_published(url, kept, name):
     assert is_url(url)
     assert redacted(url) == kept
     assert without_folders({"source": [url]}) == {"source": [name_of(url)]} == {"source": [name]}
-    config = load_config({}, [f"data.source={url}", "finetune.model=m", f"finetune.mix=[{json.dumps(url)}]"])
+    config = load_config(
+        {}, parse_settings([f"data.source={url}", "finetune.model=m", f"finetune.mix=[{json.dumps(url)}]"])
+    )
     assert config.to_yaml().count(kept) == 2
     assert url == kept or url not in config.to_yaml()
     assert config.data.origin == name

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.recipes import read_recipe
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError
 from dragoman.interop.exports import web
@@ -138,7 +139,7 @@ def model(tmp_path_factory) -> Path:
         "model.num_decoder_layers=2", "tokenizer.vocab_size=400", "tokenizer.placeholders=false",
         "training.max_steps=60", "data.languages=[en,fr]",
     ]  # fmt: skip
-    config, bitext = plan_run(["builtin:grammar:2000"], recipe="tiny", settings=settings)
+    config, bitext = plan_run(["builtin:grammar:2000"], recipe="tiny", settings=parse_settings(settings))
     start_run(bitext, config, path, display=Display(quiet=True))
     return path
 

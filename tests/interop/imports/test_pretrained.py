@@ -14,6 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
+from dragoman.config.settings import parse_settings
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
@@ -273,9 +274,11 @@ def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path
     import_pretrained(marian_folder, tmp_path / "base")
     (tmp_path / "own.tsv").write_text("".join(f"« A cat {n} » …\tUn chat {n}\n" for n in range(40)), encoding="utf-8")
     settings = [f"finetune.model={tmp_path / 'base'}", "training.max_steps=2", "data.held_out=3", "training.warmup=1"]
-    config, bitext = plan_run([str(tmp_path / "own.tsv")], recipe=None, settings=settings)
+    config, bitext = plan_run([str(tmp_path / "own.tsv")], recipe=None, settings=parse_settings(settings))
     start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
     base = ModelDirectory.load(tmp_path / "base")
-    data = PreparedData.open(tmp_path / "run/run/data", plan_resume(tmp_path / "run", ["training.max_steps=3"]))
+    data = PreparedData.open(
+        tmp_path / "run/run/data", plan_resume(tmp_path / "run", parse_settings(["training.max_steps=3"]))
+    )
     expected = {tuple(base.tokenize(source)[1]) for source, _ in data.valid_pairs}
     assert {tuple(data.valid.source[i].tolist()) for i in range(3)} == expected

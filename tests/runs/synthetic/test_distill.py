@@ -13,6 +13,7 @@ from sacrebleu.metrics import CHRF
 from dragoman.bulk.lines import BulkTranslator
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import parse_settings
 from dragoman.data.batching import Position
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData
@@ -277,7 +278,7 @@ def test_a_student_says_what_its_teacher_says_on_most_sentences(dragoman, tmp_pa
     size = ["model.d_model=48", "model.d_ff=96", "model.num_heads=4", "tokenizer.kind=word"]
     limits = ["training.max_steps=400", "training.max_tokens=1024", "training.validate_every=200", "data.held_out=50"]
     layers = ["model.num_encoder_layers=2", "model.num_decoder_layers=2"]
-    config, pairs = plan_run([str(data)], recipe="tiny", settings=[*size, *layers, *limits])
+    config, pairs = plan_run([str(data)], recipe="tiny", settings=parse_settings([*size, *layers, *limits]))
     start_run(pairs, config, tmp_path / "teacher", display=Display(quiet=True))
     command = ["distill", tmp_path / "teacher", tmp_path / "edge", "--data", data, "--choose", "best"]
     code, _, err = dragoman(*command, *size, "model.num_encoder_layers=3", *limits)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.config.data import TokenizerConfig
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.errors import DataError, UsageError
 from dragoman.text.tokenizers.algorithms import KINDS, STANDARDISATIONS
 from dragoman.text.tokenizers.placeholders import SLOTS
@@ -213,13 +214,13 @@ def test_symbols_must_fit_into_the_vocabulary() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(setting: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        load_config({}, [setting])
+        load_config({}, parse_settings([setting]))
     with pytest.raises(UsageError, match=r"`tokenizer.dropout` is for kind = bpe, not for char"):
-        load_config({}, ["tokenizer.kind=char", "tokenizer.dropout=0.1"])
+        load_config({}, parse_settings(["tokenizer.kind=char", "tokenizer.dropout=0.1"]))
 
 
 def test_symbols_are_normalised_as_texts_are() -> None:
-    given = load_config({}, ["tokenizer.symbols=['<e\u0301>', '@e\u0301']"])
+    given = load_config({}, parse_settings(["tokenizer.symbols=['<e\u0301>', '@e\u0301']"]))
     assert given.tokenizer.symbols == ["<\u00e9>", "@\u00e9"]
 
 

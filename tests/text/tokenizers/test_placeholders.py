@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config.run import load_config
+from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.text.tokenizers.placeholders import SLOTS, CopyCounts, mask, mask_pair, spaced, unmask
@@ -234,7 +235,7 @@ def test_training_pairs_are_masked_and_held_out_pairs_are_kept_raw(tmp_path: Pat
     lines = [f"{word} {{name}} of %d <2de>\t%d {word} {{name}} %s <2de>\n" for word in dir(str)[-41:]]
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     settings = ["vocab_size=307", "placeholders=true", "symbols=['<2de>']"]
-    config = load_config({"data": {"held_out": 5}}, [f"tokenizer.{each}" for each in settings])
+    config = load_config({"data": {"held_out": 5}}, parse_settings([f"tokenizer.{each}" for each in settings]))
     prepare(Bitext.open(str(tmp_path / "pairs.tsv")).cleaned(), config, tmp_path)
     data = PreparedData.open(tmp_path, config)
     tokenizer = data.source_tokenizer
