@@ -506,7 +506,7 @@ def main() -> None:
         folder = Path(place)
         config, bitext = plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings(SETTINGS))
         if os.fork() == 0:
-            start_run(bitext, config, folder / "run", display=Display(quiet=True))
+            start_run(bitext, config, folder / "run", listener=Display(quiet=True))
             os._exit(0)
         os.wait()
         for name, prepare in ATTACKS.items():

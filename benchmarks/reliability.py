@@ -92,10 +92,10 @@ class Lab:
         """Begin a run, or go on with it, as the command does."""
         display = Display(quiet=True)
         if self.run.config.exists():
-            resume_run(self.run.path, plan_resume(self.run.path, {}), display=display)
+            resume_run(self.run.path, plan_resume(self.run.path, {}), listener=display)
         else:
             config, pairs = plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings(self.settings))
-            start_run(pairs, config, self.run.path, display=display)
+            start_run(pairs, config, self.run.path, listener=display)
 
     def fork(self, action: Callable[[], object]) -> int:
         """Number of a new process, which is the first of its session."""
@@ -429,7 +429,7 @@ def made_by_teacher(lab: Lab) -> Reader:
             raise Begun
 
         with patch.object(teaching, "start_run", begun), suppress(Begun):
-            teaching.run_taught(path, display=Display(quiet=True), started=time.monotonic())
+            teaching.run_taught(path, listener=Display(quiet=True), started=time.monotonic())
         return told[0]
 
     read()

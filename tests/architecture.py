@@ -29,7 +29,7 @@ FLOORS = (
     {"cli", "__init__", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-STRANGERS = {("training", "decoding")}
+STRANGERS = {("training", "decoding"), ("runs", "terminal"), ("training", "terminal"), ("evaluation", "terminal")}
 # Translating needs nothing of what prepares pairs to learn from them.
 TRANSLATING = {"text", "formats", "decoding", "documents", "bulk", "serving"}
 LEARNING = {"data", "data_check", "training", "runs"}

@@ -88,6 +88,7 @@ def test_a_sound_package_has_no_problems(tmp_path: Path):
         ("data/x.py", "def f():\n    from dragoman.cli import main", "data.x:2 imports upward"),
         ("errors.py", "import dragoman.data", "imports upward: errors -> data"),
         ("decoding/x.py", "import dragoman.training.trainer", "decoding translates, and must not know training"),
+        ("runs/x.py", "from dragoman.terminal import Display", "runs must not know terminal"),
         ("training/x.py", "from ..decoding import search", "training must not know decoding"),
         ("model/x.py", "import numpy", "dragoman.model must not import numpy"),
         ("model/x.py", "from dragoman.model.fast import library", "is a formula, and must not know"),

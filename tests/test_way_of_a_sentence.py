@@ -105,7 +105,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     with following() as follower, pytest.MonkeyPatch.context() as patch:
         config, bitext = plan_run([str(folder / "pairs.tsv")], recipe="tiny", settings=parse_settings(settings))
         patch.setattr(torch.nn.utils, "clip_grad_norm_", _then_stop(torch.nn.utils.clip_grad_norm_))
-        start_run(bitext, config, folder / "model", display=Display(quiet=True))
+        start_run(bitext, config, folder / "model", listener=Display(quiet=True))
     return folder / "model", follower.files
 
 

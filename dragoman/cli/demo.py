@@ -8,6 +8,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.listener import last_step
 from dragoman.terminal import Display, results_table
 
 SENTENCES = 6
@@ -21,8 +22,8 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
         "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
     )
     config, bitext = plan_run(["builtin:grammar"], recipe="demo", settings={})
-    evaluation = start_run(bitext, config, directory, display=display)
-    with display.last_step("Examples", later=f"See {directory / 'report.html'}."):
+    evaluation = start_run(bitext, config, directory, listener=display)
+    with last_step(display, "Examples", later=f"See {directory / 'report.html'}."):
         display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     return evaluation
 

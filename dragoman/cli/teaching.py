@@ -164,5 +164,5 @@ def go_on(context: Context, path: Path, settings: "Settings", *, started: float)
     """Make the pairs of the run in `path`, as far as they are not there, train it, and print its scores."""
     from dragoman.runs.synthetic.run import run_taught
 
-    evaluation = run_taught(path, settings, display=context.display(), started=started)
+    evaluation = run_taught(path, settings, listener=context.display(), started=started)
     options.print_trained(context, evaluation, path)

@@ -154,9 +154,9 @@ def train(
 
         mention_missing_kernels(context)
         if pairs is not None:
-            evaluation = start_run(pairs, config, path, display=display, started=context.started, ranks=ranks)
+            evaluation = start_run(pairs, config, path, listener=display, started=context.started, ranks=ranks)
         else:
-            evaluation = resume_run(path, config, display=display, started=context.started, ranks=ranks)
+            evaluation = resume_run(path, config, listener=display, started=context.started, ranks=ranks)
         options.print_trained(context, evaluation, path)
 
 

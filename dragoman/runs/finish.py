@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
@@ -12,10 +11,8 @@ from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.listener import Listener, last_step
 from dragoman.system.processes import available_workers
-
-if TYPE_CHECKING:
-    from dragoman.terminal import Display
 
 REPORT_SECONDS = 4.0
 """Loading libraries and the model, drawing figures."""
@@ -31,15 +28,15 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
     return REPORT_SECONDS + tests / validated * validation_seconds
 
 
-def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, display: "Display") -> Evaluation:
+def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, listener: Listener) -> Evaluation:
     """Score the kept model on the test pairs, and on others that it is compared on."""
     score = partial(
         evaluate_pairs, search=config.decoding, precision=config.training.precision, workers=available_workers()
     )
-    with display.status(f"Translating {len(data.test_pairs):,} test sentences"):
+    with listener.status(f"Translating {len(data.test_pairs):,} test sentences"):
         evaluation = score(load_ensemble([directory.path]), data.test_pairs)
     if config.finetune.model:
-        with display.status("Scoring the model before and after"):
+        with listener.status("Scoring the model before and after"):
             compared = {"own after": evaluation, "own before": score(load_ensemble([directory.base]), data.test_pairs)}
             if data.general_pairs:
                 compared["general after"] = score(load_ensemble([directory.path]), data.general_pairs)
@@ -59,7 +56,7 @@ def describe(
     config: RunConfig,
     data: PreparedData,
     evaluation: Evaluation,
-    display: "Display",
+    listener: Listener,
     *,
     later: str,
 ) -> None:
@@ -67,14 +64,14 @@ def describe(
 
     What fails is a warning that says how it is made `later`, and costs nothing of the others.
     """
-    last_step = partial(display.last_step, later=later)
-    with last_step(f"The file of the scores, {directory.evaluation},"):
+    described = partial(last_step, listener, later=later)
+    with described(f"The file of the scores, {directory.evaluation},"):
         directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
-    with display.status("Writing the report"), last_step("The model card and the report"):
+    with listener.status("Writing the report"), described("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
             kept = replace(kept, decoding=config.decoding)
             kept.save(directory.path)
         from dragoman.report.run import describe_run  # which imports much that training does without
 
-        describe_run(directory, config, data, kept, evaluation, last_step=last_step)
+        describe_run(directory, config, data, kept, evaluation, last_step=described)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import Settings
@@ -10,15 +10,13 @@ from dragoman.errors import DataError, ResourceError, UsageError, command_line
 from dragoman.runs.plan import plan_resume, settled
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
+from dragoman.system.listener import Listener
 from dragoman.system.urls import name_of
-
-if TYPE_CHECKING:
-    from dragoman.terminal import Display
 
 Result = TypeVar("Result")
 
 
-def mirrored(url: str | None, path: Path, display: "Display", train: Callable[[Mirror | None], Result]) -> Result:
+def mirrored(url: str | None, path: Path, listener: Listener, train: Callable[[Mirror | None], Result]) -> Result:
     """What `train` returns; before and after it, the run in a folder is copied to its mirror, if it has one.
 
     No failure of a copy ends the run.
@@ -28,14 +26,14 @@ def mirrored(url: str | None, path: Path, display: "Display", train: Callable[[M
 
     def attempt(remedy: str, *copies: Callable[[Path], None]) -> None:
         try:
-            with display.status(f"Copying the run to {url}"):
+            with listener.status(f"Copying the run to {url}"):
                 for copy in copies:
                     copy(path)
         except (OSError, DataError, ResourceError) as error:
-            display.warn(f"The run was not mirrored: {error} {remedy}")
+            listener.warn(f"The run was not mirrored: {error} {remedy}")
 
     mirror = Mirror(url)
-    display.note(f"The run is copied to {url} whenever it is saved.")
+    listener.note(f"The run is copied to {url} whenever it is saved.")
     attempt("This is tried again with each checkpoint.", mirror.save)
     result = train(mirror)
     again = command_line("train", "--resume", path, f"training.mirror={url}")

@@ -31,15 +31,14 @@ from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.storage.tensorboard import EventFile
 from dragoman.system.atomic import write_file
-from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine, memory_in_use
+from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine
+from dragoman.system.listener import Deaf, Listener, last_step
 from dragoman.system.ranks import ALONE, Ranks
 from dragoman.system.resources import release_memory
 from dragoman.system.seals import check_seal, seal
 from dragoman.system.signals import stop_signals
-from dragoman.terminal import Display
-from dragoman.terminal.tensorboard import EventFile
-from dragoman.terminal.training import TrainingView
 from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
@@ -48,10 +47,10 @@ UNSCORED = (OSError, ImportError, MemoryError, RuntimeError)
 """What may happen to a model that is trained while it is scored: the machine lacks something."""
 
 
-class Surroundings(NamedTuple):
+class RunContext(NamedTuple):
     """Where a run takes place, and since when; it is led by rank 0."""
 
-    display: Display
+    listener: Listener
     started: float
     ranks: Ranks
     mirror: Mirror | None = None
@@ -62,7 +61,7 @@ def start_run(
     config: RunConfig,
     path: Path,
     *,
-    display: Display,
+    listener: Listener,
     started: float | None = None,
     ranks: Ranks | None = None,
 ) -> Evaluation:
@@ -77,12 +76,12 @@ def start_run(
         directory.clear()
         directory.data.mkdir(parents=True)
         for line in config.chosen:
-            display.note(line)
+            listener.note(line)
         kept = _adopt(config, directory) if config.finetune.model else None
         if config.data.cleaning.models and isinstance(pairs, PairFile):
-            with display.status("Scoring pairs with two models") as tell:
+            with listener.status("Scoring pairs with two models") as tell:
                 pairs = keep_best(pairs, config, near=directory.data, tell=tell)
-        with display.status("Splitting, training the tokenizer, writing token ids"):
+        with listener.status("Splitting, training the tokenizer, writing token ids"):
             if isinstance(pairs, PreparedFolder):
                 pairs.check()
                 pairs.place(directory.data)
@@ -92,26 +91,28 @@ def start_run(
                 write_file(directory.data / STATES, json.dumps(file_states(config)).encode())
                 seal(directory.data)
         if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
-            display.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
+            listener.warn(
+                f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes."
+            )
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
-        return _mirrored(directory, config, Surroundings(display, started, ranks or ALONE))
+        return _mirrored(directory, config, RunContext(listener, started, ranks or ALONE))
 
 
 def resume_run(
-    path: Path, config: RunConfig, *, display: Display, started: float | None = None, ranks: Ranks | None = None
+    path: Path, config: RunConfig, *, listener: Listener, started: float | None = None, ranks: Ranks | None = None
 ) -> Evaluation:
     """Go on with a run from its last checkpoint, as `plan_resume` has planned it."""
     directory = RunDirectory(path)
     with directory.locked():
-        with display.status("Checking what was prepared"):
+        with listener.status("Checking what was prepared"):
             check_seal(directory.data)
         for name in changed_files(directory.data):
-            display.warn(
+            listener.warn(
                 f"{name} has changed since this run began. The run goes on with the pairs that it read then; to train "
                 "on what is there now, start another one."
             )
-        return _mirrored(directory, config, Surroundings(display, started or time.monotonic(), ranks or ALONE))
+        return _mirrored(directory, config, RunContext(listener, started or time.monotonic(), ranks or ALONE))
 
 
 def follow_run(ranks: Ranks) -> None:
@@ -126,8 +127,8 @@ def follow_run(ranks: Ranks) -> None:
     model = _first_model(directory, config, data).to(choose_device())
     with stop_signals(lambda: None) as signals:
         mirror = Mirror(config.training.mirror) if config.training.mirror else None
-        around = Surroundings(Display(quiet=True), started, ranks, mirror)
-        callbacks = _callbacks(directory, config, data, around, signals)
+        context = RunContext(Deaf(), started, ranks, mirror)
+        callbacks = _callbacks(directory, config, data, context, signals)
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
         try:
             trainer.resume()
@@ -155,53 +156,53 @@ def freeze(model: Transformer, parts: Iterable[str]) -> None:
         parameter.requires_grad_(part not in parts)
 
 
-def _mirrored(directory: RunDirectory, config: RunConfig, around: Surroundings) -> Evaluation:
+def _mirrored(directory: RunDirectory, config: RunConfig, context: RunContext) -> Evaluation:
     """Train, with a copy of the run at the URL that the config may name."""
-    url, display = config.training.mirror, around.display
-    return mirrored(url, directory.path, display, lambda to: _train(directory, config, around._replace(mirror=to)))
+    url, listener = config.training.mirror, context.listener
+    return mirrored(url, directory.path, listener, lambda to: _train(directory, config, context._replace(mirror=to)))
 
 
-def _train(directory: RunDirectory, config: RunConfig, around: Surroundings) -> Evaluation:
-    display = around.display
+def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> Evaluation:
+    listener = context.listener
     limit_kernel_caches(32)
-    around.ranks.once(lambda: (str(directory.path.absolute()), config.model_dump(mode="json"), around.started))
+    context.ranks.once(lambda: (str(directory.path.absolute()), config.model_dump(mode="json"), context.started))
     data = PreparedData.open(directory.data, config)
     # Sentences that are far longer than any validated one are translated badly.
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
     model = _first_model(directory, config, data)
-    _announce(around, config, data, model)
+    _announce(context, config, data, model)
     resume = command_line("train", "--resume", directory.path)
     go_on = f"Go on with:  {resume}"
     try:
-        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, around)
+        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, context)
         if reason.startswith(INTERRUPTED):
             what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
             raise Interrupted(signals[0], f"Stopped {what}. {go_on}")
         if not progress.best_step:
             raise ResourceError(f"The model could not be written. Make room on the disk of {directory.path}. {go_on}")
-        display.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
+        listener.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
         if troubles := account(progress):
-            display.warn(troubles)
+            listener.warn(troubles)
         release_memory()  # of the training
         try:
-            evaluation = score_kept(directory, config, data, display)
+            evaluation = score_kept(directory, config, data, listener)
         except UNSCORED as error:
             raise ResourceError(
                 f"The model is kept in {directory.path}, but was not scored: {reason_of(error)}. {go_on}"
             ) from error
-        describe(directory, config, data, evaluation, display, later=go_on)
+        describe(directory, config, data, evaluation, listener, later=go_on)
         if progress.unkept:
-            display.warn(f"A better model did not fit on the disk; make room. {go_on}")
+            listener.warn(f"A better model did not fit on the disk; make room. {go_on}")
         else:
             with (
-                display.last_step(f"The end of {directory.metrics}", later=go_on),
+                last_step(listener, f"The end of {directory.metrics}", later=go_on),
                 MetricsFile(directory.metrics) as metrics,
             ):
                 metrics.write("end", {"step": progress.step, "reason": reason})
         return evaluation
     except KeyboardInterrupt as stop:
-        saved = Checkpoints(directory.checkpoints, warn=display.warn).steps()
+        saved = Checkpoints(directory.checkpoints, warn=listener.warn).steps()
         what = (
             f"the last checkpoint is safe. {go_on}" if saved else f"no step is saved yet. Begin again with:  {resume}"
         )
@@ -221,25 +222,24 @@ def _first_model(directory: RunDirectory, config: RunConfig, data: PreparedData)
 
 
 def _fit(
-    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, around: Surroundings
+    model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, context: RunContext
 ) -> tuple[Progress, str, list[int]]:
     """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
-    display, training = around.display, config.training
+    listener, training = context.listener, config.training
     languages = data.about.source_language, data.about.target_language
     tokenizers = data.source_tokenizer, data.target_tokenizer
     kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style, data.about.directions)
     with ExitStack() as opened:
-        view = opened.enter_context(display.training(training, memory=memory_in_use))
         every = training.log_every
         files: list[MetricsFile | EventFile] = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
         if training.tensorboard:
             files.append(opened.enter_context(EventFile(directory.tensorboard, every=every)))
-        signals = opened.enter_context(stop_signals(view.stopping))
+        signals = opened.enter_context(stop_signals(lambda: listener.event("stopping", {})))
 
         callbacks = replace(
-            _callbacks(directory, config, data, around, signals),
+            _callbacks(directory, config, data, context, signals),
             keep_best=lambda model: replace(kept, model=model).save(directory.path),
-            on_event=EventWriter(files, view, display),
+            on_event=EventWriter(files, listener),
         )
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
         opened.callback(trainer.executor.close)
@@ -248,53 +248,56 @@ def _fit(
         write_file(directory.config, config.to_yaml().encode())
         for file in files:
             file.forget_after(trainer.progress.step)
-        view.begin(read_metrics(directory.metrics), last_step=trainer.pacing.end)
+        past = list(read_metrics(directory.metrics))
+        listener.event("begin", {"config": training, "past": past, "last_step": trainer.pacing.end})
+        opened.callback(listener.event, "end", {})
         return trainer.progress, trainer.train(), signals
 
 
 def _callbacks(
-    directory: RunDirectory, config: RunConfig, data: PreparedData, around: Surroundings, signals: list[int]
+    directory: RunDirectory, config: RunConfig, data: PreparedData, context: RunContext, signals: list[int]
 ) -> TrainerCallbacks:
     """What a trainer needs on every rank; models and events are rank 0's."""
-    warn = around.display.warn if around.ranks.index == 0 else lambda _: None
-    mirror = partial(around.mirror.save, directory.path) if around.mirror else None
+    warn = context.listener.warn if context.ranks.index == 0 else lambda _: None
+    mirror = partial(context.mirror.save, directory.path) if context.mirror else None
     return TrainerCallbacks(
         evaluate=partial(evaluate_quickly, data=data, config=config),
         keep_best=lambda _: None,
         on_event=lambda *_: None,
         checkpoints=Checkpoints(directory.checkpoints, warn=warn, mirror=mirror),
         snapshots=Checkpoints(directory.snapshots, warn=warn),
-        stop_requested=lambda: around.ranks.any(bool(signals)),
-        started=around.started,
+        stop_requested=lambda: context.ranks.any(bool(signals)),
+        finish_requested=lambda: context.ranks.any(context.listener.wants_to_stop()),
+        started=context.started,
         seconds_after=partial(seconds_to_conclude, data, config),
-        ranks=around.ranks,
+        ranks=context.ranks,
     )
 
 
-def _announce(around: Surroundings, config: RunConfig, data: PreparedData, model: Transformer) -> None:
-    about, display = data.about, around.display
+def _announce(context: RunContext, config: RunConfig, data: PreparedData, model: Transformer) -> None:
+    about, listener = data.about, context.listener
     for reason, count in about.dropped.items():
-        display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
-    display.note(
+        listener.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
+    listener.note(
         f"{about.train_pairs:,} pairs to train on, {len(data.valid_pairs):,} to validate, "
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
     )
     held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
     forgetful = bool(config.finetune.model) and not config.finetune.mix
     for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked), forgetful=forgetful):
-        display.warn(warning)
+        listener.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())
-    times = f"{around.ranks.size} times " if around.ranks.size > 1 else ""
+    times = f"{context.ranks.size} times " if context.ranks.size > 1 else ""
     kind = "fine-tuned" if config.finetune.model else config.size
-    display.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {times}{machine()}.")
+    listener.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {times}{machine()}.")
 
 
 class EventWriter:
-    """Hands the trainer's events to the files, the display and the live table."""
+    """Hands the trainer's events to the files and the listener."""
 
-    def __init__(self, files: list[MetricsFile | EventFile], view: TrainingView, display: Display):
-        self.files, self.view, self.display = files, view, display
+    def __init__(self, files: list[MetricsFile | EventFile], listener: Listener):
+        self.files, self.listener = files, listener
         self.failed: set[MetricsFile | EventFile] = set()
 
     def __call__(self, event: str, values: dict[str, Any]) -> None:
@@ -307,7 +310,7 @@ class EventWriter:
                 # Neither a full disk nor a library is a reason to lose a training, or to say so at each step.
                 if file not in self.failed:
                     self.failed.add(file)
-                    self.display.warn(f"The curves lack what comes now: {reason_of(error)}")
+                    self.listener.warn(f"The curves lack what comes now: {reason_of(error)}")
         if event == "warning":
-            self.display.warn(values["text"])
-        self.view.report(event, values)
+            self.listener.warn(values["text"])
+        self.listener.event(event, values)

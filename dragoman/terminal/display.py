@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -13,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dragoman.config.training import TrainingConfig
-from dragoman.errors import Interrupted, reason_of
+from dragoman.system.listener import Listener
 from dragoman.system.streams import json_line
-from dragoman.terminal.training import Memory, TrainingView
+from dragoman.terminal.training import SECONDS_BETWEEN_LINES, STOPPING, Memory, TrainingView
 
 PIPED_WIDTH = 1000
 """Columns of a file or a pipe, in which a table is not folded at the 80 columns that `rich` assumes."""
@@ -40,12 +41,14 @@ def console(*, stderr: bool = False) -> Console:
     return console
 
 
-class Display:
+class Display(Listener):
     """Writes to stderr; `quiet` leaves warnings only, and `as_json` makes them JSON."""
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False):
         self.console = console(stderr=True)
         self.quiet, self.as_json = quiet, as_json
+        self._view: TrainingView | None = None
+        self._shown = ExitStack()
 
     def note(self, text: str) -> None:
         """Print one line about what was done, unless quiet."""
@@ -65,27 +68,41 @@ class Display:
             self.console.print(table)
 
     @contextmanager
-    def last_step(self, what: str, *, later: str) -> Iterator[None]:
-        """A step that the work before it must not be lost for: a failure inside the `with` block is a warning.
-
-        It names `what` was to be made, such as "The report", the reason, and how that is made `later`.
-        """
-        try:
-            yield
-        except Interrupted:
-            raise
-        except Exception as error:  # whatever it is, such as a library that needs a home: the work is done
-            self.warn(f"{what} could not be made: {reason_of(error)}. {later}")
-
-    @contextmanager
     def status(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show a spinner inside the `with` block, with what its function is told, then print how long it took."""
         started = time.monotonic()
         live = self.console.is_terminal and not self.quiet
         signs = "line" if self.console.options.ascii_only else "dots"
         with self.console.status(escape(text), spinner=signs) if live else nullcontext() as spinner:
-            yield lambda detail: spinner.update(escape(f"{text}: {detail}")) if spinner else None
+            printed = started
+
+            def tell(detail: str) -> None:
+                nonlocal printed
+                if spinner:
+                    spinner.update(escape(f"{text}: {detail}"))
+                elif time.monotonic() - printed > SECONDS_BETWEEN_LINES:
+                    printed = time.monotonic()
+                    self.note(f"{text}: {detail}")
+
+            yield tell
         self.note(f"{text}: {time.monotonic() - started:.1f} s")
+
+    def event(self, name: str, values: dict[str, Any]) -> None:
+        """Show an event of a training (see `dragoman.system.listener`)."""
+        if name == "begin":
+            from dragoman.system.device import memory_in_use  # which loads torch
+
+            self._view = self._shown.enter_context(self.training(values["config"], memory=memory_in_use))
+            self._view.begin(values["past"], last_step=values["last_step"])
+        elif name == "end":
+            self._shown.close()
+            self._view = None
+        elif self._view and name != "stopping":
+            self._view.report(name, values)
+        elif self._view:
+            self._view.stopping()
+        elif name == "stopping" and not self.quiet:
+            os.write(2, f"{STOPPING}\n".encode())
 
     @contextmanager
     def training(self, config: TrainingConfig, *, memory: Memory) -> Iterator[TrainingView]:

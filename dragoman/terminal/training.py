@@ -30,6 +30,7 @@ CURVE_WIDTH = 40
 SMOOTHING = 0.95
 """Share of the shown loss that remains with every step."""
 SECONDS_BETWEEN_LINES = 10
+STOPPING = "Stopping after this step, and saving; once more to stop at once."
 
 
 class TrainingView:
@@ -88,7 +89,7 @@ class TrainingView:
 
     def stopping(self) -> None:
         """A signal came. It may interrupt an import or a print of rich, so the live table shows the message itself."""
-        self.message = "Stopping after this step, and saving; once more to stop at once."
+        self.message = STOPPING
         if not self.live and not self.quiet:
             os.write(2, f"{self.message}\n".encode())
 

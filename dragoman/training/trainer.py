@@ -37,6 +37,8 @@ from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_st
 Metrics = dict[str, Any]
 INTERRUPTED = "interrupted"
 """The reason why a run ended that was stopped and saved."""
+REQUESTED = "a request to stop"
+"""The reason why a run ended that a program stopped: all of it is done, as after a limit."""
 LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
 """Fields of `Progress` that stay when a run goes back to before its decay."""
 
@@ -57,6 +59,8 @@ class TrainerCallbacks:
     """Weights at the last validations, for the average."""
     stop_requested: Callable[[], bool] = lambda: False
     """Asked after every step; True ends the run as an interruption does."""
+    finish_requested: Callable[[], bool] = lambda: False
+    """Asked after every step; True ends the run as a limit does."""
     started: float = field(default_factory=time.monotonic)
     """When the command began, by the clock of rank 0; its time counts."""
     ranks: Ranks = ALONE
@@ -104,7 +108,7 @@ class Trainer:
         self.pacing.begin()
         if progress.unkept and self.pacing.why_finished():
             self._validate_and_save()
-        while not (reason := self.pacing.why_finished()) or progress.validated_step != progress.step:
+        while not (reason := self._why_finished()) or progress.validated_step != progress.step:
             if reason:
                 self._validate_and_save()
                 continue
@@ -129,6 +133,11 @@ class Trainer:
         if reason and not self.callbacks.stop_requested():
             return reason
         return INTERRUPTED if self.saver.saved_step == progress.step else f"{INTERRUPTED}, not saved"
+
+    def _why_finished(self) -> str:
+        """The limit that is reached, or that somebody wants the training to end; empty before that."""
+        wanted = self.progress.step and self.callbacks.finish_requested()
+        return self.pacing.why_finished() or (REQUESTED if wanted else "")
 
     def train_step(self) -> Metrics | None:
         """One optimizer step over `accumulate` batches. None if it was skipped: its loss or gradient is not finite."""

@@ -57,7 +57,9 @@ def test_one_setting_is_looked_up_by_its_path():
 
 
 KEYS = st.text("abc_", min_size=1, max_size=5)
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.lists(st.text("ab é")))
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.lists(st.text("ab é"))
+)
 
 
 @given(st.dictionaries(KEYS, st.one_of(VALUES, st.dictionaries(KEYS, VALUES, min_size=1))))

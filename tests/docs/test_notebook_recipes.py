@@ -58,7 +58,7 @@ def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     data = "builtin:random:5" if style == "postnorm" else str(tmp_path / "pairs.tsv")
     config, bitext = plan_run([data], recipe=RECIPES[style], settings=parse_settings(SMALL))
-    evaluation = run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    evaluation = run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
     assert math.isfinite(evaluation.tokens.perplexity)
     directory = RunDirectory(tmp_path / "model")
     saved = load_config(read_recipe(str(directory.config)), {})
@@ -92,7 +92,7 @@ def test_the_random_pairs_are_learned_as_the_notebook_learns_them(tmp_path: Path
     """Notebook B's own code with its decoder repaired: 8.683, 7.971 after ten epochs, 7.643 after fourteen."""
     settings = ["training.max_epochs=14", "training.precision=float32"]
     config, bitext = plan_run([], recipe="notebook-postnorm", settings=parse_settings(settings))
-    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     losses = {event["step"]: event["loss"] for event in read_metrics(directory.metrics) if event["event"] == "step"}
     assert losses.keys() == set(range(1, 15))

@@ -41,7 +41,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         file, output = tsv(folder / f"{source}.tsv", pairs), folder / f"{source}-{target}"
         given = [*SMALL, f"data.languages=[{source},{target}]", "training.max_steps=24", "training.validate_every=24"]
         config, bitext = plan_run([file], recipe="tiny", settings=parse_settings(given))
-        start_run(bitext, config, output, display=Display(quiet=True))
+        start_run(bitext, config, output, listener=Display(quiet=True))
     return [str(folder / "en-fr"), str(folder / "fr-en")]
 
 
@@ -145,7 +145,7 @@ def test_train_and_data_prepare_score_alike_and_tell(tmp_path, models, dragoman)
     assert code == 0
     assert "Left out 39 pairs: two models score it below" in err  # a fifth of the 197 that are not held out
     config, pairs = plan_run([file], recipe="tiny", settings=parse_settings([*SMALL, "training.max_steps=1", *given]))
-    start_run(pairs, config, tmp_path / "run", display=Display(quiet=True))
+    start_run(pairs, config, tmp_path / "run", listener=Display(quiet=True))
     for name in ("train-source.ids", "train-target.ids", "valid.json", "test.json", "about.json"):
         assert (output / name).read_bytes() == (tmp_path / "run/run/data" / name).read_bytes()
     planned = (

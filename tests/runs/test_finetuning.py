@@ -31,7 +31,7 @@ OWN = list(Bitext.open("builtin:grammar:60:valid"))
 def base(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("base") / "model"
     config, bitext = small_run("data.languages=[en,fr]")
-    start_run(bitext, config, path, display=Display(quiet=True))
+    start_run(bitext, config, path, listener=Display(quiet=True))
     return path
 
 
@@ -40,7 +40,7 @@ def finetune(base: Path, output: Path, *settings: str):
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in OWN), encoding="utf-8")
     given = [*KEPT, f"finetune.model={json.dumps(str(base))}", *settings]
     config, bitext = plan_run([str(pairs)], recipe=None, settings=parse_settings(given))
-    return start_run(bitext, config, output, display=Display(quiet=True)), config
+    return start_run(bitext, config, output, listener=Display(quiet=True)), config
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -93,7 +93,7 @@ def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
     freeze = "finetune.freeze=[embeddings,encoder]"
     finetune(base, tmp_path / "run", freeze, f"training.optimizer={optimizer}", "training.max_steps=7")
     resumed = plan_resume(tmp_path / "run", parse_settings(["training.max_steps=9"]))
-    resume_run(tmp_path / "run", resumed, display=Display(quiet=True))
+    resume_run(tmp_path / "run", resumed, listener=Display(quiet=True))
     before, after = weights(base), weights(tmp_path / "run")
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
     assert moved
@@ -113,7 +113,7 @@ def test_a_resumed_run_has_the_same_bits(base, tmp_path, monkeypatch):
         patched.setattr(Trainer, "train_step", stopped)
         with pytest.raises(Interrupted):
             finetune(base, tmp_path / "run")
-    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", {}), display=Display(quiet=True))
+    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", {}), listener=Display(quiet=True))
     for name, weight in weights(tmp_path / "whole").items():
         assert torch.equal(weights(tmp_path / "run")[name], weight), name
 

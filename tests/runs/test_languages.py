@@ -57,7 +57,7 @@ def corpora(folder: Path, *targets: str, **others: list[str]) -> str:
 def trained(path: Path, *settings: str, data: str | None = None, steps: int = 4) -> Path:
     given = [*MODEL, "data.held_out=5", f"training.max_steps={steps}", *settings]
     config, pairs = plan_run([data] if data else [], recipe="tiny", settings=parse_settings(given))
-    start_run(pairs, config, path, display=Display(quiet=True))
+    start_run(pairs, config, path, listener=Display(quiet=True))
     return path
 
 
@@ -209,7 +209,7 @@ def test_a_run_is_the_same_from_a_prepared_folder_and_resumed(folder, model, tmp
     assert {"test.json", "train-source.ids", "about.json", "source_tokenizer.json"} <= {*names}
     assert [name for name in names if (first / name).read_bytes() != (second / name).read_bytes()] == []
     evaluation = resume_run(
-        again, plan_resume(again, parse_settings(["training.max_steps=4"])), display=Display(quiet=True)
+        again, plan_resume(again, parse_settings(["training.max_steps=4"])), listener=Display(quiet=True)
     )
     assert evaluation.by_languages.keys() == {"en-de", "en-fr"}
     assert read_config(again)["directions"] == read_config(model)["directions"] == [["en", "fr"], ["en", "de"]]
@@ -231,7 +231,7 @@ def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
 
     def finetuned(*settings: str) -> Path:
         config, pairs = plan_run([str(folder / "de.tsv")], recipe=None, settings=parse_settings([*given, *settings]))
-        start_run(pairs, config, tmp_path / "run", display=Display(quiet=True))
+        start_run(pairs, config, tmp_path / "run", listener=Display(quiet=True))
         return tmp_path / "run"
 
     with pytest.raises(UsageError, match="translates into fr, de alone, but there are pairs of en-es"):

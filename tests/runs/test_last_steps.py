@@ -10,6 +10,7 @@ import pytest
 from dragoman.errors import Interrupted, ResourceError
 from dragoman.report.run import describe_run
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.listener import last_step
 from dragoman.terminal import Display
 from tests.report.runs import full_run
 
@@ -39,7 +40,7 @@ def warnings(monkeypatch) -> list[str]:
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=name_of)
 def test_a_last_step_that_fails_is_a_warning_that_names_it_the_reason_and_the_remedy(trouble, warnings):
-    with Display(quiet=True).last_step("The report", later=LATER):
+    with last_step(Display(quiet=True), "The report", later=LATER):
         raise trouble
     (text,) = warnings
     assert text.startswith("The report could not be made: ")
@@ -50,7 +51,7 @@ def test_a_last_step_that_fails_is_a_warning_that_names_it_the_reason_and_the_re
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(), Interrupted(15, "Stopped.")], ids=name_of)
 def test_a_signal_is_no_failure_of_a_step(stop, warnings):
-    with pytest.raises(type(stop)), Display(quiet=True).last_step("The report", later=LATER):
+    with pytest.raises(type(stop)), last_step(Display(quiet=True), "The report", later=LATER):
         raise stop
     assert not warnings
 
@@ -67,7 +68,7 @@ def described(tmp_path, monkeypatch, warnings):
             raise trouble
 
         monkeypatch.setattr(f"dragoman.report.run.{name}", fail)
-        steps = partial(Display(quiet=True).last_step, later=LATER)
+        steps = partial(last_step, Display(quiet=True), later=LATER)
         describe_run(RunDirectory(tmp_path), None, None, None, None, last_step=steps)
         return {file.name for file in tmp_path.iterdir()}
 

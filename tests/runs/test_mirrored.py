@@ -32,7 +32,7 @@ def begin(path: Path, *settings: str) -> RunConfig:
     config, pairs = plan_run(
         ["builtin:grammar:200"], recipe="tiny", settings=parse_settings([*SMALL, *MORE, *settings])
     )
-    run.start_run(pairs, config, path, display=QUIET)
+    run.start_run(pairs, config, path, listener=QUIET)
     return config
 
 
@@ -69,7 +69,7 @@ def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, ca
     path, config = fetch_run(url, None, {}, warn=pytest.fail)
     assert path == Path("en-fr")
     assert 0 < Checkpoints(path / "run/checkpoints", warn=print).steps()[-1] < reached
-    run.resume_run(path, config, display=QUIET)
+    run.resume_run(path, config, listener=QUIET)
     assert bits(path) == bits(tmp_path / "whole")
     with pytest.raises(UsageError, match="holds a run already"):
         fetch_run(url, path, {}, warn=pytest.fail)

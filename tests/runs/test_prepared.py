@@ -51,7 +51,7 @@ def losses(path: Path) -> list[float]:
 def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs, folder):
     for name, data, settings in (("a", pairs, [*DATA, *SMALL]), ("b", str(folder), [*SMALL, DATA[1]])):
         config, found = plan_run([data], recipe="tiny", settings=parse_settings(settings))
-        start_run(found, config, tmp_path / name, display=Display(quiet=True))
+        start_run(found, config, tmp_path / name, listener=Display(quiet=True))
     assert len(losses(tmp_path / "a")) == 3
     assert losses(tmp_path / "a") == losses(tmp_path / "b")
     first, second = (RunDirectory(tmp_path / name) for name in "ab")
@@ -62,12 +62,12 @@ def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs
 @pytest.mark.slow
 def test_it_stays_whole_when_its_runs_are_deleted_or_resumed(tmp_path, folder):
     config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
-    start_run(found, config, tmp_path / "run", display=Display(quiet=True))
+    start_run(found, config, tmp_path / "run", listener=Display(quiet=True))
     config.training.max_steps = 5
-    resume_run(tmp_path / "run", config, display=Display(quiet=True))
+    resume_run(tmp_path / "run", config, listener=Display(quiet=True))
     RunDirectory(tmp_path / "run").clear()
     config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
-    start_run(found, config, tmp_path / "again", display=Display(quiet=True))
+    start_run(found, config, tmp_path / "again", listener=Display(quiet=True))
     assert len(losses(tmp_path / "again")) == 3
 
 

@@ -38,7 +38,7 @@ def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBite
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
     config, bitext = small_run("training.max_steps=1", "training.average=1")
-    run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True))
     kept = ModelDirectory.load(tmp_path / "run")
     sources = [source for source, _ in Bitext.open("builtin:grammar:7:test")]
     longest = max(map(len, kept.source_tokenizer.encode_batch(sources)))
@@ -47,7 +47,7 @@ def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UsageError, match="no run"):
-        run.resume_run(tmp_path, plan_resume(tmp_path, {}), display=Display(quiet=True))
+        run.resume_run(tmp_path, plan_resume(tmp_path, {}), listener=Display(quiet=True))
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGUSR1])
@@ -121,7 +121,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
 
     monkeypatch.setattr(MetricsFile, "write", full)
     config, bitext = small_run("training.log_every=1")
-    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
     events = read_metrics(RunDirectory(tmp_path / "model").metrics)
     assert [e["step"] for e in events if e["event"] == "step"] == [1, 2, 3, 12, 13, 14]
     assert capsys.readouterr().err.count("The curves lack what comes now: no space left on device") == 1
@@ -130,7 +130,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     config, bitext = small_run()
-    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
     kept = RunDirectory(tmp_path / "model").config.read_bytes()
     too_short = ["training.schedule=linear", "training.max_steps=", "training.max_epochs=1", "training.warmup=99999"]
     for settings in (["training.optimizer=sgd", "training.max_steps=15"], too_short):
@@ -138,13 +138,13 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
             run.resume_run(
                 tmp_path / "model",
                 plan_resume(tmp_path / "model", parse_settings(settings)),
-                display=Display(quiet=True),
+                listener=Display(quiet=True),
             )
         assert RunDirectory(tmp_path / "model").config.read_bytes() == kept
     run.resume_run(
         tmp_path / "model",
         plan_resume(tmp_path / "model", parse_settings(["training.max_steps=15"])),
-        display=Display(quiet=True),
+        listener=Display(quiet=True),
     )
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
 
@@ -152,11 +152,11 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(tmp_path, capsys):
     config, bitext = small_run("training.max_steps=7")
-    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
 
     def go_on() -> None:
         longer = plan_resume(tmp_path / "model", parse_settings(["training.max_steps=8"]))
-        run.resume_run(tmp_path / "model", longer, display=Display(quiet=True))
+        run.resume_run(tmp_path / "model", longer, listener=Display(quiet=True))
 
     files = sorted(RunDirectory(tmp_path / "model").data.iterdir())
     assert len(files) > 5
@@ -182,7 +182,7 @@ def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(
 def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path):
     settings = ["model.positions=learned", "model.max_positions=17", "data.max_length=16"]
     config, bitext = small_run(*settings, held_out=101)
-    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     dropped = json.loads((directory.data / "about.json").read_bytes())["dropped"]
     (left_out,) = [n for reason, n in dropped.items() if "model.max_positions = 17" in reason]
@@ -195,7 +195,7 @@ def test_accuracy_of_both_sets_is_measured_where_wanted_and_changes_nothing(tmp_
     losses = []
     for name, settings in (("plain", []), ("measured", ["training.accuracy=true"])):
         config, bitext = small_run(*settings, "training.log_every=1", "model.dropout=0.1")
-        evaluation = run.start_run(bitext, config, tmp_path / name, display=Display(quiet=True))
+        evaluation = run.start_run(bitext, config, tmp_path / name, listener=Display(quiet=True))
         events = list(read_metrics(RunDirectory(tmp_path / name).metrics))
         losses.append([event["loss"] for event in events if event["event"] == "step"])
     assert losses[0] == losses[1]
@@ -228,7 +228,7 @@ def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_p
 
     monkeypatch.setattr(Trainer, "train_step", spoiled)
     config, bitext = small_run("training.tensorboard=true")
-    run.start_run(bitext, config, tmp_path / "model", display=Display(quiet=True))
+    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
     directory = RunDirectory(tmp_path / "model")
     events = read_metrics(directory.metrics)
     assert [e["step"] for e in events if e["event"] == "step"] == [1, 10]
@@ -262,14 +262,14 @@ def test_a_training_begins_with_warnings_of_few_minutes_few_pairs_and_a_test_tha
     ]
     config, bitext = plan_run([str(tmp_path / "train.tsv")], recipe=None, settings=parse_settings(settings))
     with pytest.raises(Interrupted, match=r"Stopped at once; no step is saved yet\. Begin again with:  .* --resume "):
-        run.start_run(bitext, config, tmp_path / "run", display=Display(quiet=True), started=time.monotonic() - 45)
+        run.start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True), started=time.monotonic() - 45)
     minutes, few, leak = capsys.readouterr().err.split("\n")[:-1]
     assert minutes == "Warning: Preparing the pairs took most of the time, 0.8 minutes; give more: --max-minutes."
     assert few.startswith("Warning: 80 pairs to train on are too few for a translator")
     assert leak.startswith("Warning: 3 of the 23 test sentences are also in the validation data")
     (RunDirectory(tmp_path / "run").checkpoints / "step_00000007").mkdir(parents=True)
     with pytest.raises(Interrupted, match=r"Stopped at once; the last checkpoint is safe\. Go on with:  .* --resume "):
-        run.resume_run(tmp_path / "run", config, display=Display(quiet=True))
+        run.resume_run(tmp_path / "run", config, listener=Display(quiet=True))
 
 
 @pytest.mark.slow

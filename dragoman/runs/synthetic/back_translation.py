@@ -55,7 +55,7 @@ def back_translate(work: Work, real: RealPairs) -> Made:
         load = partial(Translator.load, reverse, **options)
         until = work.started + 60 * TRANSLATED * minutes if minutes else None
         search = {"split": False, "alignments": False, "sample": False, "diversity": 0.0, "n_best": 1}
-        pieces.translate(load, decoding_defaults(reverse).model_copy(update=search), work.display, until=until)
+        pieces.translate(load, decoding_defaults(reverse).model_copy(update=search), work.listener, until=until)
         write_pairs(made, _tagged(pieces, real))
     count = sum(1 for _ in read_pairs(made))
     if not count:
@@ -120,7 +120,7 @@ def _sentences(work: Work, real: RealPairs, data: DataConfig, *, most: float) ->
     drawn = smallest(usable(), math.ceil(most * real.count))
     if left_out:
         what = "sentence is the target" if left_out == 1 else "sentences are targets"
-        work.display.note(f"Left out: {left_out:,} {what} of held-out pairs.")
+        work.listener.note(f"Left out: {left_out:,} {what} of held-out pairs.")
     if not drawn:
         raise DataError("No sentence of --monolingual can be learnt from; give others.")
     return (text for text, *_ in drawn.values())

@@ -38,8 +38,8 @@ def distill(work: Work, real: RealPairs) -> Made:
         pieces.write(source for source, _ in read_pairs(real.train))
         loading = {"ensemble": others, "languages": options["languages"], "precision": "auto"}
         load = partial(Translator.load, first, **loading, workers=available_workers())
-        pieces.translate(load, search, work.display)
-        with work.display.status("Choosing translations"):
+        pieces.translate(load, search, work.listener)
+        with work.listener.status("Choosing translations"):
             if not write_pairs(made, chosen(real.train, pieces)):
                 raise DataError(f"{first} translates all sources as nothing; give another teacher.")
     share, name = options["references"], " and ".join(Path(each).name for each in options["teachers"])

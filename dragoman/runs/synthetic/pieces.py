@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.runs.synthetic.request import ANEW
 from dragoman.system.atomic import new_folder
+from dragoman.system.figures import duration
+from dragoman.system.listener import Listener
 from dragoman.system.seals import check_seal, read_sealed, seal, write_sealed
-from dragoman.terminal import Display
 from dragoman.text.characters import one_line
 
 
@@ -40,26 +40,25 @@ class Pieces:
         return [Job(path, self.translations / path.name) for path in sorted(self.sources.glob("*.txt"))]
 
     def translate(
-        self, load: Callable[[], Translator], config: DecodingConfig, display: Display, *, until: float | None = None
+        self, load: Callable[[], Translator], config: DecodingConfig, listener: Listener, *, until: float | None = None
     ) -> None:
         """Translate the pieces that are not done; after `until`, a `time.monotonic`, none is begun but the first."""
         jobs = self.jobs
         todo = [job for job in jobs if not job.output.is_file()]
         if not todo:
             return
-        with load() as translator, display.file_progress("Translating", len(jobs), unit="pieces") as advance:
+        with load() as translator, listener.status("Translating") as tell:
             self.translations.mkdir(exist_ok=True)
-            advance(len(jobs) - len(todo), 0)
+            started, done = time.monotonic(), len(jobs) - len(todo)
             bulk = BulkTranslator(translator, config, row=_row)
-            for number, job in enumerate(todo, start=len(jobs) - len(todo) + 1):
+            for number, job in enumerate(todo, start=done + 1):
                 if number > 1 and until is not None and time.monotonic() > until:
                     return
                 lines = ("" if bulk.refused(line) else line for line in lines_in(job.source))
-                windows = bulk.windows(lines, partial(advance, 0))
+                windows = bulk.windows(lines, lambda _: None)
                 write_sealed(job.output, [row for window in windows for row, _ in window])
-                advance(1, 0)
-                if not display.console.is_terminal:  # where there is no bar
-                    display.note(f"Translated piece {number:,} of {len(jobs):,}, of up to {AT_ONCE:,} sentences.")
+                left = (time.monotonic() - started) / (number - done) * (len(jobs) - number)
+                tell(f"piece {number:,} of {len(jobs):,}, of up to {AT_ONCE:,} sentences; {duration(left)} to go")
 
     def read(self) -> Iterator[tuple[str, list[str]]]:
         """The sentences of the pieces that are done, each with its translations, best first."""

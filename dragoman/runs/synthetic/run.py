@@ -16,20 +16,20 @@ from dragoman.runs.synthetic.request import Asked, refuse_several_processes
 from dragoman.runs.synthetic.work import Made, Work
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.system.listener import Listener
 from dragoman.system.signals import interrupt, received_by
-from dragoman.terminal import Display
 
 MAKERS: dict[str, Callable[[Work, RealPairs], Made]] = {"distill": distill, "back-translate": back_translate}
 
 
-def run_taught(path: Path, settings: Settings | None = None, *, display: Display, started: float) -> Evaluation:
+def run_taught(path: Path, settings: Settings | None = None, *, listener: Listener, started: float) -> Evaluation:
     """Make the pairs that were asked of the run in `path`, and train it; what was done before is not done again.
 
     `settings` are those of a command that goes on. Raises `Interrupted` if it was stopped.
     """
     directory = RunDirectory(path)
     if directory.config.is_file():
-        return resume_run(path, plan_resume(path, settings or {}), display=display, started=started)
+        return resume_run(path, plan_resume(path, settings or {}), listener=listener, started=started)
     settings = settings or {}
     refuse_fixed(settings)
     refuse_several_processes()
@@ -39,15 +39,15 @@ def run_taught(path: Path, settings: Settings | None = None, *, display: Display
     asked.refuse_changes(path)
     with _going_on(path), directory.locked():
         asked = asked.going_on(path, settings)
-        work = Work(asked, directory.teaching, display, started, settings)
-        with display.status("Cleaning and splitting the pairs") as tell:
+        work = Work(asked, directory.teaching, listener, started, settings)
+        with listener.status("Cleaning and splitting the pairs") as tell:
             real = real_pairs(asked, work.folder / "pairs", tell)
         made = MAKERS[asked.how](work, real)
         config, pairs = plan_run([], recipe=asked.recipe, settings=merged(asked.settings, made.settings), near=path)
         config.chosen += [*made.told, *real.told]
         if made.prepare:
             pairs = made.prepare(pairs, config, work.folder / "prepared")
-    return start_run(pairs, config, path, display=display, started=started)
+    return start_run(pairs, config, path, listener=listener, started=started)
 
 
 @contextmanager

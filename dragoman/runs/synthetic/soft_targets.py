@@ -55,7 +55,7 @@ class Teachers:
         if not path.is_dir():
             with new_folder(path) as folder:
                 what = "Writing token ids, and what the teacher expects in the place of each"
-                with self.work.display.status(what) as tell:
+                with self.work.listener.status(what) as tell:
                     prepare(pairs, config, folder, kept=self.tools)
                     self.expect(folder, tell)
                 seal(folder)

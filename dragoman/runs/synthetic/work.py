@@ -13,7 +13,7 @@ from dragoman.runs.synthetic.request import Asked
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.terminal import Display
+from dragoman.system.listener import Listener
 
 
 class Work(NamedTuple):
@@ -21,7 +21,7 @@ class Work(NamedTuple):
 
     asked: Asked
     folder: Path
-    display: Display
+    listener: Listener
     started: float
     changed: Settings
     """The settings of a command that goes on; `asked` has them already."""
@@ -34,16 +34,16 @@ class Work(NamedTuple):
         """
         directory, unmirrored = RunDirectory(self.folder / name), {"training": {"mirror": None}}
         events = read_metrics(directory.metrics)
-        self.display.note(f"On the way: the model in {directory.path}.")
+        self.listener.note(f"On the way: the model in {directory.path}.")
         if not directory.config.is_file():
             settings = merged(self.asked.settings, settings, unmirrored)
             config, pairs = plan_run([], recipe=self.asked.recipe, settings=settings, near=self.folder)
-            start_run(pairs, config, directory.path, display=self.display, started=started)
+            start_run(pairs, config, directory.path, listener=self.listener, started=started)
         elif not events or events[-1]["event"] != "end":
             limits = {"training": settings.get("training", {})}
             changed = merged(self.changed, limits, unmirrored) if self.changed else {}
             config = plan_resume(directory.path, changed)
-            resume_run(directory.path, config, display=self.display, started=started)
+            resume_run(directory.path, config, listener=self.listener, started=started)
         return directory
 
 

@@ -140,7 +140,7 @@ def model(tmp_path_factory) -> Path:
         "training.max_steps=60", "data.languages=[en,fr]",
     ]  # fmt: skip
     config, bitext = plan_run(["builtin:grammar:2000"], recipe="tiny", settings=parse_settings(settings))
-    start_run(bitext, config, path, display=Display(quiet=True))
+    start_run(bitext, config, path, listener=Display(quiet=True))
     return path
 
 

@@ -275,7 +275,7 @@ def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path
     (tmp_path / "own.tsv").write_text("".join(f"« A cat {n} » …\tUn chat {n}\n" for n in range(40)), encoding="utf-8")
     settings = [f"finetune.model={tmp_path / 'base'}", "training.max_steps=2", "data.held_out=3", "training.warmup=1"]
     config, bitext = plan_run([str(tmp_path / "own.tsv")], recipe=None, settings=parse_settings(settings))
-    start_run(bitext, config, tmp_path / "run", display=Display(quiet=True))
+    start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True))
     base = ModelDirectory.load(tmp_path / "base")
     data = PreparedData.open(
         tmp_path / "run/run/data", plan_resume(tmp_path / "run", parse_settings(["training.max_steps=3"]))

@@ -279,7 +279,7 @@ def test_a_student_says_what_its_teacher_says_on_most_sentences(dragoman, tmp_pa
     limits = ["training.max_steps=400", "training.max_tokens=1024", "training.validate_every=200", "data.held_out=50"]
     layers = ["model.num_encoder_layers=2", "model.num_decoder_layers=2"]
     config, pairs = plan_run([str(data)], recipe="tiny", settings=parse_settings([*size, *layers, *limits]))
-    start_run(pairs, config, tmp_path / "teacher", display=Display(quiet=True))
+    start_run(pairs, config, tmp_path / "teacher", listener=Display(quiet=True))
     command = ["distill", tmp_path / "teacher", tmp_path / "edge", "--data", data, "--choose", "best"]
     code, _, err = dragoman(*command, *size, "model.num_encoder_layers=3", *limits)
     assert code == 0, err

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.terminal.tensorboard import EventFile
+from dragoman.storage.tensorboard import EventFile
 
 
 def step(number: int, **values: float) -> dict:
