@@ -1,16 +1,57 @@
-"""Dragoman: the Transformer of "Attention Is All You Need", from scratch, and a translation toolkit around it."""
+"""Dragoman: the Transformer of "Attention Is All You Need", from scratch, and a translation toolkit around it.
+
+from dragoman import Translator, train
+
+train("pairs.tsv", "runs/en-fr", max_minutes=20)
+print(Translator.load("runs/en-fr").translate(["The red house is old."])[0].text)
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.config.decoding import DecodingConfig
+    from dragoman.decoding.translation import Translation
     from dragoman.decoding.translator import Translator
+    from dragoman.errors import DataError, ResourceError, UsageError
+    from dragoman.evaluation.evaluate import Evaluation
     from dragoman.model import Transformer, TransformerConfig
+    from dragoman.runs.api import evaluate, resume, train
+    from dragoman.system.listener import Listener
 
 __version__ = "0.1.0"
-__all__ = ["Transformer", "TransformerConfig", "Translator", "__version__"]
-
-_MODULES = {"Transformer": "model", "TransformerConfig": "model", "Translator": "decoding.translator"}
+_MODULES = {
+    "DataError": "errors",
+    "DecodingConfig": "config.decoding",
+    "Evaluation": "evaluation.evaluate",
+    "Listener": "system.listener",
+    "ResourceError": "errors",
+    "Transformer": "model",
+    "TransformerConfig": "model",
+    "Translation": "decoding.translation",
+    "Translator": "decoding.translator",
+    "UsageError": "errors",
+    "evaluate": "runs.api",
+    "resume": "runs.api",
+    "train": "runs.api",
+}
+"""Public names and the modules that have them."""
+__all__ = [
+    "DataError",
+    "DecodingConfig",
+    "Evaluation",
+    "Listener",
+    "ResourceError",
+    "Transformer",
+    "TransformerConfig",
+    "Translation",
+    "Translator",
+    "UsageError",
+    "__version__",
+    "evaluate",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,3 +59,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'dragoman' has no attribute '{name}'")
     return getattr(import_module(f"dragoman.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

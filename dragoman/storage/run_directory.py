@@ -31,6 +31,7 @@ class RunDirectory:
         self.data = self.run / "data"
         self.base = self.run / "base"
         self.teaching = self.run / "teaching"
+        self.given = self.run / "given"
         self.checkpoints = self.run / "checkpoints"
         self.snapshots = self.run / "snapshots"
         self.lock = self.run / "lock"
@@ -61,7 +62,7 @@ class RunDirectory:
 
     def clear(self) -> None:
         """Delete what a start left half prepared: a new run would go on from its checkpoints."""
-        for entry in {*self.run.iterdir()} - {self.lock, self.teaching}:
+        for entry in {*self.run.iterdir()} - {self.lock, self.teaching, self.given}:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def write(self, file: Path, content: bytes) -> None:

@@ -32,7 +32,7 @@ class Listener:
 
     def warn(self, text: str) -> None:
         """One line that asks for attention."""
-        warnings.warn(text, stacklevel=2)
+        warnings.warn(text, stacklevel=3)
 
     def status(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
         """Something that takes a while, inside the `with` block; its function is told how far it is."""
