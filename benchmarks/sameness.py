@@ -48,6 +48,7 @@ MODES: dict[str, list[str]] = {
 }
 """Options of `translate`, by the names of modes."""
 CHANGING = {
+    "minutes",
     "seconds",
     "sentences_per_second",
     "tokens_per_second",

@@ -1,41 +1,50 @@
 """What a run takes where recipe and settings leave it open: it follows from the pairs, the minutes and the machine.
 
-docs/trials.md has the measurements behind the settings; speeds here are rough.
+`DECISIONS` is the table. The measurements are in docs/trials.md, by the names that the reasons have in italics there;
+speeds here are rough.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import setting
 from dragoman.model.config import PRESETS, Size, TransformerConfig
 
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
+"""Numbers of pairs between which the size of models and vocabularies changes."""
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
-"""Source and target tokens that a core trains on; orders of magnitude, as nothing is measured yet."""
-GENTLE = 0.25
-"""Learning rate of a run that goes on from a pretrained model of others, as a multiple of that of a new one."""
-FEW_TO_ADAPT, EPOCHS_TO_ADAPT = 1_000, 20
-"""Pairs that a model is adapted to and soon knows by heart, and how often it sees them, lest it forgets the others."""
+"""Source and target tokens that a core trains on in a second; orders of magnitude."""
 GPU_CORES = 100
-"""Cores that a GPU is worth, likewise."""
+"""A GPU counts as this many cores; an order of magnitude."""
 NIGHT = 600.0
 """Minutes that a run without any limit is expected to take."""
 WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
 """Weights of a model of each size with an average vocabulary."""
-DROPOUT = ((10, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
-"""Highest number of epochs, times the weights for each token of the pairs, and the dropout for it."""
+FEW_TO_ADAPT, EPOCHS_TO_ADAPT = 1_000, 20
+"""Up to this many pairs, a model that is adapted to them sees each so often; with more it forgets what it knew."""
+GENTLE = 0.25
+"""Share of the usual learning rate at which a pretrained model of others goes on."""
 LARGEST_BATCH = 8192
+MUON_DECAY = 0.1
+"""Weight decay with Muon, whose steps have a length of their own: weights that grew would learn less from each."""
+SELDOM = 10
+"""Up to this `exposure`, pairs are seen so seldom that new ones are worth more than more steps."""
+DROPOUT = ((SELDOM, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
+"""Highest `exposure`, and the dropout for it."""
 FEW_EPOCHS = 5
 """Up to this many epochs a model does not overfit, so it needs no dropout."""
-R_DROP, R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 3.0, 25, 6_500, 90
-"""Weight of R-Drop, which leaves time for six in ten steps, and what it pays for: epochs and steps, or many epochs."""
-R_DROP_BY_HEART = 10, 100_000
-"""Bounds of the epochs, times the weights for each token: above, nothing helps against learning by heart."""
-MUON_DECAY = 0.1
-"""Weight decay of new models with Muon, whose steps have a length of their own: weights that grew would learn less."""
 FEWEST_EPOCHS = 3
 """Up to this many epochs label smoothing costs more than it brings."""
+R_DROP = 3.0
+"""Weight of R-Drop. A step with it takes 1.6 times as long."""
+R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 25, 6_500, 90
+"""R-Drop pays off from so many epochs with so many steps on, or from many epochs."""
+R_DROP_EXPOSURE = SELDOM, 100_000
+"""Bounds of the `exposure` for R-Drop: above, nothing helps against overfitting."""
 
 
 @dataclass(frozen=True)
@@ -56,59 +65,273 @@ class Resources:
         return f"{self.pairs:,} pairs and {cores}"
 
 
+@dataclass
+class Situation:
+    """A run whose settings are being filled in, and what follows from those that it has."""
+
+    config: RunConfig
+    resources: Resources
+    base: TransformerConfig | None = None
+    """Architecture of the model that the run goes on from, if it is known."""
+    given: dict[str, Any] = field(init=False)
+    """The settings that somebody has set, as a tree."""
+
+    def __post_init__(self) -> None:
+        self.given = self.config.model_dump(exclude_unset=True)
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the run goes on from a model."""
+        return self.config.finetune.model is not None
+
+    @property
+    def width(self) -> int:
+        """Numbers in each vector of the model."""
+        return self.config.transformer(1000, 1000).d_model
+
+    @property
+    def epochs(self) -> float:
+        """About how often each pair will be seen."""
+        training, resources = self.config.training, self.resources
+        speed = TOKENS_PER_SECOND[self.config.size] * (GPU_CORES * resources.gpu or resources.cores)
+        by_time = 60 * (training.max_minutes or NIGHT) * speed / resources.tokens
+        steps = training.max_steps or math.inf
+        # Steps count target tokens, which are half of all.
+        by_steps = steps * training.accumulate * training.max_tokens / (resources.tokens / 2)
+        return min(by_time, by_steps, training.max_epochs or math.inf)
+
+    @property
+    def steps(self) -> float:
+        """About how many steps there will be."""
+        training = self.config.training
+        return self.epochs * self.resources.tokens / 2 / (training.max_tokens * training.accumulate)
+
+    @property
+    def exposure(self) -> float:
+        """Epochs times weights for each token of the pairs: how well a model of this size can memorise them."""
+        return self.epochs * WEIGHTS[self.config.size] / self.resources.tokens
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A setting that is filled in where nobody has set it."""
+
+    setting: str
+    """`section.key`; `size` has no section."""
+    when: Callable[[Situation], bool]
+    value: Callable[[Situation], Any]
+    reason: str
+    """Why, for people; in docs/trials.md, "What follows", what it rests on."""
+    overrides: bool = False
+    """Whether it counts also where somebody has set it."""
+
+
 def choose(config: RunConfig, resources: Resources, architecture: TransformerConfig | None = None) -> None:
     """Fill in what nobody has set, and say in `config.chosen` why.
 
     `architecture` is that of the model that the run goes on from. Those of others have seen far more than ours.
     """
-    base = config.finetune.model
-    if "size" not in config.model_fields_set and not base:
-        config.size = choose_size(resources)
-    model = config.transformer(1000, 1000)
-    if base:
-        config.size = min(PRESETS, key=lambda size: abs(math.log(PRESETS[size]["d_model"] / model.d_model)))
-    if model.d_model // model.num_heads % 2 == 0 and not base:
-        config.model.setdefault("positions", "rotary")  # they teach word order in far fewer steps
-    tokenizer, training = config.tokenizer, config.training
-    if not base:
-        tokenizer.vocab_size = tokenizer.vocab_size or choose_vocab_size(resources.pairs, tokenizer.kind)
-    chosen = choose_training(training.optimizer, model.d_model)
-    chosen["learning_rate"] *= GENTLE if architecture and architecture.is_pretrained else 1
-    if base:
-        chosen.pop("weight_decay", None)  # it would forget what the model knows
-    chosen = {name: value for name, value in chosen.items() if name not in training.model_fields_set}
-    for name, value in chosen.items():
-        setattr(training, name, value)
-    ends = bool(training.max_steps or training.max_epochs)
-    if base and not config.finetune.mix and not ends and resources.pairs <= FEW_TO_ADAPT:
-        training.max_epochs = EPOCHS_TO_ADAPT
-    epochs = expected_epochs(config, resources)
-    by_heart = epochs * WEIGHTS[config.size] / resources.tokens
-    if by_heart <= DROPOUT[0][0] and not training.max_steps and "max_tokens" in chosen:
-        # New pairs are worth more than more steps.
-        training.max_tokens = min(LARGEST_BATCH, 2 * training.max_tokens)
-        if "learning_rate" in chosen:
-            training.learning_rate *= math.sqrt(training.max_tokens / chosen["max_tokens"])
-    if "r_drop" not in training.model_fields_set and "dropout" not in config.model:
-        steps = epochs * resources.tokens / 2 / (training.max_tokens * training.accumulate)
-        training.r_drop = choose_r_drop(epochs, by_heart, steps)
+    situation = Situation(config, resources, architecture)
+    for decision in DECISIONS:
+        is_open = decision.overrides or setting(situation.given, decision.setting) is None
+        if is_open and decision.when(situation):
+            _set(config, decision.setting, decision.value(situation))
+    config.chosen = _told(situation)
+
+
+def _set(config: RunConfig, path: str, value: Any) -> None:
+    section, _, key = path.rpartition(".")
+    if section == "model":
+        config.model[key] = value
+    else:
+        setattr(getattr(config, section) if section else config, key, value)
+
+
+def _always(situation: Situation) -> bool:
+    return True
+
+
+def _is_new(situation: Situation) -> bool:
+    return not situation.adapts
+
+
+def choose_size(resources: Resources) -> Size:
+    """The largest size that this many pairs can fill, and that this machine can train."""
+    if resources.pairs < FEW:
+        return "tiny"
+    if resources.pairs < MANY or not resources.gpu:
+        return "small"
+    return "base"
+
+
+def _closest_size(situation: Situation) -> Size:
+    """The size whose width is closest to that of the model."""
+    return min(PRESETS, key=lambda size: abs(math.log(PRESETS[size]["d_model"] / situation.width)))
+
+
+def _heads_turn(situation: Situation) -> bool:
+    model = situation.config.transformer(1000, 1000)
+    return not situation.adapts and model.d_model // model.num_heads % 2 == 0
+
+
+def _vocab_size(situation: Situation) -> int:
+    kind, pairs = situation.config.tokenizer.kind, situation.resources.pairs
+    sizes = (20_000, 20_000, 50_000, 50_000) if kind == "word" else (2_000, 8_000, 16_000, 32_000)
+    return sizes[sum(pairs >= bound for bound in (FEWEST, FEW, MANY))]
+
+
+def _is_adapted_to_few(situation: Situation) -> bool:
+    training, finetune = situation.config.training, situation.config.finetune
+    is_limited = bool(training.max_steps or training.max_epochs)
+    return situation.adapts and not finetune.mix and not is_limited and situation.resources.pairs <= FEW_TO_ADAPT
+
+
+def _usual_batch(situation: Situation) -> int:
+    return min(LARGEST_BATCH, 2048 * max(1, situation.width // 128))
+
+
+def _has_seldom_seen(situation: Situation) -> bool:
+    return situation.exposure <= SELDOM and not situation.config.training.max_steps
+
+
+def _warmup(situation: Situation) -> int:
+    return 100 if _uses_muon(situation) else 300 * max(1, situation.width // 128)
+
+
+def _uses_muon(situation: Situation) -> bool:
+    return situation.config.training.optimizer == "muon"
+
+
+def _learning_rate(situation: Situation) -> float:
+    rate = 2e-3 * (128 / situation.width) ** 0.75 * (4 if _uses_muon(situation) else 1)
+    if situation.base and situation.base.is_pretrained:
+        rate *= GENTLE
+    if setting(situation.given, "training.max_tokens") is None:
+        rate *= math.sqrt(situation.config.training.max_tokens / _usual_batch(situation))
+    return rate
+
+
+def _pays_for_r_drop(situation: Situation) -> bool:
+    if "dropout" in situation.config.model:
+        return False
+    epochs, exposure = situation.epochs, situation.exposure
+    often = epochs >= MANY_EPOCHS or (epochs >= R_DROP_EPOCHS and situation.steps >= R_DROP_STEPS)
+    return often and R_DROP_EXPOSURE[0] < exposure <= R_DROP_EXPOSURE[1]
+
+
+def _dropout(situation: Situation) -> float:
+    exposure = situation.exposure
+    rate = next(dropout for most, dropout in DROPOUT if exposure <= most)
+    if situation.epochs <= FEW_EPOCHS:
+        rate = 0.0
     # Without dropout, both predictions of R-Drop would be the same.
-    config.model.setdefault("dropout", max(choose_dropout(epochs, by_heart), 0.1 if training.r_drop else 0.0))
-    if epochs <= FEWEST_EPOCHS and "label_smoothing" not in training.model_fields_set:
-        training.label_smoothing = 0.0
-    config.chosen = _told(config, resources, epochs)
+    return max(rate, 0.1 if situation.config.training.r_drop else 0.0)
 
 
-def _told(config: RunConfig, resources: Resources, epochs: float) -> list[str]:
+DECISIONS = (
+    Decision(
+        "size",
+        when=_is_new,
+        value=lambda situation: choose_size(situation.resources),
+        reason="The largest that so many pairs can fill and this machine can train; wider models learn less in the "
+        "same minutes (*A wider model*).",
+    ),
+    Decision(
+        "size",
+        when=lambda situation: situation.adapts,
+        value=_closest_size,
+        reason="That of the model which is adapted, by which the speed is estimated.",
+        overrides=True,
+    ),
+    Decision(
+        "model.positions",
+        when=_heads_turn,
+        value=lambda _: "rotary",
+        reason="They teach the order of words in far fewer steps, 2.5 BLEU or more (*Rotary positions*).",
+    ),
+    Decision(
+        "tokenizer.vocab_size",
+        when=_is_new,
+        value=_vocab_size,
+        reason="Fewer pairs show fewer words often enough; a vocabulary of words lacks what it does not have (*The "
+        "vocabulary*).",
+    ),
+    Decision(
+        "training.max_epochs",
+        when=_is_adapted_to_few,
+        value=lambda _: EPOCHS_TO_ADAPT,
+        reason="More epochs on so few pairs teach little, and what the model knew is forgotten (*Adapting to very few "
+        "pairs*).",
+    ),
+    Decision(
+        "training.max_tokens",
+        when=_always,
+        value=_usual_batch,
+        reason="Larger batches for larger models.",
+    ),
+    Decision(
+        "training.max_tokens",
+        when=_has_seldom_seen,
+        value=lambda situation: min(LARGEST_BATCH, 2 * _usual_batch(situation)),
+        reason="New pairs are worth more than more steps where each is seen seldom (*Batches of 4,096 target tokens*).",
+    ),
+    Decision(
+        "training.warmup",
+        when=_always,
+        value=_warmup,
+        reason="Muon needs few steps; Adam needs more for wider models.",
+    ),
+    Decision(
+        "training.weight_decay",
+        when=lambda situation: _is_new(situation) and _uses_muon(situation),
+        value=lambda _: MUON_DECAY,
+        reason="Up to 1.3 BLEU for no time at all; a model that is adapted would forget what it knows (*Weight "
+        "decay*).",
+    ),
+    Decision(
+        "training.learning_rate",
+        when=_always,
+        value=_learning_rate,
+        reason="Smaller for wider models: Adam's for the width 512 is the paper's, and four times as much suits Muon. "
+        "Larger with larger batches. A quarter for pretrained models of others (*Adapting a model*).",
+    ),
+    Decision(
+        "training.r_drop",
+        when=_pays_for_r_drop,
+        value=lambda _: R_DROP,
+        reason="Worth its time where pairs are seen often, in enough steps or very often (*R-Drop*).",
+    ),
+    Decision(
+        "model.dropout",
+        when=_always,
+        value=_dropout,
+        reason="More for pairs that are seen more often, and for fewer of them, which a model can memorise sooner "
+        "(*Dropout*).",
+    ),
+    Decision(
+        "training.label_smoothing",
+        when=lambda situation: situation.epochs <= FEWEST_EPOCHS,
+        value=lambda _: 0.0,
+        reason="It costs a point of BLEU where pairs are seen twice, and brings one where they are seen seven times "
+        "(*Label smoothing*).",
+    ),
+)
+"""What is decided, one after the other: a later decision sees what earlier ones have filled in."""
+
+
+def _told(situation: Situation) -> list[str]:
     """What was chosen, and from what, in three lines."""
+    config, epochs = situation.config, situation.epochs
     base, training, model = config.finetune.model, config.training, config.transformer(1000, 1000)
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
     what = f"size {config.size} {layers}, a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
     r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
+    if base:
+        what = f"the layers and the vocabulary of {Path(base).name} {layers}"
     return [
-        f"For {resources}: {f'the layers and the vocabulary of {Path(base).name} {layers}' if base else what}.",
+        f"For {situation.resources}: {what}.",
         f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {config.model['dropout']:g}, "
         f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
@@ -124,49 +347,3 @@ SCHEDULES = {
     "linear": "falling to 0",
     "cosine": "falling to 0",
 }
-
-
-def choose_size(resources: Resources) -> Size:
-    """The largest size that this many pairs can fill, and that this machine can train."""
-    if resources.pairs < FEW:
-        return "tiny"
-    if resources.pairs < MANY or not resources.gpu:
-        return "small"
-    return "base"
-
-
-def choose_vocab_size(num_pairs: int, kind: str) -> int:
-    """The size for this many pairs: fewer show fewer words often enough; what a vocabulary of words lacks is lost."""
-    sizes = (20_000, 20_000, 50_000, 50_000) if kind == "word" else (2_000, 8_000, 16_000, 32_000)
-    return sizes[sum(num_pairs >= each for each in (FEWEST, FEW, MANY))]
-
-
-def expected_epochs(config: RunConfig, resources: Resources) -> float:
-    """About how often each pair will be seen."""
-    training = config.training
-    speed = TOKENS_PER_SECOND[config.size] * (GPU_CORES * resources.gpu or resources.cores)
-    by_time = 60 * (training.max_minutes or NIGHT) * speed / resources.tokens
-    steps = training.max_steps or math.inf
-    by_steps = steps * training.accumulate * training.max_tokens / (resources.tokens / 2)  # they count target tokens
-    return min(by_time, by_steps, training.max_epochs or math.inf)
-
-
-def choose_dropout(epochs: float, by_heart: float) -> float:
-    """More for pairs that are seen more often, and for fewer of them, which a model can learn by heart sooner."""
-    if epochs <= FEW_EPOCHS:
-        return 0.0
-    return next(dropout for most, dropout in DROPOUT if by_heart <= most)
-
-
-def choose_r_drop(epochs: float, by_heart: float, steps: float) -> float:
-    """For pairs that are seen often, in enough steps or very often. It needs dropout, with which predictions differ."""
-    often = epochs >= MANY_EPOCHS or (epochs >= R_DROP_EPOCHS and steps >= R_DROP_STEPS)
-    return R_DROP if often and R_DROP_BY_HEART[0] < by_heart <= R_DROP_BY_HEART[1] else 0.0
-
-
-def choose_training(optimizer: str, width: int) -> dict[str, float]:
-    """Larger rates for small models: Adam's for the width 512 is the paper's, and four times as much suits Muon."""
-    rate = 2e-3 * (128 / width) ** 0.75
-    muon = {"learning_rate": 4 * rate, "warmup": 100, "weight_decay": MUON_DECAY}
-    adam = {"learning_rate": rate, "warmup": 300 * max(1, width // 128)}
-    return (muon if optimizer == "muon" else adam) | {"max_tokens": min(LARGEST_BATCH, 2048 * max(1, width // 128))}

@@ -1,13 +1,14 @@
 """What a run chooses from its pairs, its minutes and the machine."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import parse_settings
 from dragoman.model import TransformerConfig
-from dragoman.runs.choices import Resources, choose, choose_size
+from dragoman.runs.choices import DECISIONS, Resources, choose, choose_size
 
 PAIR = 30
 """Tokens of a caption and its translation."""
@@ -138,3 +139,18 @@ def test_what_is_chosen_can_be_read_again():
         for minutes in (2, 20, 180, 600):
             config = chosen(pairs=pairs, minutes=minutes)
             assert RunConfig.validate(config.model_dump(mode="json")) == config
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.setting)
+def test_each_decision_fills_in_a_setting_and_names_what_it_rests_on(decision):
+    section, _, key = decision.setting.rpartition(".")
+    if section == "model":
+        assert key in TransformerConfig.__dataclass_fields__
+    elif section:
+        assert key in type(getattr(RunConfig(), section)).model_fields
+    else:
+        assert key in RunConfig.model_fields
+    trials = (Path(__file__).parents[2] / "docs/trials.md").read_text(encoding="utf-8")
+    follows = trials[trials.index("What follows from all of them") :]
+    for name in re.findall(r"\*(.+?)\*", decision.reason):
+        assert f"*{name}" in follows, name
