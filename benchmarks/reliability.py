@@ -49,7 +49,7 @@ from dragoman.errors import DataError, ResourceError
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.synthetic import run as teaching
-from dragoman.runs.synthetic.request import Asked
+from dragoman.runs.synthetic.request import SyntheticRunRequest
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.memory import Memory
@@ -418,7 +418,7 @@ def made_by_teacher(lab: Lab) -> Reader:
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in generate(60)), encoding="utf-8")
     options = {"teachers": [str(lab.run.path)], "choose": "first", "references": 0.0, "languages": (None, None)}
     settings = [each for each in SETTINGS if not each.startswith("data.valid")]
-    asked = Asked("distill", [str(pairs)], "tiny", settings, options | {"soft_targets": None}, {})
+    asked = SyntheticRunRequest("distill", [str(pairs)], "tiny", settings, options | {"soft_targets": None}, {})
     asked.write(path)
 
     def read() -> str:

@@ -75,7 +75,7 @@ def serve(
     from dragoman.serving.app import run
     from dragoman.serving.background import Background
     from dragoman.serving.hosts import Hosts, read_name, read_origin
-    from dragoman.serving.insides import Inside, Lookers, model_state
+    from dragoman.serving.inspection import InspectedModel, InspectionWorker, model_state
     from dragoman.serving.queue import TranslationQueue
     from dragoman.serving.server import Server, languages_of
     from dragoman.storage.memory import Memory
@@ -88,12 +88,12 @@ def serve(
         display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
     with ExitStack() as opened:
         listener = opened.enter_context(_bound(host, port))
-        translators, insides, queue = [], {}, TranslationQueue()
+        translators, inspected, queue = [], {}, TranslationQueue()
         background = opened.enter_context(closing(Background(queue)))
-        lookers = opened.enter_context(closing(Lookers(insides)))
+        inspector = opened.enter_context(closing(InspectionWorker(inspected)))
         # What forks processes later is forked before there are models, whose memory they would share, and connections.
         background.start()
-        lookers.start()
+        inspector.start()
         with display.status("Loading"):
             for path, match, config in zip(paths, named, configs, strict=True):
                 languages = (match["source"], match["target"]) if match else (None, None)
@@ -101,11 +101,11 @@ def serve(
                 state = model_state(path)
                 translator = queue.first(partial(_loaded, queue, path, config, **options))
                 translators += opened.enter_context(translator).in_each_direction()
-                own = translators[len(insides) :]
-                insides |= {languages_of(each): Inside(path, each.languages, state) for each in own}
+                own = translators[len(inspected) :]
+                inspected |= {languages_of(each): InspectedModel(path, each.languages, state) for each in own}
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
         server = Server(
-            translators, keys=read_keys, memory=remembered, lookers=lookers, queue=queue, background=background
+            translators, keys=read_keys, memory=remembered, inspector=inspector, queue=queue, background=background
         )
         mention_missing_kernels(context)
         address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"

@@ -13,7 +13,7 @@ from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
     from dragoman.config.settings import Settings
-    from dragoman.runs.synthetic.request import Asked
+    from dragoman.runs.synthetic.request import SyntheticRunRequest
 
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
 MOST = 100
@@ -124,12 +124,12 @@ def ask(
     *,
     models: Sequence[str],
     texts: Sequence[str] = (),
-) -> "Asked":
+) -> "SyntheticRunRequest":
     """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
     from dragoman.config.recipes import recipe_names
     from dragoman.config.settings import merged
     from dragoman.runs.plan import read_config
-    from dragoman.runs.synthetic.request import Asked, stamps
+    from dragoman.runs.synthetic.request import SyntheticRunRequest, stamps
 
     paths, recipe, settings = run
     config = read_config(paths, recipe, settings)
@@ -138,7 +138,7 @@ def ask(
     settings = merged(settings, *({key.split(".")[0]: {key.split(".")[1]: files}} for key, files in named.items()))
     paths, recipe = list(map(_absolute, paths)), recipe and (recipe if recipe in recipe_names() else _absolute(recipe))
     read = [*paths, *([recipe] if recipe else []), *chain(*named.values()), *texts]
-    return Asked(how, paths, recipe, settings, wanted, stamps(read, models))
+    return SyntheticRunRequest(how, paths, recipe, settings, wanted, stamps(read, models))
 
 
 def _absolute(name: str) -> str:
@@ -146,7 +146,7 @@ def _absolute(name: str) -> str:
     return os.path.abspath(name) if os.path.exists(name) else name
 
 
-def train_taught(context: Context, asked: "Asked", path: Path, *, started: float) -> None:
+def train_taught(context: Context, asked: "SyntheticRunRequest", path: Path, *, started: float) -> None:
     """Begin the run, or go on with it, and print its scores."""
     asked.write(path)
     go_on(context, path, {}, started=started)
@@ -154,10 +154,10 @@ def train_taught(context: Context, asked: "Asked", path: Path, *, started: float
 
 def is_taught(path: Path) -> bool:
     """Whether models make pairs for the run in `path`, whose training has not begun."""
-    from dragoman.runs.synthetic.request import Asked
+    from dragoman.runs.synthetic.request import SyntheticRunRequest
     from dragoman.storage.run_directory import RunDirectory
 
-    return Asked.read(path) is not None and not RunDirectory(path).config.is_file()
+    return SyntheticRunRequest.read(path) is not None and not RunDirectory(path).config.is_file()
 
 
 def go_on(context: Context, path: Path, settings: "Settings", *, started: float) -> None:

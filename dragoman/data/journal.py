@@ -19,7 +19,7 @@ CLEANING = "cleaning"
 
 
 @dataclass
-class Progress:
+class CleaningProgress:
     """What has come of the blocks that are cleaned."""
 
     blocks: int = 0
@@ -50,20 +50,20 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         return open(os.open(self.folder / "pairs", os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b")
 
-    def read(self) -> Progress:
+    def read(self) -> CleaningProgress:
         """How far the pairs are written; not at all if there are none, or if they are not what was written."""
         try:
             origin, progress = read_sealed(self._file, into=_progress)
             with self.open() as pairs:
                 digest = self._digest_of(pairs, progress.size)
         except DataError:
-            return Progress()
+            return CleaningProgress()
         if origin == self.origin and digest == progress.sha256:
             return progress
         self._digest, self._digested = hashlib.sha256(), 0
-        return Progress()
+        return CleaningProgress()
 
-    def write(self, pairs: IO[bytes], progress: Progress) -> None:
+    def write(self, pairs: IO[bytes], progress: CleaningProgress) -> None:
         """Put it on the disk that the pairs, up to where they are written, are those of `progress`."""
         pairs.flush()
         os.fsync(pairs.fileno())
@@ -87,8 +87,8 @@ class Journal:
         shutil.rmtree(self.folder)
 
 
-def _progress(written: dict[str, Any]) -> tuple[dict[str, Any], Progress]:
+def _progress(written: dict[str, Any]) -> tuple[dict[str, Any], CleaningProgress]:
     """The origin of the pairs, and how far they are written, as JSON says it."""
     origin, report = written.pop("origin"), written.pop("report")
     dropped = Counter(report.pop("dropped"))
-    return origin, Progress(report=CleaningReport(dropped=dropped, **report), **written)
+    return origin, CleaningProgress(report=CleaningReport(dropped=dropped, **report), **written)

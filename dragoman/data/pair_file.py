@@ -20,7 +20,7 @@ from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext, copies, open_held_out
 from dragoman.data.filtering import CleaningReport, Seen
-from dragoman.data.journal import Journal, Progress
+from dragoman.data.journal import CleaningProgress, Journal
 from dragoman.data.readers.types import Pair
 from dragoman.system.processes import map_on_cores
 from dragoman.text.characters import cut_label, expected_tokens, split_key, text_hash, without_label
@@ -112,7 +112,7 @@ def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path, journal
 
     With a `journal` it is the file of that one, and what it has already is not cleaned again.
     """
-    progress = journal.read() if journal else Progress()
+    progress = journal.read() if journal else CleaningProgress()
     with ExitStack() as opened:
         folder = next(each for each in (near, *near.absolute().parents) if each.is_dir())
         file = opened.enter_context(journal.open() if journal else TemporaryFile(dir=folder))  # noqa: SIM115
@@ -130,7 +130,7 @@ def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path, journal
 
 
 def _clean(
-    bitext: CleanedBitext, config: RunConfig, file: IO[bytes], progress: Progress, journal: Journal | None
+    bitext: CleanedBitext, config: RunConfig, file: IO[bytes], progress: CleaningProgress, journal: Journal | None
 ) -> None:
     """Write the lines of all pairs that are kept behind those that `progress` counts."""
     given = open_held_out(config.data, bitext.languages, labelled=bitext.labelled)

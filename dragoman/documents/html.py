@@ -18,7 +18,7 @@ from dragoman.documents.document import (
     with_spaces_outside,
 )
 from dragoman.documents.html_elements import BLOCKS, RAW, TEXT_ONLY, VOID, Element, OpenElements
-from dragoman.documents.html_sentences import Piece, Sentence
+from dragoman.documents.html_sentences import HtmlSentence, Piece
 from dragoman.documents.html_tokens import BLANKS, Attribute, Spelling, Token, Tokenizer, as_text, is_value
 from dragoman.text.language_codes import CODE, same_language, two_letters
 
@@ -172,7 +172,7 @@ class _Reader:
     def _end_sentence(self) -> None:
         pieces, self._pieces = self._pieces, []
         if has_words([piece.content for piece in pieces]):
-            parts = Sentence(pieces).parts() if len(pieces) > 1 else [pieces]
+            parts = HtmlSentence(pieces).parts() if len(pieces) > 1 else [pieces]
             self.sentences += [segment for part in parts if (segment := _segment(self.text, part))]
 
     # ---- texts and tags ----

@@ -59,7 +59,7 @@ Stretch = tuple[int, int]
 """The first of some pieces, and the one after the last."""
 
 
-class Sentence:
+class HtmlSentence:
     """The pieces of a text between two ends of blocks."""
 
     def __init__(self, pieces: Sequence[Piece]):

@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.units import with_spaces
-from dragoman.serving.insides import Sentence, others
+from dragoman.serving.inspection import InspectedSentence, others
 from dragoman.serving.libretranslate import key_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import TEXT, body, documented, with_codes
@@ -67,12 +67,12 @@ class _Explore:
         source, target = server.pair(text_of(fields, "source"), text_of(fields, "target"))
         pair = server.detect(texts[0], target).language if source == AUTO else source, target
         translator = server.model(*pair)
-        if server.lookers is None or pair not in server.lookers.insides:
+        if server.inspector is None or pair not in server.inspector.models:
             raise Refusal(404, "This server does not show the insides of this model")
         return fields, translator, pair
 
     async def _ask(self, pair: Pair, question: str, *arguments: Any) -> Any:
-        return await self.server.lookers.ask(pair, question, *arguments, seconds=self.seconds)
+        return await self.server.inspector.ask(pair, question, *arguments, seconds=self.seconds)
 
     async def _explored(self, fields: dict[str, Any], translator: Translator, pair: Pair) -> dict[str, Any]:
         units, translations = [fields["q"]], [fields.get("translation")]
@@ -84,12 +84,14 @@ class _Explore:
                 units, translations = sentences, own
         return {"sentences": [sentence._asdict() async for sentence in self._sentences(pair, units, translations)]}
 
-    async def _sentences(self, pair: Pair, units: list[str], translations: list[str]) -> AsyncIterator[Sentence]:
+    async def _sentences(
+        self, pair: Pair, units: list[str], translations: list[str]
+    ) -> AsyncIterator[InspectedSentence]:
         """Each sentence of a text with its translation; others may ask between two of them."""
         spaced = with_spaces(translations, units)
         for unit, text, full in zip(units, translations, spaced, strict=True):
             words = [word._asdict() for word in await self._ask(pair, "words", unit, text)]
-            yield Sentence(unit, text, words, full[len(text) :])
+            yield InspectedSentence(unit, text, words, full[len(text) :])
 
     async def _words(self, fields: dict[str, Any], translator: Translator, pair: Pair) -> dict[str, Any]:
         text, prefix = fields["q"], fields.get("prefix") or ""

@@ -186,7 +186,7 @@ class _LibreTranslate:
                 "charLimit": self.server.limits.characters,
                 "filesTranslation": True,
                 "frontendTimeout": 500,
-                "inspection": self.server.lookers is not None,
+                "inspection": self.server.inspector is not None,
                 "keyRequired": bool(self.server.keys),
                 "language": {
                     "source": {"code": AUTO, "name": "Auto Detect"},

@@ -20,7 +20,7 @@ from dragoman.documents.translate import Engine, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.background import DOCUMENTS, PAGES, Background
 from dragoman.serving.detection import LIKELY, Detected, detect, detect_among, foreign_language, without_tags
-from dragoman.serving.insides import Lookers
+from dragoman.serving.inspection import InspectionWorker
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
@@ -60,11 +60,11 @@ class Server:
         limits: Limits = DEFAULT,
         keys: Sequence[str] = (),
         memory: Memory | None = None,
-        lookers: Lookers | None = None,
+        inspector: InspectionWorker | None = None,
         queue: TranslationQueue | None = None,
         background: Background | None = None,
     ):
-        """`lookers` look into models, if that is wanted. A `queue` is given if its thread loaded the models, and
+        """`inspector` look into models, if that is wanted. A `queue` is given if its thread loaded the models, and
         `background` if it was started before.
 
         Raises `UsageError` for a model that does not know its languages, and for two of one pair.
@@ -77,7 +77,7 @@ class Server:
             self.models[pair] = translator
         self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
         self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
-        self.background, self.lookers = background or Background(self.queue), lookers
+        self.background, self.inspector = background or Background(self.queue), inspector
         kept = memory.languages() if memory else []
         self._remembered = {
             pair: [pair, *(other for other in kept if self._means(other, pair))] for pair in self.models
@@ -366,8 +366,8 @@ class Server:
 
     def close(self) -> None:
         """Finish what was accepted, and take nothing more."""
-        if self.lookers:
-            self.lookers.close()
+        if self.inspector:
+            self.inspector.close()
         self.background.close()
         self.queue.close()
 

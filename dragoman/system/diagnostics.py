@@ -27,7 +27,7 @@ DISK = 2_000_000_000
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
     """The result of one check."""
 
     name: str
@@ -36,10 +36,10 @@ class Check:
     """What to type or do; None if nothing is wrong."""
 
 
-def examine(folder: Path) -> list[Check]:
+def examine(folder: Path) -> list[Diagnosis]:
     """All checks; `folder` is where runs will be written."""
     return [
-        Check("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        Diagnosis("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         *check_torch(),
         check_memory(resources.memory_available()),
         check_disk(folder),
@@ -48,13 +48,13 @@ def examine(folder: Path) -> list[Check]:
     ]
 
 
-def check_torch() -> Iterator[Check]:
+def check_torch() -> Iterator[Diagnosis]:
     """Whether PyTorch loads, and its build, threads, precision and kernels fit the machine."""
     try:
         import torch
     except (ImportError, OSError) as error:
         reason = str(error).split("\n")[0]
-        yield Check("PyTorch", f"does not load: {reason}", install_torch("cuda" if has_nvidia_driver() else "cpu"))
+        yield Diagnosis("PyTorch", f"does not load: {reason}", install_torch("cuda" if has_nvidia_driver() else "cpu"))
         return
     from dragoman.system.device import choose_device, choose_precision
 
@@ -62,93 +62,95 @@ def check_torch() -> Iterator[Check]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     yield check_build(torch.__version__, cuda=torch.version.cuda, gpu=name, driver=has_nvidia_driver())
     yield check_threads(torch.get_num_threads(), cores=resources.cores(), wanted=os.environ.get("OMP_NUM_THREADS"))
-    yield Check("precision", str(choose_precision("auto", device)).removeprefix("torch."))
+    yield Diagnosis("precision", str(choose_precision("auto", device)).removeprefix("torch."))
     yield check_kernels()
 
 
-def check_build(version: str, *, cuda: str | None, gpu: str | None, driver: bool) -> Check:
+def check_build(version: str, *, cuda: str | None, gpu: str | None, driver: bool) -> Diagnosis:
     """Whether the build of PyTorch fits the machine.
 
     `cuda` is the CUDA version that it was built for, `gpu` the name of the GPU that it can use.
     """
     if gpu:
-        return Check("PyTorch", f"{version} on {gpu}")
+        return Diagnosis("PyTorch", f"{version} on {gpu}")
     if driver and not cuda:
-        return Check("PyTorch", f"{version}, a build without CUDA beside an NVIDIA driver", install_torch("cuda"))
+        return Diagnosis("PyTorch", f"{version}, a build without CUDA beside an NVIDIA driver", install_torch("cuda"))
     if driver:
-        return Check(
+        return Diagnosis(
             "PyTorch",
             f"{version} for CUDA {cuda}, which finds no GPU it can use",
             f"renew the driver (`nvidia-smi` names the CUDA version it knows), or: {install_torch('cpu')}",
         )
     # A build for CUDA computes on a CPU as well; it only takes some gigabytes more of the disk.
-    return Check("PyTorch", f"{version} on the CPU" + (f" (a build for CUDA {cuda})" if cuda else ""))
+    return Diagnosis("PyTorch", f"{version} on the CPU" + (f" (a build for CUDA {cuda})" if cuda else ""))
 
 
-def check_threads(threads: int, *, cores: int, wanted: str | None) -> Check:
+def check_threads(threads: int, *, cores: int, wanted: str | None) -> Diagnosis:
     """Whether there are as many threads as cores: more wait for each other, fewer leave cores idle.
 
     `wanted` is the value of OMP_NUM_THREADS.
     """
     found = f"{threads} for {cores} core{'s' if cores > 1 else ''}"
     if threads > cores:
-        return Check("threads", found, set_variable("OMP_NUM_THREADS", str(cores)))
+        return Diagnosis("threads", found, set_variable("OMP_NUM_THREADS", str(cores)))
     if threads < cores and wanted:
-        return Check("threads", f"{found}, since OMP_NUM_THREADS is {wanted}", set_variable("OMP_NUM_THREADS", None))
-    return Check("threads", found)
+        return Diagnosis(
+            "threads", f"{found}, since OMP_NUM_THREADS is {wanted}", set_variable("OMP_NUM_THREADS", None)
+        )
+    return Diagnosis("threads", found)
 
 
-def check_kernels() -> Check:
+def check_kernels() -> Diagnosis:
     """Whether the kernels for CPUs were compiled. Without them, translating works and takes longer."""
     from dragoman.model.fast import library
 
     if library.compiled():
-        return Check("kernels", "compiled")
+        return Diagnosis("kernels", "compiled")
     if sys.platform == "win32":
-        return Check("kernels", "not compiled, as they are on Linux and macOS")
+        return Diagnosis("kernels", "not compiled, as they are on Linux and macOS")
     slower = "not compiled, so that translating on a CPU takes 3.5 times as long"
-    return Check("kernels", f"{slower}; with a C compiler, such as gcc: {install_again()}")
+    return Diagnosis("kernels", f"{slower}; with a C compiler, such as gcc: {install_again()}")
 
 
-def check_memory(available: int | None) -> Check:
+def check_memory(available: int | None) -> Diagnosis:
     """Whether a small model can be trained in this many bytes."""
     if available is None:
-        return Check("memory", "unknown on this system")
+        return Diagnosis("memory", "unknown on this system")
     fix = f"close other programs until {size(MEMORY)} are available, or: --size tiny training.max_tokens=1024"
-    return Check("memory", f"{size(available)} available", fix if available < MEMORY else None)
+    return Diagnosis("memory", f"{size(available)} available", fix if available < MEMORY else None)
 
 
-def check_disk(folder: Path) -> Check:
+def check_disk(folder: Path) -> Diagnosis:
     """Whether runs may be written to a folder and have enough space there."""
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        return Check("disk", f"{folder} may not be written to", "cd to a folder of yours, or give --output")
+        return Diagnosis("disk", f"{folder} may not be written to", "cd to a folder of yours, or give --output")
     fix = None if free >= DISK else f"make room for {size(DISK)}, or give --output on another disk"
-    return Check("disk", f"{size(free)} free in {folder}", fix)
+    return Diagnosis("disk", f"{size(free)} free in {folder}", fix)
 
 
-def check_encoding(encoding: str | None) -> Check:
+def check_encoding(encoding: str | None) -> Diagnosis:
     """Whether translations can be printed in any script."""
     found = (encoding or "none").lower()
-    return Check("text", found, None if found.replace("-", "") == "utf8" else set_variable("PYTHONUTF8", "1"))
+    return Diagnosis("text", found, None if found.replace("-", "") == "utf8" else set_variable("PYTHONUTF8", "1"))
 
 
-def check_packages() -> Iterator[Check]:
+def check_packages() -> Iterator[Diagnosis]:
     """Whether the packages that Dragoman needs are installed and new enough: those of always, then those of extras."""
     about = _distribution("dragoman")
     if about is None:  # run from its source, without having been installed
         return
     if find_spec("packaging") is None:  # which comes with matplotlib, and judges the others
-        yield Check("packages", "packaging is missing", pip("packaging"))
+        yield Diagnosis("packages", "packaging is missing", pip("packaging"))
         return
     wrong = unmet(about.requires)
     found = ", ".join(f"{each.name} {version or 'is missing'}" for each, version in wrong)
     fix = pip(*(f"{each.name}{each.specifier}" for each, _ in wrong)) if wrong else None
-    yield Check("packages", found or "all there", fix)
+    yield Diagnosis("packages", found or "all there", fix)
     for extra in sorted(about.metadata.get_all("Provides-Extra", [])):
         missing = ", ".join(each.name for each, _ in unmet(about.requires, extra))
         how = f"not installed ({missing}); if you want it: {install_extra(extra)}"
-        yield Check(f"extra {extra}", how if missing else "installed")
+        yield Diagnosis(f"extra {extra}", how if missing else "installed")
 
 
 def unmet(requirements: Iterable[str], extra: str = "") -> list[tuple["Requirement", str | None]]:

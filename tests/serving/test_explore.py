@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.decoding.translator import Translator
 from dragoman.report import inspect_translation, render_inspection, word_probabilities
-from dragoman.serving.insides import MOST_WAITING, Inside, Lookers
+from dragoman.serving.inspection import MOST_WAITING, InspectedModel, InspectionWorker
 from dragoman.storage.model_directory import ModelDirectory
 from tests.report.models import SOURCE, small_model
 
@@ -23,7 +23,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def open_server(path, serve):
-    return serve(Translator.load(path), lookers=Lookers({("en", "fr"): Inside(path)}, fork=False))
+    return serve(Translator.load(path), inspector=InspectionWorker({("en", "fr"): InspectedModel(path)}, fork=False))
 
 
 def test_the_sentences_of_a_text_and_their_words(open_server, path):
@@ -80,8 +80,8 @@ def test_what_cannot_be_looked_into_is_refused(open_server, running):
 
 
 def test_many_questions_wait_and_more_are_refused(open_server):
-    lookers, gate, found = open_server.server.lookers, threading.Event(), []
-    blocked = lookers._workers._pool.submit(gate.wait)
+    inspector, gate, found = open_server.server.inspector, threading.Event(), []
+    blocked = inspector._workers._pool.submit(gate.wait)
 
     def ask():
         found.append(open_server.ask("POST", "/explore", {"q": "The cat.", **FIELDS})[::2])

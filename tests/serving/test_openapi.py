@@ -29,17 +29,17 @@ from pathlib import Path
 from dragoman.storage.memory import Memory
 from dragoman.serving.app import run
 from dragoman.serving.hosts import Hosts
-from dragoman.serving.insides import Inside, Lookers
+from dragoman.serving.inspection import InspectedModel, InspectionWorker
 from dragoman.serving.server import Server
 from tests.serving.conftest import Words
 
-lookers = Lookers({("en", "fr"): Inside(Path(sys.argv[1]))})
-lookers.start()
+inspector = InspectionWorker({("en", "fr"): InspectedModel(Path(sys.argv[1]))})
+inspector.start()
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 listener.listen(128)
 print(listener.getsockname()[1], flush=True)
-server = Server([Words("en", "fr"), Words("fr", "en")], memory=Memory(Path(sys.argv[2])), lookers=lookers)
+server = Server([Words("en", "fr"), Words("fr", "en")], memory=Memory(Path(sys.argv[2])), inspector=inspector)
 run(server, listener, Hosts())
 """
 """A server with a memory, and with a process that looks into a model; it is forked while there are no threads."""

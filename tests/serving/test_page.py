@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
 from dragoman.decoding.translator import Translator
-from dragoman.serving.insides import Inside, Lookers
+from dragoman.serving.inspection import InspectedModel, InspectionWorker
 from dragoman.storage.memory import Memory
 from tests.report.models import small_model
 from tests.serving.conftest import Words
@@ -41,7 +41,7 @@ def model_server(serve, tmp_path_factory):
     """One with a random model, which can be looked into."""
     path = tmp_path_factory.mktemp("model") / "en-fr"
     small_model().save(path)
-    return serve(Translator.load(path), lookers=Lookers({("en", "fr"): Inside(path)}, fork=False))
+    return serve(Translator.load(path), inspector=InspectionWorker({("en", "fr"): InspectedModel(path)}, fork=False))
 
 
 @pytest.fixture

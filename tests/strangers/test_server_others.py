@@ -20,7 +20,7 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
 from dragoman.serving.background import DOCUMENTS, Background
-from dragoman.serving.insides import Inside, Lookers
+from dragoman.serving.inspection import InspectedModel, InspectionWorker
 from dragoman.serving.limits import SHUTDOWN
 from dragoman.serving.queue import LONG, DeadlinePassed, TranslationQueue
 from dragoman.storage.memory import Memory
@@ -399,11 +399,11 @@ def path(tmp_path):
 
 
 def test_a_killed_looker_is_followed_by_another(serve, path):  # noqa: F811
-    lookers = Lookers({("en", "fr"): Inside(path)})
-    running = serve(Translator.load(path), lookers=lookers)
+    inspector = InspectionWorker({("en", "fr"): InspectedModel(path)})
+    running = serve(Translator.load(path), inspector=inspector)
     asked = PAIR | {"q": "The cat.", "translation": "Le chat."}
     first = running.ask("POST", "/explore", asked)
-    (helper,) = lookers._helpers._idle
+    (helper,) = inspector._helpers._idle
     os.kill(helper.process, signal.SIGKILL)
     time.sleep(0.2)
     statuses = [running.ask("POST", "/explore", asked)[0] for _ in range(2)]
@@ -413,7 +413,7 @@ def test_a_killed_looker_is_followed_by_another(serve, path):  # noqa: F811
 
 @pytest.mark.parametrize("change", ["replaced", "removed"])
 def test_a_model_that_was_replaced_is_not_looked_into(serve, path, change):  # noqa: F811
-    running = serve(Translator.load(path), lookers=Lookers({("en", "fr"): Inside(path)}, fork=False))
+    running = serve(Translator.load(path), inspector=InspectionWorker({("en", "fr"): InspectedModel(path)}, fork=False))
     if change == "replaced":
         small_model().save(path)
     else:

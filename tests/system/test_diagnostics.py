@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from dragoman.system import diagnostics
-from dragoman.system.diagnostics import Check
+from dragoman.system.diagnostics import Diagnosis
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (diagnostics.check_encoding("ascii"), "export PYTHONUTF8=1"),
     ],
 )
-def test_each_finding_is_fine_or_says_what_to_type(check: Check, fix: str | None):
+def test_each_finding_is_fine_or_says_what_to_type(check: Diagnosis, fix: str | None):
     assert check.found
     assert (check.fix is None) if fix is None else (fix in check.fix)
 
@@ -109,7 +109,7 @@ def test_a_source_tree_that_is_not_installed_has_no_requirements(packages):
 
 
 def test_the_command_prints_a_line_a_check_and_exits_with_4_if_one_is_wrong(dragoman, monkeypatch):
-    checks = [Check("first", "fine"), Check("second", "not fine", "type this")]
+    checks = [Diagnosis("first", "fine"), Diagnosis("second", "not fine", "type this")]
     monkeypatch.setattr(diagnostics, "examine", lambda _: checks)
     code, out, _ = dragoman("doctor")
     assert code == 4

@@ -27,7 +27,7 @@ _GAP = "\0"  # which XML cannot contain
 _GAP_IN_WORD = re.compile(r"(?<=\w)\0+(?=\w)")
 
 
-class Segment(NamedTuple):
+class TextElement(NamedTuple):
     """A text with the name and attributes of its element, and the attributes of the element around it."""
 
     name: str
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
     attributes: AttributesImpl
     context: dict[str, AttributesImpl]
     """Attributes of the latest element of each name in `Layout.context`."""
-    segments: list[Segment]
+    segments: list[TextElement]
 
 
 class Layout(NamedTuple):
@@ -99,7 +99,7 @@ class _Handler(ContentHandler):
             text, self._text = "".join(self._text), None
             if _GAP in text:
                 text = _GAP_IN_WORD.sub(" ", text).replace(_GAP, "")
-            self._unit.segments.append(Segment(name, attributes, self._open[-1][1], one_line(text)))
+            self._unit.segments.append(TextElement(name, attributes, self._open[-1][1], one_line(text)))
         elif self._code_level:
             self._code_level -= 1
 

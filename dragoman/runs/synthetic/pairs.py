@@ -13,7 +13,7 @@ from dragoman.data.readers.types import Pair
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.agreement import keep_best
 from dragoman.runs.plan import plan_run
-from dragoman.runs.synthetic.request import ANEW, Asked
+from dragoman.runs.synthetic.request import ANEW, SyntheticRunRequest
 from dragoman.system.atomic import new_file, new_folder
 from dragoman.system.seals import mark_of, read_sealed, write_sealed
 
@@ -57,7 +57,7 @@ class RealPairs:
         return {"data": data}
 
 
-def real_pairs(asked: Asked, folder: Path, tell: Callable[[str], None]) -> RealPairs:
+def real_pairs(asked: SyntheticRunRequest, folder: Path, tell: Callable[[str], None]) -> RealPairs:
     """Clean and split the pairs that were asked for into files in `folder`, unless that is done.
 
     `tell` is told how many are scored, if models choose among them.

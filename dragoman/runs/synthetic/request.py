@@ -28,7 +28,7 @@ CHEAP = {ASKED, "pairs", "sources"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class SyntheticRunRequest:
     """The real pairs, recipe and settings of a run, what models make for it, and the files that this is read from."""
 
     how: str
@@ -113,7 +113,7 @@ def refuse_several_processes() -> None:
 
 
 def stamps(files: Sequence[str], models: Sequence[str]) -> dict[str, list[int]]:
-    """The `Asked.files` for files of text and model directories."""
+    """The `SyntheticRunRequest.files` for files of text and model directories."""
     names = [*files, *(os.path.join(model, WEIGHTS) for model in models)]
     return {os.path.abspath(name): list(file_stamp(name)) for name in names if os.path.isfile(name)}
 

@@ -12,7 +12,7 @@ from dragoman.runs.plan import plan_resume, plan_run, refuse_fixed
 from dragoman.runs.synthetic.back_translation import back_translate
 from dragoman.runs.synthetic.distill import distill
 from dragoman.runs.synthetic.pairs import RealPairs, real_pairs
-from dragoman.runs.synthetic.request import Asked, refuse_several_processes
+from dragoman.runs.synthetic.request import SyntheticRunRequest, refuse_several_processes
 from dragoman.runs.synthetic.work import Made, Work
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.run_directory import RunDirectory
@@ -33,7 +33,7 @@ def run_taught(path: Path, settings: Settings | None = None, *, listener: Listen
     settings = settings or {}
     refuse_fixed(settings)
     refuse_several_processes()
-    asked = Asked.read(path)
+    asked = SyntheticRunRequest.read(path)
     if asked is None:
         raise ResourceError(f"{path} was deleted after this run was begun; run the command again.")
     asked.refuse_changes(path)

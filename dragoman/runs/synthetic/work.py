@@ -9,7 +9,7 @@ from dragoman.config.settings import Settings, merged
 from dragoman.data.pair_file import PairFile
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.runs.plan import plan_resume, plan_run
-from dragoman.runs.synthetic.request import Asked
+from dragoman.runs.synthetic.request import SyntheticRunRequest
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
@@ -19,7 +19,7 @@ from dragoman.system.listener import Listener
 class Work(NamedTuple):
     """What was asked for, the folder to make it in, and since when; minutes count from there."""
 
-    asked: Asked
+    asked: SyntheticRunRequest
     folder: Path
     listener: Listener
     started: float

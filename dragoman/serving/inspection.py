@@ -27,7 +27,7 @@ BUSY = 2
 """Seconds after which these may ask again."""
 
 
-class Sentence(NamedTuple):
+class InspectedSentence(NamedTuple):
     """A part of a text, and its translation."""
 
     source: str
@@ -49,7 +49,7 @@ class Other(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inside:
+class InspectedModel:
     """The inside of one model, whose weights are read again, in float32, when somebody first asks."""
 
     path: Path
@@ -118,16 +118,16 @@ def others(begun: list[tuple[str, float]], prefix: str, translations: list[Trans
     return list(words.values())[:OTHERS]
 
 
-class Lookers:
+class InspectionWorker:
     """Answers questions about the insides of models, one after another, in a process of its own.
 
     In a thread it would share its number of threads, and thereby slow down, those that translate. A process that dies,
     or takes too long, is followed by another one.
     """
 
-    def __init__(self, insides: Mapping[tuple[str, str], Inside], *, fork: bool = sys.platform == "linux"):
+    def __init__(self, models: Mapping[tuple[str, str], InspectedModel], *, fork: bool = sys.platform == "linux"):
         """Without `fork` it is a thread after all."""
-        self.insides, self._waiting = insides, 0
+        self.models, self._waiting = models, 0
         self._helpers = Helpers(_answer, fork=fork)
         self._workers = Workers(self._helped, 1, remedy="start the server again", threads=True)
 
@@ -136,11 +136,11 @@ class Lookers:
         self._helpers.start()
 
     async def ask(self, pair: tuple[str, str], question: str, *arguments: Any, seconds: float) -> Any:
-        """The answer of a method of `Inside` in time. Raises `Refusal`."""
+        """The answer of a method of `InspectedModel` in time. Raises `Refusal`."""
         if self._waiting > MOST_WAITING:
             raise Refusal(503, "Too many look into translations; try again later", retry_after=BUSY)
         job = self._helpers.job()
-        future = self._workers.submit(job, self.insides[pair], question, *arguments)
+        future = self._workers.submit(job, self.models[pair], question, *arguments)
         self._waiting += 1
         loop = asyncio.get_running_loop()
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
@@ -168,6 +168,6 @@ class Lookers:
         self._workers.close()
 
 
-def _answer(ask: Ask, inside: Inside, question: str, *arguments: Any) -> Any:
-    """In a process of its own: what a method of `Inside` says."""
+def _answer(ask: Ask, inside: InspectedModel, question: str, *arguments: Any) -> Any:
+    """In a process of its own: what a method of `InspectedModel` says."""
     return getattr(inside, question)(*arguments)
