@@ -1,6 +1,5 @@
 """Texts of all clients are batched; everybody gets their own, in time or not at all."""
 
-import itertools
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -130,20 +129,26 @@ def test_more_work_than_can_be_done_is_refused_at_once(queue):
 
 
 def test_short_texts_come_before_long_ones_every_second_time(queue):
-    words = Words(seconds=0.1)
+    gate = threading.Event()
+
+    class Gated(Words):
+        def translate(self, texts, config, prefixes):
+            gate.wait(30)
+            return super().translate(texts, config, prefixes=prefixes)
+
+    words = Gated()
     queue.submit(words, ["first"], PLAIN, seconds=60)
-    time.sleep(0.05)
-    long = [queue.submit(words, [f"{name} " * 1_500] * 4, PLAIN, seconds=60) for name in "abc"]
-    time.sleep(0.3)  # they are split by a thread of its own
-    for number in range(4):
-        queue.submit(words, [f"short {number}"], PLAIN, seconds=60)
-        time.sleep(0.05)
-    for future in long:
+    long = [queue.submit(words, [f"{name} " * 900] * 8, PLAIN, seconds=60) for name in "abc"]
+    while queue._unsplit or queue._splitting:  # by a thread of its own
+        time.sleep(0.001)
+    short = [queue.submit(words, [f"short {number}"], PLAIN, seconds=60) for number in range(4)]
+    gate.set()
+    for future in (*short, *long):
         future.result(timeout=30)
     kinds = ["short" if batch[0].startswith("short") else "long" for batch in words.batches[1:]]
-    assert "short" in kinds
-    assert all("long" in pair for pair in itertools.pairwise(kinds))
-    assert kinds.index("short") <= 3
+    assert kinds[:2] == ["long", "short"]
+    assert kinds[2:] == ["long"] * (len(kinds) - 2)
+    assert words.batches[2] == [f"short {number}" for number in range(4)]
 
 
 def test_an_error_is_that_of_its_clients_alone(queue):
