@@ -148,7 +148,7 @@ def test_short_texts_come_before_long_ones_every_second_time(queue):
     kinds = ["short" if batch[0].startswith("short") else "long" for batch in words.batches[1:]]
     assert kinds[:2] == ["long", "short"]
     assert kinds[2:] == ["long"] * (len(kinds) - 2)
-    assert words.batches[2] == [f"short {number}" for number in range(4)]
+    assert words.batches[2][:4] == [f"short {number}" for number in range(4)]
 
 
 def test_an_error_is_that_of_its_clients_alone(queue):
