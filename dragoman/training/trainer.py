@@ -91,7 +91,6 @@ class Trainer:
         self.executor = build_parallel_executor(
             model, self.precision, options, config=config, ranks=ranks, warn=self._warn
         )
-        self.whole: Executor  # with all weights, as they were at the last validation
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
@@ -193,16 +192,18 @@ class Trainer:
         self._warn(*count_move(progress, self.precision, self.ranks.size))
 
     @torch.no_grad()
-    def validate(self) -> Metrics:
-        """Loss per token without smoothing, in nats, and what `evaluate` adds."""
-        self.whole = self.executor.whole()
-        self.whole.model.eval()
-        return self.ranks.once(self._validate)
+    def validate(self) -> tuple[Transformer, Metrics]:
+        """The model with all of its weights, and its scores: the loss per token without smoothing, in nats, and what
+        `evaluate` adds.
+        """
+        executor = self.executor.whole()
+        executor.model.eval()
+        return executor.model, self.ranks.once(partial(self._validate, executor))
 
-    def _validate(self) -> Metrics:
-        sums = [self.whole.loss(batch) for batch in self.valid.in_order()]
+    def _validate(self, executor: Executor) -> Metrics:
+        sums = [executor.loss(batch) for batch in self.valid.in_order()]
         loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
-        return {"valid_loss": loss, **self.callbacks.evaluate(self.whole.model)}
+        return {"valid_loss": loss, **self.callbacks.evaluate(executor.model)}
 
     def state_dict(self) -> tuple[Tensors, dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
@@ -226,11 +227,11 @@ class Trainer:
         config, progress, started = self.config, self.progress, self.ranks.clock()
         # With an average, its weights are what is validated and kept.
         with self.ema.applied(self.model) if self.ema else nullcontext():
-            metrics = self.validate()
+            model, metrics = self.validate()
             sound = math.isfinite(metrics["valid_loss"])
-            better = sound and self._keep_if_better(metrics)
+            better = sound and self._keep_if_better(model, metrics)
             if sound and config.average > 1:
-                self.saver.save_snapshot(dict(self.whole.model.named_parameters()), keep=config.average)
+                self.saver.save_snapshot(dict(model.named_parameters()), keep=config.average)
         if not sound:
             self._roll_back()
             return
@@ -247,14 +248,15 @@ class Trainer:
         self.pacing.validated(self.ranks.clock() - started)
         self.saver.save(*self.state_dict())
 
-    def _keep_if_better(self, metrics: Metrics) -> bool:
-        known = [each for each in VALIDATED if each.validation_key in metrics]
-        scores = {each.name: each.sort_key(metrics[each.validation_key]) for each in known}
+    def _keep_if_better(self, model: Transformer, metrics: Metrics) -> bool:
+        """Keep a model that scores better than all before, and tell whether it does."""
+        known = [metric for metric in VALIDATED if metric.validation_key in metrics]
+        scores = {metric.name: metric.sort_key(metrics[metric.validation_key]) for metric in known}
         progress = self.progress
         better = progress.is_better(scores, self.config.monitor)
         if better:
             progress.unkept = not self.saver.attempt(
-                "The best model was not written", lambda: self.callbacks.keep_best(self.whole.model)
+                "The best model was not written", lambda: self.callbacks.keep_best(model)
             )
             if not progress.unkept:
                 progress.best_scores, progress.best_step = scores, progress.step
@@ -294,8 +296,8 @@ class Trainer:
             self._warn(f"No average: {error}")
             return
         copy_weights(weights, self.model, origin=snapshots.folder)
-        metrics = self.validate()
-        self._report("average", steps=steps, better=self._keep_if_better(metrics), **metrics)
+        model, metrics = self.validate()
+        self._report("average", steps=steps, better=self._keep_if_better(model, metrics), **metrics)
         # A resumed run goes on from its own weights, and knows the score that it has to beat.
         copy_weights(own, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step

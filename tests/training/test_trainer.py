@@ -117,7 +117,7 @@ def test_the_learning_rate_is_that_of_the_step(runs: Runs):
 def test_validation_is_the_mean_over_tokens_without_smoothing_or_dropout(runs: Runs):
     model = small_model(dropout=0.5, projection_dropout=0.5).train()
     trainer, watcher = runs.trainer(model=model, label_smoothing=0.4, bleu=lambda model: 17.0)
-    metrics = trainer.validate()
+    _, metrics = trainer.validate()
     model.eval()
     losses = []
     for batch in trainer.valid.in_order():
