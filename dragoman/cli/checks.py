@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig
     from dragoman.config.settings import Settings
     from dragoman.data.bitext import Bitext
-    from dragoman.text.language_codes import Languages
 
 CHECKED_PAIRS = 100_000
 """Read in less time than torch needs to load."""
@@ -49,28 +48,6 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
         raise
     for other in ensemble or ():
         check_files(other)
-
-
-def check_languages(model: Path, source: str | None, target: str | None, *, required: bool = True) -> "Languages":
-    """The languages that are asked for, of a model that was trained on several, as it knows them, or else its only one.
-
-    Raises `UsageError` for others, and unless it may be left open if the target is not known. Of other models, the
-    languages as they were given.
-    """
-    from dragoman.storage.validate import directions
-    from dragoman.text.labels import only, several_targets
-    from dragoman.text.language_codes import known_language
-
-    if not (known := directions(model)):
-        return source, target
-    sides = [[*filter(None, side)] for side in zip(*known, strict=True)]
-    source, target = (
-        known_language(asked, codes) if asked and codes else asked or only(codes)
-        for asked, codes in zip((source, target), sides, strict=True)
-    )
-    if required and not target:
-        raise UsageError(several_targets(known))
-    return source, target
 
 
 def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
@@ -102,7 +79,7 @@ def open_pairs(
     from dragoman.data.readers.tsv import NAMES
     from dragoman.data.readers.types import Skipped
     from dragoman.runs.plan import choose_data
-    from dragoman.storage.validate import directions, languages
+    from dragoman.storage.validate import check_languages, directions, languages
 
     data = choose_data(paths, settings=settings)
     refuse_others(context.info_name, settings, READING)

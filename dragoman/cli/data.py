@@ -67,8 +67,8 @@ def check(
     try:
         if output:
             written = _write_clean(context, output, bitext, held_out)
-            cleaning = {"data": {"cleaning": setting(settings, "data.cleaning", {})}}
-            to_train = [*written, *spelled(cleaning)]
+            cleaning = setting(settings, "data.cleaning", {})
+            to_train = [*written, *spelled({"data": {"cleaning": cleaning}} if cleaning else {})]
     finally:  # a file that cannot be written costs nothing but itself
         if context.as_json:
             told = {each: result.to_dict() for each, result in results.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_languages, check_model, check_output
+from dragoman.cli.checks import check_decoding, check_model, check_output
 from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, decoding, print_json
 
 
@@ -24,6 +24,8 @@ def inspect(
 ) -> None:
     """Look inside a translation, on one HTML page: probabilities of words, all attention, the beam as a tree."""
     check_model(model, [text])
+    from dragoman.storage.validate import check_languages
+
     check_languages(model, source_language, target_language)
     config = check_decoding(model, context.settings)
     path = output if context.as_json else output or Path("inspection.html")

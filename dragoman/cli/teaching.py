@@ -65,14 +65,14 @@ def distill(
     files, held_out = [*(data or ()), *(given or ()), columns], {"valid": valid, "test": test}
     paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
     check_model(teacher, paths, ensemble=ensemble)
-    from dragoman.config.settings import merged
+    from dragoman.config.settings import merged, setting
 
     settings = merged(settings, chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed}))
     from dragoman.storage.validate import languages
 
     teachers = [os.path.abspath(each) for each in (teacher, *(ensemble or ()))]
     known = (source, target) if source and target else languages(teacher)
-    if known and "languages" not in settings.get("data", {}):
+    if known and setting(settings, "data.languages", missing := object()) is missing:
         settings = merged(settings, {"data": {"languages": list(known)}})
     wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
     wanted["soft_targets"] = soft_targets

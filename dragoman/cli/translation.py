@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dragoman.cli import options
 from dragoman.cli.checks import (
     check_decoding,
-    check_languages,
     check_model,
     check_output,
     open_output,
@@ -73,6 +72,8 @@ def translate(
     Documents are texts, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML, DOCX and ODT, by the end of their names.
     """
     check_model(model, text or (), ensemble=ensemble)
+    from dragoman.storage.validate import check_languages
+
     check_languages(model, source, target)
     from dragoman.cli.bulk import is_bulk, plan_bulk, translate_bulk
     from dragoman.cli.files import check_document, check_input, notice_documents, read_glossary, read_terms

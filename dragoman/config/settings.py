@@ -8,6 +8,8 @@ from typing import Any
 from dragoman.config.recipes import NOT_YAML, parse_yaml
 from dragoman.errors import UsageError
 
+TABLES = {"glossary"}
+"""Settings whose values are themselves tables, which are replaced as a whole."""
 Settings = dict[str, Any]
 """A tree of dicts, such as {"training": {"max_steps": 9}}; a part of a `RunConfig`."""
 
@@ -49,7 +51,7 @@ def merged(*trees: Mapping[str, Any]) -> Settings:
 def _merge(whole: Settings, tree: Mapping[str, Any], above: tuple[str, ...]) -> None:
     for key, value in tree.items():
         there = whole.get(key)
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or not value or key in TABLES:
             whole[key] = copy.deepcopy(value)
         elif there is None:  # also a section all of whose keys are commented out
             whole[key] = copy.deepcopy(dict(value))
@@ -76,4 +78,5 @@ def spelled(settings: Mapping[str, Any], *, above: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and value:
             yield from spelled(value, above=f"{above}{key}.")
         else:
-            yield f"{above}{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            yield f"{above}{key}={text}"

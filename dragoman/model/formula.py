@@ -5,7 +5,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -35,6 +35,6 @@ class Formula(Generic[Given, Result]):
                 return way.compute(*arguments, **options)
         return self.plain(*arguments, **options)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy of a model computes by the same formulas."""
-        return self
+    def __reduce__(self) -> str:
+        """Copies of a model, and models that are pickled, compute by the formula of this name."""
+        return self.plain.__qualname__

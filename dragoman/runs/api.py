@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dragoman.config.run import RunConfig
@@ -23,8 +24,6 @@ from dragoman.system.atomic import new_file
 from dragoman.system.listener import Listener
 
 OPTIONS = {
-    "valid": "data.valid",
-    "test": "data.test",
     "columns": "data.columns",
     "languages": "data.languages",
     "finetune": "finetune.model",
@@ -33,6 +32,8 @@ OPTIONS = {
     "tensorboard": "training.tensorboard",
 }
 """Settings that have the short names of the command."""
+HELD_OUT = ("valid", "test")
+"""Settings that are pairs themselves."""
 File = str | os.PathLike[str]
 
 
@@ -61,12 +62,11 @@ def train(
         raise UsageError("`size` and `recipe` both choose the settings; give one of them.")
     started, path = time.monotonic(), Path(output)
     directory, listener = RunDirectory(path), listener or Listener()
-    tree = _tree(settings)
     directory.refuse_if_used()
-    if isinstance(tree.get("data"), dict):
-        for part in ("valid", "test"):
-            if part in tree["data"] and tree["data"][part]:
-                tree["data"][part] = _files(tree["data"][part], directory, part)
+    held_out = {part: settings.pop(part) for part in HELD_OUT if part in settings}
+    tree = _tree(settings)
+    files = {part: _files(given, directory, part) for part, given in held_out.items() if given is not None}
+    tree = merged(tree, {"data": files} if files else {})
     config, planned = plan_run(_files(pairs, directory, "pairs"), recipe=recipe or size, settings=tree, near=path)
     from dragoman.runs.train import start_run  # which loads torch
 
@@ -104,15 +104,23 @@ def evaluate(
     """
     from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.ensemble import load_ensemble
-    from dragoman.storage.validate import decoding_defaults
+    from dragoman.storage.validate import check_languages, decoding_defaults, directions
+    from dragoman.storage.validate import languages as model_languages
 
     paths = [Path(model)] if isinstance(model, str | os.PathLike) else [Path(each) for each in model]
     known = decoding_defaults(paths[0]).model_dump(exclude_unset=True)
     search = DecodingConfig.validate(known | options)
-    files = _paths(pairs)
-    texts = list(Bitext.open(*files, languages=None)) if files else [_texts(row) for row in _rows(pairs)]
-    loaded = load_ensemble(paths, languages=languages)
-    return evaluate_pairs(loaded, texts, search=search, precision=precision, workers=workers)
+    with TemporaryDirectory() as folder:
+        files = _paths(pairs) or [str(_written(pairs, Path(folder) / "pairs.jsonl"))]
+        wanted = check_languages(paths[0], *languages, required=False)
+        own = (wanted[0], wanted[1]) if wanted[0] and wanted[1] else model_languages(paths[0])
+        opened = Bitext.open(*files, languages=own)
+        bitext: Bitext = opened
+        if directions(paths[0]):
+            source, target = check_languages(paths[0], *(wanted if wanted[1] else opened.languages or wanted))
+            bitext = opened.labelled(source, target or "")
+        loaded = load_ensemble(paths, languages=languages)
+        return evaluate_pairs(loaded, list(bitext), search=search, precision=precision, workers=workers)
 
 
 def _tree(settings: Mapping[str, Any]) -> Settings:
@@ -125,7 +133,8 @@ def _tree(settings: Mapping[str, Any]) -> Settings:
         elif name in RunConfig.model_fields and name != "chosen":
             trees.append({name: value})
         else:
-            known = [*OPTIONS, *(field for field in RunConfig.model_fields if field not in (*OPTIONS, "chosen"))]
+            sections = [field for field in RunConfig.model_fields if field not in (*OPTIONS, "chosen")]
+            known = [*HELD_OUT, *OPTIONS, *sections]
             raise UsageError(f"There is no setting `{name}`{did_you_mean(name, known)}; there are {', '.join(known)}.")
     return merged(*trees)
 
@@ -145,16 +154,21 @@ def _files(pairs: Any, directory: RunDirectory, name: str) -> list[str]:
     """Files of pairs: those that were given, or one in the folder of the run into which the pairs are written."""
     if paths := _paths(pairs):
         return paths
+    return [str(_written(pairs, directory.given / f"{name}.jsonl"))]
+
+
+def _written(pairs: Any, path: Path) -> Path:
+    """A file into which the pairs are written. Raises `DataError` if there are none."""
     rows = _rows(pairs)
     first = next(rows, None)  # before there is a folder for it
     if first is None:
         raise DataError("There are no pairs; give at least some thousands.")
-    path = directory.given / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     with new_file(path) as file:
         for row in chain([first], rows):
-            file.write(json.dumps(row, ensure_ascii=False).encode(errors="surrogatepass") + b"\n")
-    return [str(path)]
+            # Columns beside the two texts may hold what JSON does not know.
+            file.write(json.dumps(row, ensure_ascii=False, default=str).encode(errors="surrogatepass") + b"\n")
+    return path
 
 
 def _rows(pairs: Any) -> Iterator[dict[str, Any]]:
@@ -180,15 +194,3 @@ def _items(pairs: Any) -> Iterable[Any]:
     if not isinstance(pairs, Iterable):
         raise DataError(f"The pairs are {shortened(repr(pairs))}; give the path of a file, or pairs of texts.")
     return pairs
-
-
-def _texts(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The two sides of a row."""
-    from dragoman.data.readers.fields import find_fields
-    from dragoman.data.readers.types import ReaderOptions
-
-    fields = find_fields(dict(row), ReaderOptions(), "A pair")
-    pair = fields.pair(dict(row))
-    if pair is None:
-        raise DataError(f"A pair has no two texts: {shortened(repr(row))}.")
-    return pair

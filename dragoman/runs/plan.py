@@ -17,7 +17,7 @@ from dragoman.evaluation.agreement import check_models
 from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt, check_languages
-from dragoman.storage.metrics_log import read_metrics
+from dragoman.storage.metrics_log import REQUESTED, read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import directions, languages
@@ -110,7 +110,7 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     latest = read_metrics(directory.metrics)[-1:]
-    if not settings and latest and latest[0]["event"] == "end":
+    if not settings and latest and latest[0]["event"] == "end" and latest[0]["reason"] != REQUESTED:
         raise UsageError(
             f"The run in {path} is finished, after {latest[0]['reason']}; to train on, give a higher limit: "
             "--max-minutes, training.max_steps, training.max_epochs or training.patience."

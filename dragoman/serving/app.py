@@ -221,6 +221,7 @@ def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
     process.config.load()
     # A thread that has Python's lock keeps it so long while others wait. Each of the hundreds of operations of a short
     # text may wait for it, and with the five milliseconds that are usual, five busy threads made it take seconds.
+    usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCHING)
     # What is loaded stays. To look through all of it for garbage would stop all answers for a quarter of a second.
     gc.collect()
@@ -231,6 +232,7 @@ def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
         process.run(sockets=[listener])
     finally:
         server.close()
+        sys.setswitchinterval(usual)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -55,6 +55,8 @@ BEAM = 5
 """Hypotheses of each unit for which a batch has this size; with more, it is smaller."""
 LONGEST_WAIT = 1.5
 """Seconds of work that may wait; what would begin later is refused."""
+PATIENCE = 3
+"""How many times longer than `LONGEST_WAIT` all works that are short may take together."""
 FEW = 16
 """Requests that may wait in any case, as for a large model, which takes long for each."""
 SHORT = 100
@@ -246,8 +248,10 @@ class TranslationQueue:
     def _wait(self, tokens: int) -> float:
         """Seconds of the work of others that comes before so many tokens are translated."""
         if tokens <= self._size // 2:
-            # What is as short comes before it, and of the rest as much, for every second batch is of that.
-            return 2 * sum(other.left for other in self._waiting if other.left <= tokens) / self._rate
+            # What is as short comes before it, and of the rest as much, for every second batch is of that. What is a
+            # little longer comes after it, but somebody waits for that, too.
+            short = [other.left for other in self._waiting if other.left <= self._size // 2]
+            return max(2 * sum(left for left in short if left <= tokens), sum(short) / PATIENCE) / self._rate
         # Each takes its turn: of a long one, a part as long as this one comes before it.
         others = (*self._waiting, *(work for *_, work in self._unsplit))
         return sum(min(other.left, tokens + BATCH) for other in others) / self._rate

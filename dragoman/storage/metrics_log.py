@@ -7,6 +7,9 @@ from typing import Any, Self
 
 from dragoman.system.atomic import write_file
 
+REQUESTED = "a request to stop"
+"""The reason why a run ended that a program stopped: it is done as after a limit, and may go on."""
+
 
 class MetricsFile:
     """`metrics.jsonl`: one event a line; of the steps only the first and each of number `every`."""

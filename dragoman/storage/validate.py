@@ -11,6 +11,8 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UsageError, shortened, shown
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.weights_file import opened
+from dragoman.text.labels import only, several_targets
+from dragoman.text.language_codes import Languages, known_language
 
 FORMAT = 1
 """Counts up when a model directory changes in a way that older versions cannot read."""
@@ -192,3 +194,21 @@ def _read_json(path: Path) -> Any:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file} cannot be read as JSON ({error}); copy the model again.") from None
+
+
+def check_languages(model: Path, source: str | None, target: str | None, *, required: bool = True) -> Languages:
+    """The languages that are asked for, of a model that was trained on several, as it knows them, or else its only one.
+
+    Raises `UsageError` for others, and unless it may be left open if the target is not known. Of other models, the
+    languages as they were given.
+    """
+    if not (known := directions(model)):
+        return source, target
+    sides = [[*filter(None, side)] for side in zip(*known, strict=True)]
+    source, target = (
+        known_language(asked, codes) if asked and codes else asked or only(codes)
+        for asked, codes in zip((source, target), sides, strict=True)
+    )
+    if required and not target:
+        raise UsageError(several_targets(known))
+    return source, target

@@ -196,6 +196,7 @@ def _call(*job: Any) -> Any:
 
 def _before_fork() -> None:
     """Keep the threads of `tokenizers`, which do not outlive a fork, out of the new process; some versions warn."""
+    _forking.acquire()  # one fork after another
     _parallel_before.append(os.environ.get(PARALLEL_TOKENIZERS))
     os.environ[PARALLEL_TOKENIZERS] = "false"
 
@@ -203,11 +204,18 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     before = _parallel_before.pop()
     if before is None:
-        del os.environ[PARALLEL_TOKENIZERS]
+        os.environ.pop(PARALLEL_TOKENIZERS, None)
     else:
         os.environ[PARALLEL_TOKENIZERS] = before
+    _forking.release()
 
 
+def _after_fork_in_child() -> None:
+    _parallel_before.clear()
+    _forking.release()
+
+
+_forking = threading.Lock()
 _parallel_before: list[str | None] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -21,6 +21,7 @@ from dragoman.metrics import VALIDATED
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.metrics_log import REQUESTED
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
 from dragoman.system.ranks import ALONE, Ranks, whole
@@ -37,8 +38,6 @@ from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_st
 Metrics = dict[str, Any]
 INTERRUPTED = "interrupted"
 """The reason why a run ended that was stopped and saved."""
-REQUESTED = "a request to stop"
-"""The reason why a run ended that a program stopped: all of it is done, as after a limit."""
 LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
 """Fields of `Progress` that stay when a run goes back to before its decay."""
 
@@ -97,6 +96,7 @@ class Trainer:
         after = callbacks.seconds_after
         self.pacing = Pacing(self.progress, config, batches, callbacks.started, after, ranks.clock)
         self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots, ranks)
+        self._is_wanted_to_finish = False
 
     def train(self) -> str:
         """Train until a limit is reached or a stop requested; returns the reason, such as "500 steps".
@@ -120,6 +120,7 @@ class Trainer:
                     self._validate_and_save()
             elif progress.bad_steps >= BAD_STEPS:
                 self._roll_back()
+            self._is_wanted_to_finish |= self.callbacks.finish_requested()
             if self.callbacks.stop_requested():
                 # Bad weights are never saved: the steps since the last checkpoint will be taken again.
                 if self.saver.saved_step != progress.step and all(
@@ -135,8 +136,7 @@ class Trainer:
 
     def _why_finished(self) -> str:
         """The limit that is reached, or that somebody wants the training to end; empty before that."""
-        wanted = self.progress.step and self.callbacks.finish_requested()
-        return self.pacing.why_finished() or (REQUESTED if wanted else "")
+        return self.pacing.why_finished() or (REQUESTED if self._is_wanted_to_finish else "")
 
     def train_step(self) -> Metrics | None:
         """One optimizer step over `accumulate` batches. None if it was skipped: its loss or gradient is not finite."""

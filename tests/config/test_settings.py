@@ -49,6 +49,16 @@ def test_of_several_trees_the_last_counts_and_none_is_changed():
         merged({"seed": 3}, {"seed": {"x": 1}})
 
 
+def test_tables_are_replaced_and_what_is_empty_empties():
+    recipe = {"decoding": {"glossary": {"a": "b"}}, "model": {"norm": "rms"}}
+    assert merged(recipe, {"decoding": {"glossary": {"c": "d"}}})["decoding"]["glossary"] == {"c": "d"}
+    assert merged(recipe, {"decoding": {"glossary": {}}, "model": {}}) == {"decoding": {"glossary": {}}, "model": {}}
+
+
+def test_any_value_of_yaml_can_be_spelled():
+    assert list(spelled(parse_settings(["data.valid=2024-01-01"]))) == ['data.valid="2024-01-01"']
+
+
 def test_one_setting_is_looked_up_by_its_path():
     tree = {"data": {"cleaning": {"keep": 0.5}, "source": None}}
     assert setting(tree, "data.cleaning.keep") == 0.5

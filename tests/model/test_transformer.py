@@ -1,6 +1,8 @@
 """The whole model in every variant: who sees whom, the cache, torch's own model, first weights."""
 
+import copy
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -303,3 +305,11 @@ def test_the_same_seed_gives_the_same_first_weights():
     assert all(torch.equal(first[name], second[name]) for name in first)
     name = "decoder.layers.2.cross_attention.value.weight"
     assert not torch.equal(first[name], other[name])
+
+
+def test_a_model_is_copied_and_pickled_with_its_formulas():
+    model = build()
+    for again in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[4, 5]])
+        torch.testing.assert_close(again.eval()(source, target), model.eval()(source, target))
+        assert again.encoder.layers[0].self_attention.project is model.encoder.layers[0].self_attention.project

@@ -1,5 +1,6 @@
 """Learning from a program: pairs of any kind, settings by name, and wrong ones told in words."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -72,6 +73,26 @@ def test_a_run_goes_on_and_its_model_is_scored_and_translates(tmp_path):
     assert several.translations == again.translations
     translator = dragoman.Translator.load(tmp_path / "run")
     assert translator.languages == ("en", "fr")
+
+
+def test_held_out_pairs_may_be_of_any_kind_and_columns_beside_them_of_any_type(tmp_path):
+    rows = [{"en": source, "fr": target, "at": datetime.date(2024, 1, 1)} for source, target in PAIRS]
+    held_out = {"valid": iter(PAIRS[:10]), "test": frame()[10:20]}
+    dragoman.train(rows, tmp_path / "run", size="tiny", **held_out, **SMALL)
+    assert len(RunDirectory(tmp_path / "run").pairs("test")) == 10
+
+
+def test_pairs_are_scored_in_the_direction_of_the_model(tmp_path):
+    dragoman.train(PAIRS, tmp_path / "run", size="tiny", languages=("en", "fr"), **SMALL)
+    expected = dragoman.evaluate(tmp_path / "run", PAIRS[:5]).translations
+    turned = [{"fr": target, "en": source} for source, target in PAIRS[:5]]
+    assert dragoman.evaluate(tmp_path / "run", turned).translations == expected
+    units = "".join(
+        f'<tu><tuv xml:lang="fr"><seg>{t}</seg></tuv><tuv xml:lang="en"><seg>{s}</seg></tuv></tu>' for s, t in PAIRS[:5]
+    )
+    head = '<?xml version="1.0"?><tmx version="1.4"><header srclang="fr"/><body>'
+    file = written(tmp_path / "a.tmx", f"{head}{units}</body></tmx>")
+    assert dragoman.evaluate(tmp_path / "run", file).translations == expected
 
 
 @pytest.mark.parametrize(

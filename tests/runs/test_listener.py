@@ -34,7 +34,7 @@ class Hearing(Listener):
         self.events.append((name, values))
 
     def wants_to_stop(self):
-        return self.most is not None and self.steps >= self.most
+        return self.steps == self.most  # once is enough
 
     @property
     def steps(self):
@@ -75,8 +75,8 @@ def test_a_run_that_a_listener_stops_is_validated_and_scored_and_can_go_on(train
     assert listener.events[-2][1]["step"] == 4
     assert "Stopped after a request to stop; the best model is of step" in "\n".join(listener.notes)
     again = Hearing()
-    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", {"training": {"max_steps": 6}}), listener=again)
-    assert [values["step"] for name, values in again.events if name == "step"] == [5, 6]
+    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", {}), listener=again)
+    assert [values["step"] for name, values in again.events if name == "step"] == [5, 6, 7]
     assert [event["step"] for event in again.events[0][1]["past"] if event["event"] == "validation"] == [3, 4]
 
 

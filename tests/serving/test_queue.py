@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from concurrent.futures import CancelledError
 
 import pytest
@@ -126,6 +127,15 @@ def test_more_work_than_can_be_done_is_refused_at_once(queue):
     for future in waiting:
         future.cancel()
     assert texts_of(short[0]) == ["SHORT " * 40]
+
+
+def test_short_texts_of_falling_lengths_are_refused_like_others(queue):
+    words = Words(seconds=0.3)
+    queue.submit(words, ["first"], PLAIN, seconds=9)
+    texts = ("x" * length for length in range(6_000, 40, -40))  # each a little shorter than all before it
+    with pytest.raises(QueueFull):
+        deque(queue.submit(words, [text], PLAIN, seconds=9) for text in texts)
+    assert queue.overload() >= 1
 
 
 def test_short_texts_come_before_long_ones_every_second_time(queue):

@@ -47,7 +47,12 @@ class SyntheticRunRequest:
     def read(cls, path: Path) -> Self | None:
         """What was asked of the run in `path`; None for other runs."""
         file = _file(path)
-        return read_sealed(file, into=lambda written: cls(**written), remedy=ANEW) if file.is_file() else None
+        if not file.is_file():
+            return None
+        request = read_sealed(file, into=lambda written: cls(**written), remedy=ANEW)
+        if not isinstance(request.settings, dict) or not isinstance(request.changed, dict):
+            raise DataError(f"{path} was begun by an older version of Dragoman; {ANEW}.")
+        return request
 
     def write(self, path: Path) -> None:
         """Begin the run in `path`, unless that is done. Raises `UsageError` if it is another one."""
