@@ -51,7 +51,7 @@ def merged(*trees: Mapping[str, Any]) -> Settings:
 def _merge(whole: Settings, tree: Mapping[str, Any], above: tuple[str, ...]) -> None:
     for key, value in tree.items():
         there = whole.get(key)
-        if not isinstance(value, Mapping) or not value or key in TABLES:
+        if not isinstance(value, Mapping) or key in TABLES:
             whole[key] = copy.deepcopy(value)
         elif there is None:  # also a section all of whose keys are commented out
             whole[key] = copy.deepcopy(dict(value))

@@ -49,10 +49,11 @@ def test_of_several_trees_the_last_counts_and_none_is_changed():
         merged({"seed": 3}, {"seed": {"x": 1}})
 
 
-def test_tables_are_replaced_and_what_is_empty_empties():
+def test_tables_are_replaced_and_empty_sections_change_nothing():
     recipe = {"decoding": {"glossary": {"a": "b"}}, "model": {"norm": "rms"}}
     assert merged(recipe, {"decoding": {"glossary": {"c": "d"}}})["decoding"]["glossary"] == {"c": "d"}
-    assert merged(recipe, {"decoding": {"glossary": {}}, "model": {}}) == {"decoding": {"glossary": {}}, "model": {}}
+    emptied = merged(recipe, {"decoding": {"glossary": {}}, "model": {}})
+    assert emptied == {"decoding": {"glossary": {}}, "model": {"norm": "rms"}}
 
 
 def test_any_value_of_yaml_can_be_spelled():
