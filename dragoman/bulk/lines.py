@@ -14,7 +14,7 @@ from dragoman.text.characters import one_line
 WINDOW = 50_000
 """Lines that are sorted by length together."""
 WINDOW_CHARACTERS = 1 << 24
-"""At which a window ends earlier."""
+"""Characters at which a window ends, though it has fewer lines."""
 LONGEST = 1 << 20
 """Characters of a line that is translated; a longer one is no text, and would take hours."""
 AT_ONCE = 4096

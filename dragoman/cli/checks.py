@@ -78,14 +78,14 @@ def open_pairs(
     from dragoman.data.bitext import Bitext
     from dragoman.data.readers.tsv import NAMES
     from dragoman.data.readers.types import Skipped
-    from dragoman.runs.plan import choose_data
-    from dragoman.storage.validate import check_languages, directions, languages
+    from dragoman.runs.plan import as_read_by, choose_data, languages_for
+    from dragoman.storage.validate import check_languages
 
     data = choose_data(paths, settings=settings)
     refuse_others(context.info_name, settings, READING)
     wanted = check_languages(model, *wanted, required=False)
-    own = wanted if all(wanted) else languages(model)
-    chosen = {"languages": data.languages or own, "columns": data.columns, "language_column": data.language_column}
+    own = data.languages or languages_for(model, wanted)
+    chosen = {"languages": own, "columns": data.columns, "language_column": data.language_column}
     bitext = Bitext.open(*paths, **chosen, replace_bad_bytes=data.replace_bad_bytes)
     entries = (entry for _, entry in islice(bitext.entries(), CHECKED_PAIRS))
     skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)
@@ -94,9 +94,8 @@ def open_pairs(
         context.display().warn(f"{redacted(' and '.join(paths))} {bitext.remark}")
     for reason, count in skipped.items():
         context.display().warn(f"{redacted(' and '.join(paths))}: {count:,} left out, which are no pairs ({reason}).")
-    if directions(model) and data.language_column is None:
-        return bitext.labelled(*check_languages(model, *(wanted if wanted[1] else bitext.languages or wanted)))
-    return bitext
+    # A column of languages has labelled them.
+    return as_read_by(model, bitext, wanted) if data.language_column is None else bitext
 
 
 def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:

@@ -74,7 +74,7 @@ class CorpusConfig(Section):
 
 
 class DataConfig(Section):
-    """Where the sentence pairs come from, and which are held out."""
+    """The files of sentence pairs, how they are read and cleaned, and which pairs are held out."""
 
     source: str | None = None
     """A file with pairs or with source sentences, its URL, hf:NAME or builtin:grammar; those of `train` come first."""

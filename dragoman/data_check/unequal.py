@@ -1,4 +1,4 @@
-"""Where to look in two files of which one has more lines than the other."""
+"""The place to look at in two files of which one has more lines than the other."""
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import Bitext

@@ -65,7 +65,7 @@ class _Catalogue:
         self.text, self.out = text, Rewriting(text)
         self.newline = "\r\n" if "\r\n" in text else "\n"
         self.starts = [0]
-        """Where each line begins."""
+        """Index of the first character of each line."""
         for match in re.finditer("\n", text):
             self.starts.append(match.end())
         self.forms: int | None = None
@@ -170,7 +170,7 @@ _CHARACTER = re.compile(rf"{ESCAPE.pattern}|.", re.DOTALL)
 
 
 def _places(strings: str) -> list[tuple[int, int]]:
-    """Where each character of a text stands among its strings, where some are spelled with more than one."""
+    """Start and end of each character of a text in its strings, in which some are spelled with more than one."""
     return [
         character.span()
         for string in _STRING.finditer(strings)

@@ -184,7 +184,7 @@ class _Passage:
         return self.lines[line][0] + offset - self.starts[line]
 
     def end(self, offset: int) -> int:
-        """Where the document has the end of a part of the text."""
+        """Index in the document at which a part of the text ends."""
         return self.position(offset - 1) + 1
 
 

@@ -28,9 +28,9 @@ class _Line:
     end: int
     text: str
     first: int
-    """Where its own text begins, after indentation and marks."""
+    """Index at which the text of the line begins, after indentation and marks."""
     cells: Sequence[tuple[int, int]]
-    """Where each cell of a row begins and ends; nothing for other lines."""
+    """Start and end of each cell of a row; nothing for other lines."""
 
 
 def read_text(text: str, languages: Languages = UNKNOWN) -> Document:
@@ -68,7 +68,7 @@ def _blocks(text: str) -> Iterator[list[_Line]]:
 
 
 def _ends_of_gaps(line: str) -> set[int]:
-    """Where a cell may begin: after at least two spaces."""
+    """Indexes at which a cell may begin: after at least two spaces."""
     return {gap.end() for gap in _GAP.finditer(line.rstrip())}
 
 

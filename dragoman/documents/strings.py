@@ -97,7 +97,7 @@ def _json_values(text: str) -> Iterator[_Value]:
 
 
 def _json_places(spelled: str) -> Callable[[int], int]:
-    """Where a character of a string stands between its quotation marks, where some are spelled with more than one."""
+    """From the index of a character of a string to that of its spelling, which may have more than one."""
     if "\\" not in spelled:
         return lambda position: position
     starts: list[int] = []

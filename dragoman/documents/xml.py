@@ -73,9 +73,9 @@ class Element:
     attributes: dict[str, str]
     start: int
     inside: int
-    """Where its opening tag ends."""
+    """Index at which the opening tag ends."""
     close: int = 0
-    """Where its closing tag begins; the same as `inside` for one without."""
+    """Index at which the closing tag begins; the same as `inside` for an element without one."""
     end: int = 0
     content: list["Element | Token"] = field(default_factory=list)
 

@@ -18,7 +18,7 @@ from dragoman.config.settings import Settings, merged
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError, UsageError, did_you_mean, shortened
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
-from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.plan import as_read_by, languages_for, plan_resume, plan_run
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.atomic import new_file
 from dragoman.system.listener import Listener
@@ -104,8 +104,7 @@ def evaluate(
     """
     from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.ensemble import load_ensemble
-    from dragoman.storage.validate import check_languages, decoding_defaults, directions
-    from dragoman.storage.validate import languages as model_languages
+    from dragoman.storage.validate import check_languages, decoding_defaults
 
     paths = [Path(model)] if isinstance(model, str | os.PathLike) else [Path(each) for each in model]
     known = decoding_defaults(paths[0]).model_dump(exclude_unset=True)
@@ -113,12 +112,7 @@ def evaluate(
     with TemporaryDirectory() as folder:
         files = _paths(pairs) or [str(_written(pairs, Path(folder) / "pairs.jsonl"))]
         wanted = check_languages(paths[0], *languages, required=False)
-        own = (wanted[0], wanted[1]) if wanted[0] and wanted[1] else model_languages(paths[0])
-        opened = Bitext.open(*files, languages=own)
-        bitext: Bitext = opened
-        if directions(paths[0]):
-            source, target = check_languages(paths[0], *(wanted if wanted[1] else opened.languages or wanted))
-            bitext = opened.labelled(source, target or "")
+        bitext = as_read_by(paths[0], Bitext.open(*files, languages=languages_for(paths[0], wanted)), wanted)
         loaded = load_ensemble(paths, languages=languages)
         return evaluate_pairs(loaded, list(bitext), search=search, precision=precision, workers=workers)
 

@@ -6,7 +6,7 @@ from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import Settings, merged, spelled
-from dragoman.data.bitext import Bitext, open_corpora, open_held_out
+from dragoman.data.bitext import Bitext, OpenedBitext, open_corpora, open_held_out
 from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
@@ -20,11 +20,13 @@ from dragoman.runs.finetune import adopt, check_languages
 from dragoman.storage.metrics_log import REQUESTED, read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.storage.validate import check_languages as model_languages
 from dragoman.storage.validate import directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
 from dragoman.system.seals import MANIFEST
 from dragoman.system.urls import file_system
+from dragoman.text.language_codes import Languages
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settings) -> DataConfig:
@@ -116,6 +118,23 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
             "--max-minutes, training.max_steps, training.max_epochs or training.patience."
         )
     return config
+
+
+def languages_for(model: Path, wanted: Languages) -> tuple[str, str] | None:
+    """The languages of the pairs that a model is scored on: those that are wanted, or else its own."""
+    source, target = wanted
+    return (source, target) if source and target else languages(model)
+
+
+def as_read_by(model: Path, bitext: OpenedBitext, wanted: Languages) -> Bitext:
+    """The pairs with the label of their languages before each source, if the model was trained on several.
+
+    Raises `UsageError` if nothing tells the target language.
+    """
+    if not directions(model):
+        return bitext
+    source, target = model_languages(model, *(wanted if wanted[1] else bitext.languages or wanted))
+    return bitext.labelled(source, target or "")
 
 
 def refuse_fixed(settings: Settings) -> None:

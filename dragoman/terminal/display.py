@@ -97,11 +97,16 @@ class Display(Listener):
         elif name == "end":
             self._shown.close()
             self._view = None
-        elif self._view and name != "stopping":
-            self._view.report(name, values)
+        elif name == "stopping":
+            self._stopping()
         elif self._view:
+            self._view.report(name, values)
+
+    def _stopping(self) -> None:
+        """Say that a signal came, perhaps before there is a table."""
+        if self._view:
             self._view.stopping()
-        elif name == "stopping" and not self.quiet:
+        elif not self.quiet:
             os.write(2, f"{STOPPING}\n".encode())
 
     @contextmanager

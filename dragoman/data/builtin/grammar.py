@@ -65,13 +65,15 @@ def _adjectives(nouns: tuple[Noun, ...], positions: str, split: Split) -> tuple[
 
     At least one combination belongs to `split`, the others to "train".
     """
-    return tuple(
-        adjective
-        for adjective in lexicon.ADJECTIVES
-        if adjective.position in positions.split()
-        and all(adjective.suits & names for names in [noun.names for noun in nouns] or [PERSON])
-        and {combination_split(adjective.english, noun.english[0]) for noun in nouns} | {"train"} == {split, "train"}
-    )
+    described = [noun.names for noun in nouns] or [PERSON]
+    suitable = []
+    for adjective in lexicon.ADJECTIVES:
+        is_there = adjective.position in positions.split()
+        suits = all(adjective.suits & names for names in described)
+        splits = {combination_split(adjective.english, noun.english[0]) for noun in nouns}
+        if is_there and suits and splits | {"train"} == {split, "train"}:
+            suitable.append(adjective)
+    return tuple(suitable)
 
 
 class _Sampler:

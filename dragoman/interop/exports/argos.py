@@ -104,11 +104,14 @@ def search(
 
 def _vocabularies(directory: ModelDirectory) -> tuple[list[str], list[str]]:
     """The tokens of both sides, as SentencePiece spells them."""
-    source, target = (
-        tokens if isinstance(tokenizer, PretrainedTokenizer) else [_piece(token) for token in tokens]
-        for tokenizer, tokens in ((each, spelled(each)) for each in directory.tokenizers)
-    )
-    return source, target
+    source, target = directory.tokenizers
+    return _vocabulary(source), _vocabulary(target)
+
+
+def _vocabulary(tokenizer: Tokenizer | PretrainedTokenizer) -> list[str]:
+    """The tokens of one side, as SentencePiece spells them."""
+    tokens = spelled(tokenizer)
+    return tokens if isinstance(tokenizer, PretrainedTokenizer) else [_piece(token) for token in tokens]
 
 
 def _piece(token: str) -> str:

@@ -39,7 +39,7 @@ def compiled() -> bool:
 
 
 def address(structure: ctypes.Structure | None) -> Any:
-    """Where a structure is, or NULL."""
+    """The address of a structure, or NULL."""
     return None if structure is None else ctypes.byref(structure)
 
 

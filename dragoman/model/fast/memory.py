@@ -12,5 +12,5 @@ def takes(x: Tensor) -> bool:
 
 
 def pointer(x: Tensor | None) -> int | None:
-    """Where the numbers of a tensor are, or NULL."""
+    """The address of the numbers of a tensor, or NULL."""
     return None if x is None else x.data_ptr()

@@ -33,7 +33,7 @@ class RealPairs:
     """Number of the pairs to train on, each counted as often as it occurs in an epoch."""
     languages: tuple[str, str] | None
     told: list[str]
-    """Where the test pairs come from, unless they are given."""
+    """A sentence on the origin of the test pairs, unless they are given."""
 
     @property
     def train(self) -> Path:
