@@ -1,4 +1,4 @@
-"""Arrays in files."""
+"""NumPy arrays, written to files."""
 
 import io
 from pathlib import Path
@@ -9,7 +9,7 @@ from dragoman.system.atomic import naming
 
 
 def save_array(path: Path, values: np.ndarray) -> None:
-    """Write an array. Of a full disk numpy itself says neither what is full nor that it is."""
+    """Write an array as .npy. Errors name the file, which those of numpy do not when a disk is full."""
     content = io.BytesIO()
     np.save(content, values)
     with naming(path):

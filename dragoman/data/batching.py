@@ -20,7 +20,7 @@ from dragoman.text.tokenizers.algorithms import OURS, SpecialIds
 Rows = Sequence[Sequence[int] | np.ndarray]
 """The token ids of some sentences."""
 Specials = tuple[SpecialIds, ...]
-"""The special ids of targets and, if others, of sources."""
+"""The special ids of targets, and those of sources if they differ."""
 
 
 class Sentences:
@@ -28,7 +28,8 @@ class Sentences:
 
     def __init__(self, ids: np.ndarray, ends: np.ndarray):
         # Plain arrays, since slices of `np.memmap` take longer.
-        self.ids, self.ends = np.asarray(ids), np.asarray(ends)
+        self.ids = np.asarray(ids)
+        self.ends = np.asarray(ends)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -62,7 +63,7 @@ class TokenStore(Sentences):
 
     @staticmethod
     def write(paths: Sequence[Path], rows: Iterable[Sequence[Sequence[int]]]) -> None:
-        """Write a store at each path, side by side; a row has one sentence for each.
+        """Write a store at each path, in one pass; each of the `rows` has a sentence for each store.
 
         `rows` is read once and never held as a whole.
         """
@@ -70,11 +71,11 @@ class TokenStore(Sentences):
         with ExitStack() as opened:
             files = [opened.enter_context(open(path.with_suffix(".ids"), "wb")) for path in paths]
             for row in rows:
-                for ids, file, known in zip(row, files, lengths, strict=True):
+                for ids, file, store_lengths in zip(row, files, lengths, strict=True):
                     array("I", ids).tofile(file)
-                    known.append(len(ids))
-        for path, known in zip(paths, lengths, strict=True):
-            save_array(path.with_suffix(".ends.npy"), np.cumsum(np.frombuffer(known, np.int64)))
+                    store_lengths.append(len(ids))
+        for path, store_lengths in zip(paths, lengths, strict=True):
+            save_array(path.with_suffix(".ends.npy"), np.cumsum(np.frombuffer(store_lengths, np.int64)))
 
     def epoch(self, number: int) -> Self:
         """The sentences themselves, the same in each epoch."""
@@ -82,44 +83,48 @@ class TokenStore(Sentences):
 
 
 def memory_mapped(file: IO[bytes]) -> np.ndarray:
-    """The token ids in a file."""
-    # An empty file cannot be mapped.
-    return np.memmap(file, np.uint32, "r") if file.seek(0, os.SEEK_END) else np.empty(0, np.uint32)
+    """The token ids in a file, as an array that is read from the disk where it is used."""
+    if not file.seek(0, os.SEEK_END):  # an empty file cannot be mapped
+        return np.empty(0, np.uint32)
+    return np.memmap(file, np.uint32, "r")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs side by side, short rows filled up with padding on the right."""
+    """Token ids of sentence pairs, short rows filled up with padding on the right."""
 
     source_ids: Int[Tensor, "batch src_len"]
-    """Tokens, then the end of sentence."""
+    """Input of the encoder: tokens, then the end of sentence."""
     target_ids: Int[Tensor, "batch tgt_len"]
     """Input of the decoder: the begin of sentence, then tokens."""
     labels: Int[Tensor, "batch tgt_len"]
-    """What the decoder must predict: tokens, then the end of sentence."""
+    """Tokens that the decoder must predict: those of the sentence, then its end."""
     soft_targets: SoftTargets | None = None
-    """What teachers expect in the place of each label, if there are any."""
+    """Likeliest tokens of teachers in the position of each label, if there are teachers."""
 
     @property
     def tensors(self) -> list[Tensor]:
-        """What `from_tensors` makes the batch of again."""
+        """All tensors of the batch, from which `from_tensors` makes it again."""
         return [self.source_ids, self.target_ids, self.labels, *(self.soft_targets or ())]
 
     @classmethod
     def from_tensors(cls, source_ids: Tensor, target_ids: Tensor, labels: Tensor, *soft: Tensor) -> Self:
-        """The batch whose `tensors` these are; `soft` are none, or the two of its soft targets."""
+        """The batch whose `tensors` these are; `soft` is empty, or has the two of its soft targets."""
         return cls(source_ids, target_ids, labels, SoftTargets(*soft) if soft else None)
 
     @classmethod
     def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS, closing: SpecialIds | None = None) -> Self:
-        """Pairs of sentences, given as tokens without begin and end of sentence; `closing` has the end of sources."""
+        """A batch of sentence pairs, given as token ids without begin and end of sentence.
+
+        `special` has the special ids of targets, and `closing` those of sources if they differ.
+        """
         labels = padded(targets, special)
         # The inputs of short rows have their end of sentence too; its label is padding, which nobody predicts.
         target_ids = torch.cat([labels.new_full((len(labels), 1), special.bos), labels[:, :-1]], dim=1)
         return cls(padded(sources, closing or special), target_ids, labels)
 
     def to(self, device: torch.device | str) -> "Batch":
-        return Batch.from_tensors(*(each.to(device, non_blocking=True) for each in self.tensors))
+        return Batch.from_tensors(*(tensor.to(device, non_blocking=True) for tensor in self.tensors))
 
 
 @dataclass
@@ -131,7 +136,7 @@ class Position:
 
 
 class TokenBatches:
-    """An endless, shuffled, resumable row of batches over a pair of token stores.
+    """An endless, shuffled, resumable sequence of batches over a pair of token stores.
 
     Each epoch holds every pair once. A batch has at most `max_tokens` target tokens and twice as many source
     tokens, padding included; a single longer pair is a batch of its own. The order follows from `seed` and the
@@ -139,19 +144,21 @@ class TokenBatches:
     """
 
     soft_targets: SoftTargetStore | None = None
-    """What teachers expect of the targets; set where there are any."""
+    """Likeliest tokens of teachers for each position of the targets; set only if there are teachers."""
 
     def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
         assert len(source) == len(target) > 0
         self._stores = source, target
-        # The sentences of the epoch that is open; before the first, the stores themselves.
+        # The sentences of the current epoch; before the first one, the stores themselves.
         self.source: Any = source
         self.target: Any = target
-        self.max_tokens, self.seed, self.special = max_tokens, seed, special
+        self.max_tokens = max_tokens
+        self.seed = seed
+        self.special = special
         self._planned: tuple[int, list[np.ndarray]] | None = None
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        """The pairs of each batch of an epoch, in order."""
+        """Indices of the pairs of each batch of an epoch, in order."""
         if self._planned is None or self._planned[0] != epoch:
             self._open(epoch)
             self._planned = (epoch, self._plan(np.random.default_rng((self.seed, epoch))))
@@ -162,7 +169,7 @@ class TokenBatches:
         return self.collate(self.next_rows(position))
 
     def next_rows(self, position: Position) -> np.ndarray:
-        """The pairs of the batch at `position`, which moves on."""
+        """Indices of the pairs of the batch at `position`, which moves on."""
         if position.batch >= len(self.plan(position.epoch)):
             position.epoch, position.batch = position.epoch + 1, 0
         rows = self.plan(position.epoch)[position.batch]
@@ -181,34 +188,41 @@ class TokenBatches:
 
     def collate(self, rows: np.ndarray) -> Batch:
         """The pairs with these indices as one batch."""
-        source, target = ([side[i] for i in rows.tolist()] for side in (self.source, self.target))
-        batch = Batch.of(source, target, *self.special)
-        return replace(batch, soft_targets=self.soft_targets and self.soft_targets.padded(rows, batch.labels.size(1)))
+        sources = [self.source[i] for i in rows.tolist()]
+        targets = [self.target[i] for i in rows.tolist()]
+        batch = Batch.of(sources, targets, *self.special)
+        if self.soft_targets is None:
+            return batch
+        return replace(batch, soft_targets=self.soft_targets.padded(rows, batch.labels.size(1)))
 
     def part(self, rows: np.ndarray, index: int, count: int) -> Batch:
-        """Part `index` of `count` of the pairs of a batch; if it has none, one whose target does not count."""
-        if len(own := rows[index::count]):
-            return self.collate(own)
+        """Part `index` of `count` of the pairs of a batch. A part without pairs gets one whose labels do not count."""
+        rows_of_part = rows[index::count]
+        if len(rows_of_part):
+            return self.collate(rows_of_part)
         batch = self.collate(rows[:1])
         return replace(batch, labels=torch.full_like(batch.labels, self.special[0].pad))
 
     def _open(self, epoch: int) -> None:
+        """Make an epoch the current one. Lengths count the begin or the end of sentence, too."""
         self.source, self.target = (store.epoch(epoch) for store in self._stores)
         self._source_lengths, self._target_lengths = self.source.lengths + 1, self.target.lengths + 1
         self._planned = None
 
     def _plan(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Sort the pairs by length, those of equal length at random, cut them into batches and shuffle these."""
         order = rng.permutation(len(self.target))
         target, source = self._target_lengths[order], self._source_lengths[order]
-        # Equal target lengths side by side, within them sources up for one length and down for the next: where
-        # one length ends, the sources go on at the same end, and few batches mix short and long ones.
+        # By target length; within one length sources ascend, within the next they descend. So sources are about as long
+        # on both sides of a change of length, and few batches mix short and long ones.
         # NumPy sorts numbers of 16 bits several times as fast.
-        kind = np.int16 if max(source.max(), target.max()) < 1 << 15 else np.int64
-        order = order[np.lexsort((np.where(target % 2, source, -source).astype(kind), target.astype(kind)))]
+        dtype = np.int16 if max(source.max(), target.max()) < 1 << 15 else np.int64
+        order = order[np.lexsort((np.where(target % 2, source, -source).astype(dtype), target.astype(dtype)))]
         batches = self._cut(order)
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        """Cut pairs, in ascending order of target length, into batches as large as the token budgets allow."""
         target, source = self._target_lengths[order], self._source_lengths[order]
         batches, start = [], 0
         while start < len(order):

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, compress, groupby, islice, starmap
+from itertools import compress, islice, starmap
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
 from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
-from dragoman.data.readers.registry import find
-from dragoman.data.readers.types import Entry, Numbered, Pair, PairReader, ReaderOptions, Skipped
+from dragoman.data.readers.registry import ResolvedCorpus, find
+from dragoman.data.readers.types import Entry, Numbered, Pair, ReaderOptions, Skipped
 from dragoman.errors import DataError
 from dragoman.system.urls import file_stamp
 from dragoman.text.characters import cut_label, normalised, sentence_hash, share
@@ -24,23 +24,24 @@ from dragoman.text.labels import label, languages_in, only
 from dragoman.text.language_codes import Languages
 
 CHARACTERS_AT_ONCE = 500_000
-"""What is worked on at a time: so many characters, and their tokens, fit into memory, as often as there are cores."""
+"""Characters in a block of entries. One block for each core, and its tokens, must fit into memory."""
 Piece = TypeVar("Piece", bound=Entry)
 Describe = Callable[[Pair, int], Any]
-"""What is made of a pair and the number of its corpus."""
+"""Function that turns a pair and the number of its corpus into whatever the caller wants to keep."""
 
 
 class Bitext:
     """Sentence pairs `(source, target)`; each loop over it is a fresh pass over the data.
 
-    `name` is short, for messages; `files` are what the user calls it, and `unit` what it is counted by; the languages
-    are those in the data or guesses from file names, or None.
+    `name` is short, for messages. `files` are the names that the user gave, and `unit` is what numbers of entries
+    count: lines, rows or pairs. The languages are those in the data or guesses from file names, or None.
     """
 
     def __init__(self, read: Callable[[], Iterable[Pair]], *, name: str, languages: Languages = (None, None)) -> None:
         self._read = read
         self.name = name
-        self.files, self.unit = (name,), "pair"
+        self.files: tuple[str, ...] = (name,)
+        self.unit = "pair"
         self.source_language, self.target_language = languages
 
     def __iter__(self) -> Iterator[Pair]:
@@ -49,8 +50,9 @@ class Bitext:
     @property
     def languages(self) -> tuple[str, str] | None:
         """Source and target language, if both are known."""
-        known = self.source_language and self.target_language
-        return (self.source_language, self.target_language) if known else None
+        if self.source_language and self.target_language:
+            return self.source_language, self.target_language
+        return None
 
     def entries(self) -> Iterator[Numbered]:
         """(number, entry) for each pair and each entry that is no pair; numbers are those of lines, rows or pairs."""
@@ -76,15 +78,17 @@ class Bitext:
         """
         target = None if target_path is None else str(target_path)
         options = ReaderOptions(languages, columns, language_column, replace_bad_bytes)
-        bitext = OpenedBitext(*find(str(source_path), target, options))
+        bitext = OpenedBitext(find(str(source_path), target, options))
         if next(iter(bitext), None) is None:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
 
     def labelled(self, source: str | None, target: str) -> "Bitext":
         """The same pairs, whose sources begin with the label of these languages."""
-        found = label(source, target)
-        return Bitext(lambda: ((found + each[0], each[1]) for each in self), name=self.name, languages=(source, target))
+        prefix = label(source, target)
+        return Bitext(
+            lambda: ((prefix + pair[0], pair[1]) for pair in self), name=self.name, languages=(source, target)
+        )
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable["Bitext"] = ()) -> "CleanedBitext":
         """The pairs in NFC without surrounding whitespace, less those that cannot or, by `rules`, should not be learnt.
@@ -98,16 +102,18 @@ class Bitext:
 class OpenedBitext(Bitext):
     """Sentence pairs in files, in a data set, or built in."""
 
-    def __init__(self, name: str, reader: PairReader, files: tuple[str | Path, ...]) -> None:
-        super().__init__(self._pairs, name=name, languages=reader.languages)
-        self.files, self.unit, self._reader = tuple(map(str, files)), reader.unit, reader
-        self.remark = reader.remark
-        self._states = {file: file_stamp(file) for file in files}
+    def __init__(self, corpus: ResolvedCorpus) -> None:
+        super().__init__(self._pairs, name=corpus.name, languages=corpus.reader.languages)
+        self.files = tuple(map(str, corpus.files))
+        self.unit = corpus.reader.unit
+        self.remark = corpus.reader.remark
+        self._reader = corpus.reader
+        self._stamps = {file: file_stamp(file) for file in corpus.files}
 
     def entries(self) -> Iterator[Numbered]:
         yield from self._reader.read()
-        for file, state in self._states.items():
-            if file_stamp(file) != state:
+        for file, stamp in self._stamps.items():
+            if file_stamp(file) != stamp:
                 raise DataError(f"{file} changed while it was read; type the command again when the file is complete.")
 
     def _pairs(self) -> Iterator[Pair]:
@@ -120,32 +126,61 @@ class Corpus(NamedTuple):
     bitext: Bitext
     weight: float = 1.0
     label: str | None = ""
-    """What its sources are labelled with; None if their reader did that."""
+    """Label that is put before its sources, or ""; None if its reader has labelled them."""
 
     @property
     def languages(self) -> Languages:
-        """Source and target language; None for what is not known, or differs from pair to pair."""
-        return languages_in(self.label) if self.label else (self.bitext.source_language, self.bitext.target_language)
+        """Source and target language; None for one that is not known, or differs from pair to pair."""
+        if self.label:
+            return languages_in(self.label)
+        return self.bitext.source_language, self.bitext.target_language
+
+
+class CorpusFacts(NamedTuple):
+    """Facts about a corpus that the cleaning of its blocks needs; sent to other processes with each block."""
+
+    number: int
+    languages: Languages
+    weight: float
+    label: str | None
+
+
+class JudgedBlock(NamedTuple):
+    """Result of cleaning a block of entries on its own; which of its pairs repeat earlier ones is not known yet."""
+
+    corpus: int
+    """Number of the corpus that the block is from."""
+    dropped: Counter[str]
+    """Entries that are left out, by reason."""
+    hashes: array
+    """Hash of each pair that is not left out."""
+    counts: list[int]
+    """How often each of these pairs occurs in an epoch."""
+    descriptions: list[Any]
+    """Result of `Describe` for each of these pairs."""
 
 
 class CleanedBitext(Bitext):
-    """One corpus or several, cleaned, one after the other; `report` tells of the last pass that reached the end."""
+    """One corpus or several, cleaned, one after the other; `report` counts the last pass that reached the end."""
 
     def __init__(
         self, corpora: Sequence[Corpus], rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()
     ) -> None:
+        languages = corpora[0].languages
+        if any(corpus.label for corpus in corpora):
+            sources, targets = zip(*(corpus.languages for corpus in corpora), strict=True)
+            languages = only(sources), only(targets)
         name = "+".join(corpus.bitext.name for corpus in corpora)
-        source, target = zip(*(each.languages for each in corpora), strict=True)
-        languages = (only(source), only(target)) if any(each.label for each in corpora) else corpora[0].languages
         super().__init__(lambda: self.described(lambda pair, _: pair), name=name, languages=languages)
-        self.corpora, self.rules = corpora, rules
-        self._held_out = frozenset(sentence_hash(source) for other in held_out for source, _ in other)
+        self.corpora = corpora
+        self.rules = rules
+        self._held_out = frozenset(sentence_hash(source) for bitext in held_out for source, _ in bitext)
         self.report = CleaningReport()
 
     @property
     def labelled(self) -> bool:
         """Whether sources begin with labels."""
-        return any(each.label != "" for each in self.corpora)
+        return any(corpus.label != "" for corpus in self.corpora)
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable[Bitext] = ()) -> "CleanedBitext":
         """The same corpora cleaned anew; one report for all reasons to drop."""
@@ -153,87 +188,128 @@ class CleanedBitext(Bitext):
 
     def weighted(self) -> Iterator[Pair]:
         """The pairs of an epoch: each as often as the weight of its corpus says, copies side by side."""
-        numbered = self.described(lambda *numbered: numbered)
-        return (pair for pair, number in numbered for _ in range(copies(pair, self.corpora[number].weight)))
+        for pair, number in self.described(lambda pair, number: (pair, number)):
+            for _ in range(copies(pair, self.corpora[number].weight)):
+                yield pair
 
     def described(self, describe: Describe) -> Iterator[Any]:
-        """What `describe(pair, number of its corpus)` says of each pair that is kept, in order."""
+        """`describe(pair, number of its corpus)` of each pair that is kept, in order."""
         report = CleaningReport()
-        yield from chain.from_iterable(self.kept_blocks(describe, report))
+        for block in self.kept_blocks(describe, report):
+            yield from block
         self.report = report
 
     def kept_blocks(
-        self, describe: Describe, report: CleaningReport, map_jobs: Callable[..., Any] = starmap, **done: Any
+        self,
+        describe: Describe,
+        report: CleaningReport,
+        map_jobs: Callable[..., Any] = starmap,
+        *,
+        finished_blocks: int = 0,
+        seen: Seen | None = None,
     ) -> Iterator[list[Any]]:
-        """The same block by block; `report` counts up to each, and goes on from what it has.
+        """`describe(pair, number of its corpus)` of each pair that is kept, as one list for each block of entries.
 
-        `map_jobs` may have other processes judge and describe; what repeats others is found here. Of a pass that broke
-        off, `done` has the number of `blocks`, which are read but not judged, and what was `seen` of its last corpus.
+        `report` is added to with each block. `map_jobs` may clean blocks in other processes; pairs that repeat others
+        are always found in this one. To go on with a pass that broke off, give its report, the number of its
+        `finished_blocks`, which are read but not cleaned again, and the pairs `seen` in its last corpus.
         """
-        seen, removes = done.get("seen"), self.rules is not None and self.rules.drop_repeated
-        jobs = islice(self._jobs(), done.get("blocks", 0), None)
-        for block in map_jobs(partial(_judged, describe, self.rules, self._held_out), jobs):
+        drops_repeated = self.rules is not None and self.rules.drop_repeated
+        jobs = islice(self._jobs(), finished_blocks, None)
+        for block in map_jobs(partial(_judge_block, describe, self.rules, self._held_out), jobs):
             while len(report.sizes) <= block.corpus:
                 report.sizes.append(0)
                 seen = Seen()
-            new = seen.add(block.hashes) if seen and removes else [True] * len(block.hashes)
-            kept = list(compress(block.described, new))
-            report.read += len(new) + block.dropped.total()
-            report.dropped.update(block.dropped + Counter({REPEATED: new.count(False)}))
-            report.weighted += sum(compress(block.counts, new))
+            is_new = [True] * len(block.hashes)
+            if drops_repeated and seen is not None:
+                is_new = seen.add(block.hashes)
+            kept = list(compress(block.descriptions, is_new))
+            num_repeated = len(is_new) - len(kept)
+            report.read += len(is_new) + block.dropped.total()
+            report.dropped.update(block.dropped)
+            if num_repeated:
+                report.dropped[REPEATED] += num_repeated
+            report.weighted += sum(compress(block.counts, is_new))
             report.sizes[-1] += len(kept)
             yield kept
 
-    def _jobs(self) -> Iterator[tuple[int, Languages, float, str | None, list[Entry]]]:
-        """Blocks of entries, with the number, the languages, the weight and the label of their corpus."""
+    def _jobs(self) -> Iterator[tuple[CorpusFacts, list[Entry]]]:
+        """The entries of each corpus, block by block."""
         for number, corpus in enumerate(self.corpora):
-            bitext, *how = corpus
-            entries = (entry for _, entry in bitext.entries())
-            yield from ((number, corpus.languages, *how, block) for block in blocks(entries))
+            facts = CorpusFacts(number, corpus.languages, corpus.weight, corpus.label)
+            for block in blocks(entry for _, entry in corpus.bitext.entries()):
+                yield facts, block
 
 
-class Judged(NamedTuple):
-    """A block of entries: why some are dropped; of the others a hash, how often each occurs, and what describes it."""
-
-    corpus: int
-    dropped: Counter[str]
-    hashes: array
-    counts: list[int]
-    described: list[Any]
-
-
-def _judged(describe: Describe, rules: CleaningConfig | None, held_out: frozenset[bytes], *job: Any) -> Judged:
-    number, spoken, weight, named, block = job
-    judged = Judged(number, Counter(), array("q"), [], [])
-    for entry in block:
+def _judge_block(
+    describe: Describe,
+    rules: CleaningConfig | None,
+    held_out: frozenset[bytes],
+    corpus: CorpusFacts,
+    entries: list[Entry],
+) -> JudgedBlock:
+    """Normalise the entries of a block, and drop those that are no pairs, break the rules or are held out."""
+    judged = JudgedBlock(corpus.number, Counter(), array("q"), [], [])
+    for entry in entries:
         if isinstance(entry, Skipped):
             judged.dropped[entry.reason] += 1
             continue
-        found, source = cut_label(entry[0]) if named is None else (named, entry[0])
-        pair = normalised(source), normalised(entry[1])
-        reason = reason_to_drop(*pair, rules, languages_in(found) if found else spoken)
-        if reason is None and held_out and sentence_hash(pair[0]) in held_out:
+        source, target = entry
+        prefix = corpus.label
+        if prefix is None:
+            prefix, source = cut_label(source)
+        source, target = normalised(source), normalised(target)
+        languages = languages_in(prefix) if prefix else corpus.languages
+        reason = reason_to_drop(source, target, rules, languages)
+        if reason is None and held_out and sentence_hash(source) in held_out:
             reason = HELD_OUT
         if reason:
             judged.dropped[reason] += 1
             continue
-        pair = found + pair[0], pair[1]
+        pair = prefix + source, target
         judged.hashes.append(hash(pair))
-        judged.counts.append(copies(pair, weight))
-        judged.described.append(describe(pair, number))
+        judged.counts.append(copies(pair, corpus.weight))
+        judged.descriptions.append(describe(pair, corpus.number))
     return judged
 
 
 def blocks(entries: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Consecutive entries or pairs, with about CHARACTERS_AT_ONCE characters."""
-    size = 0
-
-    def block_of(entry: Piece) -> int:
-        nonlocal size
+    """Consecutive entries or pairs, with about `CHARACTERS_AT_ONCE` characters."""
+    block: list[Piece] = []
+    size, number = 0, 0
+    for entry in entries:
         size += 1 if isinstance(entry, Skipped) else len(entry[0]) + len(entry[1])
-        return size // CHARACTERS_AT_ONCE
+        if size // CHARACTERS_AT_ONCE > number:
+            if block:
+                yield block
+            block, number = [], size // CHARACTERS_AT_ONCE
+        block.append(entry)
+    if block:
+        yield block
 
-    return (list(block) for _, block in groupby(entries, block_of))
+
+class _ConfiguredCorpus(NamedTuple):
+    """A corpus of a config, opened."""
+
+    config: CorpusConfig
+    bitext: OpenedBitext
+    languages: Languages | None
+    """Source and target language of its pairs, unless they have labels; None if nothing tells them."""
+
+    def label(self, labelled: bool) -> str | None:
+        """The `Corpus.label`, which is "" unless corpora are `labelled`.
+
+        Raises `DataError` if it needs one, but its languages are not known.
+        """
+        if self.config.language_column is not None:
+            return None
+        if not labelled:
+            return ""
+        if not self.languages:
+            raise DataError(
+                f"{self.bitext.name} does not say its languages; set `languages` of its corpus, or data.languages."
+            )
+        return label(*self.languages)
 
 
 def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
@@ -241,13 +317,15 @@ def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
 
     If there are several pairs of languages, or if that is wanted, sources are labelled with them.
     """
-    languages, opened = data.languages, []
-    for corpus in data.sources:
-        bitext = _opened(data, corpus, [corpus.source, corpus.target], corpus.languages or languages)
+    languages: Languages | None = data.languages
+    opened: list[_ConfiguredCorpus] = []
+    for config in data.sources:
+        bitext = _open(data, config, [config.source, config.target], config.languages or languages)
         languages = languages or bitext.languages
-        opened.append((bitext, corpus, corpus.languages or languages))
-    labelled |= len({spoken for *_, spoken in opened}) > 1 or any(each.language_column for _, each, _ in opened)
-    corpora = [Corpus(bitext, of.weight, _label(bitext, of, spoken, labelled)) for bitext, of, spoken in opened]
+        opened.append(_ConfiguredCorpus(config, bitext, config.languages or languages))
+    if len({corpus.languages for corpus in opened}) > 1 or any(corpus.config.language_column for corpus in opened):
+        labelled = True
+    corpora = [Corpus(corpus.bitext, corpus.config.weight, corpus.label(labelled)) for corpus in opened]
     if data.cleaning.check_languages:
         for corpus in corpora:
             check_identifiable(corpus.languages if corpus.label is not None else (), corpus.bitext.name)
@@ -255,39 +333,46 @@ def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
 
 
 def open_held_out(data: DataConfig, languages: Languages | None, *, labelled: bool = False) -> dict[str, Bitext]:
-    """The files to validate and test on, as far as a config names them; `languages` are those of the training pairs,
-    and `labelled` tells whether these have labels."""
-    found: dict[str, Bitext] = {}
+    """The pairs to validate on, `valid`, and to test on, `test`, as far as a config names files of them.
+
+    `languages` are those of the training pairs, and `labelled` tells whether these have labels.
+    """
+    parts: dict[str, Bitext] = {}
     for part in ("valid", "test"):
-        corpora = []
-        for files, of in data.held_out_files(part):
-            spoken = of.languages or data.languages or languages
-            bitext = _opened_held_out(data, of, files, spoken)
-            corpora.append(Corpus(bitext, label=_label(bitext, of, spoken, labelled)))
-        if corpora:
-            found[part] = CleanedBitext(corpora) if labelled or len(corpora) > 1 else corpora[0].bitext
-    return found
+        corpora: list[Corpus] = []
+        for files, config in data.held_out_files(part):
+            own_languages = config.languages or data.languages or languages
+            bitext = _open_held_out(data, config, files, own_languages)
+            opened = _ConfiguredCorpus(config, bitext, own_languages)
+            corpora.append(Corpus(bitext, label=opened.label(labelled)))
+        if len(corpora) == 1 and not labelled:
+            parts[part] = corpora[0].bitext
+        elif corpora:
+            parts[part] = CleanedBitext(corpora)
+    return parts
 
 
-def _opened_held_out(data: DataConfig, of: CorpusConfig, files: list[str], spoken: Languages | None) -> OpenedBitext:
-    if of.columns and len(files) == 1:
-        with suppress(DataError):  # the file may have other columns than that of the training pairs
-            return _opened(data, of, files, spoken)
-    return _opened(data, of.model_copy(update={"columns": None}), files, spoken)
+def _open_held_out(
+    data: DataConfig, config: CorpusConfig, files: list[str], languages: Languages | None
+) -> OpenedBitext:
+    """Open held-out files of a corpus by its columns, or, where they have others, by what these hold."""
+    if config.columns and len(files) == 1:
+        with suppress(DataError):
+            return _open(data, config, files, languages)
+    return _open(data, config.model_copy(update={"columns": None}), files, languages)
 
 
-def _opened(data: DataConfig, of: CorpusConfig, files: Sequence[str | None], spoken: Languages | None) -> OpenedBitext:
-    options = {"columns": of.columns, "language_column": of.language_column, "languages": spoken}
-    return Bitext.open(*files, **options, replace_bad_bytes=data.replace_bad_bytes)
-
-
-def _label(bitext: Bitext, of: CorpusConfig, spoken: Languages | None, labelled: bool) -> str | None:
-    """The `label` of a corpus. Raises `DataError` if it needs one, but its languages are not known."""
-    if of.language_column is not None:
-        return None
-    if labelled and not spoken:
-        raise DataError(f"{bitext.name} does not say its languages; set `languages` of its corpus, or data.languages.")
-    return label(*spoken) if labelled and spoken else ""
+def _open(
+    data: DataConfig, config: CorpusConfig, files: Sequence[str | None], languages: Languages | None
+) -> OpenedBitext:
+    """Open one or two files as the config of their corpus says."""
+    return Bitext.open(
+        *files,
+        languages=languages,
+        columns=config.columns,
+        language_column=config.language_column,
+        replace_bad_bytes=data.replace_bad_bytes,
+    )
 
 
 def copies(pair: Pair, weight: float) -> int:
@@ -296,4 +381,6 @@ def copies(pair: Pair, weight: float) -> int:
     Which ones follows from the pair alone.
     """
     whole = int(weight)
-    return whole + (share(pair, "copies") < weight - whole) if whole != weight else whole
+    if whole == weight:
+        return whole
+    return whole + (share(pair, "copies") < weight - whole)

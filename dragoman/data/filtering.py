@@ -1,4 +1,4 @@
-"""What is left out of training, and why: rules that a pair breaks on its own, and pairs that came before."""
+"""Pairs that are left out of training: those that break a rule, and those that repeat others."""
 
 import re
 from array import array
@@ -16,28 +16,30 @@ from dragoman.text.language_codes import Languages
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 LOST = "\N{REPLACEMENT CHARACTER}"
 HELD_OUT, REPEATED = "source is in held-out data", "repeats another pair"
-"""Reasons that do not follow from a pair alone."""
+"""Reasons to drop a pair that do not follow from the pair alone."""
 SLACK = 10
-"""Characters added to the shorter side: "Go." may be said in many ways."""
+"""Characters that are added to the shorter side before lengths are compared: "Go." may be said in many ways."""
 
 
 @dataclass
 class CleaningReport:
-    """What one pass did: how many pairs it read, and how many it dropped for which reason."""
+    """Numbers of one pass: pairs that were read, pairs that were dropped by reason, and pairs that were kept."""
 
     read: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     weighted: int = 0
-    """Pairs that came out, each counted as often as the weight of its corpus says."""
+    """Pairs that were kept, each counted as often as the weight of its corpus says."""
     sizes: list[int] = field(default_factory=list)
-    """How many came out of each corpus."""
+    """Pairs of each corpus that were kept."""
 
 
 def reason_to_drop(
     source: str, target: str, rules: CleaningConfig | None, languages: Languages = (None, None)
 ) -> str | None:
-    """Why a normalised pair of these languages is not learnt from, or None; without `rules`, only an empty side is a
-    reason."""
+    """The reason to leave a normalised pair of these languages out of training, or None.
+
+    Without `rules`, only an empty side is a reason.
+    """
     if not source or not target:
         return "target is empty" if source else "source is empty"
     if rules is None:
@@ -66,7 +68,7 @@ def _translated_badly(source: str, target: str, rules: CleaningConfig, languages
 
 
 def _is_damaged(text: str) -> bool:
-    # Most text is printable, which is seen much faster than a pattern is searched.
+    # Most text is printable, and to see that is much faster than to search a pattern.
     return LOST in text or (not text.isprintable() and CONTROL.search(text) is not None)
 
 
@@ -77,30 +79,34 @@ class Seen:
     """
 
     RECENT = 1 << 19
-    """Hashes that are kept in a set before they are sorted in with the others."""
+    """Hashes that are kept in a set before they are merged into the sorted array of the others."""
 
     def __init__(self):
         self._recent: set[int] = set()
         self._sorted: Any = array("q")
 
     def add(self, hashes: Iterable[int]) -> list[bool]:
-        """Remember pairs or sentences by their hashes, in order. Returns whether each is new."""
+        """Remember pairs or sentences by their hashes, in order. Returns for each whether it is new."""
         hashes = array("q", hashes)
         known = [False] * len(hashes)
         if len(self._sorted):
             import numpy as np  # which takes longer to load than most corpora to read
 
             wanted = np.frombuffer(hashes, np.int64)
-            found = np.searchsorted(self._sorted[:-1], wanted)
-            known = (self._sorted[found] == wanted).tolist()
-        new = [
-            not (old or each in self._recent or self._recent.add(each)) for each, old in zip(hashes, known, strict=True)
-        ]
+            indices = np.searchsorted(self._sorted[:-1], wanted)
+            known = (self._sorted[indices] == wanted).tolist()
+        new: list[bool] = []
+        recent = self._recent
+        for value, is_known in zip(hashes, known, strict=True):
+            is_new = not is_known and value not in recent
+            if is_new:
+                recent.add(value)
+            new.append(is_new)
         if len(self._recent) >= self.RECENT:
             import numpy as np
 
-            recent = np.sort(np.fromiter(self._recent, np.int64))
-            # This kind merges what is in order already.
-            self._sorted = np.sort(np.concatenate([self._sorted, recent]), kind="stable")
+            added = np.sort(np.fromiter(self._recent, np.int64))
+            # The stable kind merges runs that are sorted already.
+            self._sorted = np.sort(np.concatenate([self._sorted, added]), kind="stable")
             self._recent.clear()
         return new

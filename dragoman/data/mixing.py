@@ -1,7 +1,6 @@
-"""General pairs beside those that a model is adapted to, against forgetting."""
+"""Mixes general pairs into those that a model is adapted to, so that it does not forget what it knew."""
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from dragoman.config.run import RunConfig
@@ -13,50 +12,56 @@ from dragoman.errors import DataError
 from dragoman.text.characters import sentence_hash
 
 MOST_TESTED = 1_000
-"""General pairs that are split off to be scored."""
+"""Most general pairs that are split off to be scored."""
 
 
 class Mixture(NamedTuple):
-    """What a run trains on, and general pairs to score before and after."""
+    """The pairs that a run trains on, and general pairs that are scored before and after it."""
 
     train: Bitext
     general: list[Pair]
 
 
 def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
-    """The training pairs in `parts`, split from `pairs`, with the general pairs that the config names, as many as it
-    says, in the same languages.
+    """Mix the training pairs in `parts`, split off `pairs`, with the general pairs of the config, as many as it says.
 
-    No general pair has a source sentence that is held out of the own pairs, and no own one any that is scored.
+    All are in the same languages. A general pair whose source sentence is held out from `pairs` is left out, and so is
+    every training pair whose source sentence is among the general pairs to score.
     """
     finetune = config.finetune
-    general = list(_opened(finetune.test, config, pairs).cleaned()) if finetune.test else []
+    scored = list(_open(finetune.test, config, pairs).cleaned()) if finetune.test else []
     if not finetune.mix:
-        return Mixture(_without(parts.train, general), general)
-    mixed = _opened(finetune.mix, config, pairs).cleaned(config.data.cleaning, held_out=[parts.valid, parts.test])
-    num_pairs = sum(1 for _ in mixed)
-    if not num_pairs:
+        return Mixture(_without(parts.train, scored), scored)
+    cleaned = _open(finetune.mix, config, pairs).cleaned(config.data.cleaning, held_out=[parts.valid, parts.test])
+    num_general = sum(1 for _ in cleaned)
+    if not num_general:
         raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside the others; leave out the mix.")
-    source: Bitext = mixed
-    if not general:
-        test = min(MOST_TESTED, default_held_out(num_pairs))
-        drawn = split(mixed, valid=0, test=test, seed=config.seed)
-        source, general = drawn.train, list(drawn.test)
-        num_pairs -= len(general)
-    own, source = _without(parts.train, general), _without(source, general)
-    weight = finetune.share / (1 - finetune.share) * sum(1 for _ in own) / max(1, num_pairs)
+    general: Bitext = cleaned
+    if not scored:
+        test = min(MOST_TESTED, default_held_out(num_general))
+        drawn = split(cleaned, valid=0, test=test, seed=config.seed)
+        general, scored = drawn.train, list(drawn.test)
+        num_general -= len(scored)
+    train, general = _without(parts.train, scored), _without(general, scored)
+    num_train = sum(1 for _ in train)
+    weight = finetune.share / (1 - finetune.share) * num_train / max(1, num_general)
 
-    def both() -> Iterator[Pair]:
-        return chain(own, (pair for pair in source for _ in range(copies(pair, weight))))
+    def train_then_general() -> Iterator[Pair]:
+        yield from train
+        for pair in general:
+            for _ in range(copies(pair, weight)):
+                yield pair
 
-    return Mixture(Bitext(both, name=f"{parts.train.name}+{mixed.name}"), general)
+    return Mixture(Bitext(train_then_general, name=f"{parts.train.name}+{cleaned.name}"), scored)
 
 
-def _opened(files: list[str], config: RunConfig, pairs: PairFile) -> CleanedBitext:
+def _open(files: list[str], config: RunConfig, pairs: PairFile) -> CleanedBitext:
+    """Open files of general pairs, in the languages of `pairs`."""
     bitext = Bitext.open(*files, languages=pairs.languages, replace_bad_bytes=config.data.replace_bad_bytes)
     if len(pairs.counts.labels) > 1:
         raise DataError(f"{files[0]} does not say its languages, of which the own pairs have several; leave it out.")
-    return CleanedBitext([Corpus(bitext, label=each) for each in pairs.counts.labels or [""]])
+    label = pairs.counts.labels[0] if pairs.counts.labels else ""
+    return CleanedBitext([Corpus(bitext, label=label)])
 
 
 def _without(pairs: Bitext, held_out: list[Pair]) -> Bitext:

@@ -1,15 +1,15 @@
-"""How much of one side of a pair stands in the other side, too: text that nobody translated, or only a part of it."""
+"""Words that both sides of a pair share: a large share of them shows text that was not translated, or only in part."""
 
 from itertools import pairwise
 
 from dragoman.text.scripts import WORD, is_unspaced
 
 FEWEST = 5
-"""Different words of the shorter side below which nothing is compared: many may be names."""
+"""Least number of different words, on the side with fewer of them, that are compared: fewer may all be names."""
 
 
 def overlap(source: str, target: str) -> float:
-    """Share of the words of the side with fewer of them that are in the other as well; 0 if these are less than FEWEST.
+    """Share of the different words of the side with fewer of them that are in the other side, too; 0 below `FEWEST`.
 
     Where words are not separated by spaces, their characters are compared, and pairs of them if both sides are
     written so: Chinese and Japanese share many characters. Numbers and punctuation do not count.

@@ -1,7 +1,8 @@
-"""Cleaned pairs in a file, written in one pass over the corpora, on all cores; all that comes after reads this file.
+"""Cleaned pairs in a file, written in one pass over the corpora, on all cores. All later steps read this file.
 
 A line has a hash by which pairs are held out, one by which tokenizers choose their sample, and as JSON both sides and
-the number of the corpus. How often its pairs occur in an epoch may follow from the sizes of all corpora.
+the number of the corpus. It does not say how often the pair occurs in an epoch: with `data.temperature` that follows
+from the sizes of all corpora, which are known at the end.
 """
 
 import json
@@ -26,28 +27,34 @@ from dragoman.system.processes import map_on_cores
 from dragoman.text.characters import cut_label, expected_tokens, split_key, text_hash, without_label
 
 HASH = 16
-"""Digits of a hash."""
+"""Hexadecimal digits of a hash."""
 BLOCK = 1 << 20
 """Bytes that are read at a time, and handed to a process as one piece of work."""
 JOURNAL_EVERY = 16
 """Blocks of entries, about half a million characters each, after which the journal is written."""
 
+WrittenPair = tuple[bytes, float, str]
+"""The line of a pair, an estimate of its tokens, and its label. A plain tuple, since millions of them are pickled."""
+
 
 class Counts(NamedTuple):
-    """What was counted while the pairs were written."""
+    """Numbers that were counted while the pairs were written."""
 
     pairs: int
     tokens: float
-    """About how many both sides have."""
+    """Estimate of the tokens of both sides."""
     distinct: int
-    """Source sentences, or pairs if those are held out, where the config holds out a share of them; else 0."""
+    """Number of different source sentences, or of different pairs if these are held out instead.
+
+    Counted only if the config holds out a share of them; else 0.
+    """
     weights: list[float]
     """How often pairs of each corpus occur in an epoch."""
     labels: Sequence[str] = ()
     """Labels of the sources, in the order of the corpora."""
 
     def occurrences(self, data: DataConfig) -> dict[str, float]:
-        """The same by the file of the corpus, if `data.temperature` says how often; else none."""
+        """The weights by the file of the corpus, if `data.temperature` decides on them; else an empty dict."""
         names = [corpus.source for corpus in data.corpora] if data.temperature else []
         return dict(zip(names, self.weights, strict=False))
 
@@ -58,14 +65,19 @@ class PairFile(Bitext):
     def __init__(self, file: IO[bytes], origin: Bitext, report: CleaningReport, counts: Counts) -> None:
         languages = origin.source_language, origin.target_language
         super().__init__(lambda: self.repeated(self.lines()), name=origin.name, languages=languages)
-        self.report, self.counts, self._file = report, counts, file
+        self.report = report
+        self.counts = counts
         self.held_out: frozenset[str] = frozenset()
-        self._whole: PairFile | None = None
+        """Hashes of the pairs in the file that are left out."""
+        self._file = file
+        self._owner: PairFile | None = None
+        """Pairs with the same file, which is closed when they are deleted."""
 
     def without(self, held_out: frozenset[str]) -> "PairFile":
         """The same without the pairs that have one of these hashes."""
         rest = PairFile(self._file, self, self.report, self.counts)
-        rest.held_out, rest._whole = held_out, self  # whose end is that of the file
+        rest.held_out = held_out
+        rest._owner = self
         return rest
 
     def blocks(self) -> Iterator[str]:
@@ -81,20 +93,26 @@ class PairFile(Bitext):
         return ((line[:HASH], line) for line in self.lines())
 
     def sample(self, most: int) -> Bitext:
-        """About so many of the pairs at most, in memory, without labels; which ones follows from their text, not from
-        their order."""
-        part = most / max(1, self.report.weighted)
-        # The same number from 0 to 1 as `text.share` gives.
-        lines = [line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < part]
-        pairs = partial(map, lambda pair: (without_label(pair[0]), pair[1]))
-        return Bitext(lambda: pairs(self.repeated(lines)), name=self.name)
+        """A sample of about `most` pairs, in memory and without labels; all of them if there are fewer.
+
+        Which pairs it has follows from their text, not from their order.
+        """
+        share = most / max(1, self.report.weighted)
+        # The second hash as a number from 0 to 1, as `text.characters.share` gives it.
+        lines = [line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < share]
+
+        def pairs() -> Iterator[Pair]:
+            for source, target in self.repeated(lines):
+                yield without_label(source), target
+
+        return Bitext(pairs, name=self.name)
 
     def repeated(self, lines: Iterable[str]) -> Iterator[Pair]:
         """The pairs of lines, each as often as it occurs in an epoch, copies side by side."""
-        return (pair for pair, count in counted(lines, self.counts.weights) for _ in range(count))
+        return (pair for pair, count in with_counts(lines, self.counts.weights) for _ in range(count))
 
     def only(self, lines: Iterable[str], near: Path) -> "PairFile":
-        """The same with these of its lines alone, in another file on the disk of the folder `near`."""
+        """The pairs of these lines alone, in another file on the disk of the folder `near`."""
         with ExitStack() as opened:
             file = opened.enter_context(TemporaryFile(dir=near))
             file.writelines(f"{line}\n".encode("ascii") for line in lines)
@@ -103,25 +121,25 @@ class PairFile(Bitext):
         return rest
 
     def close(self) -> None:
-        """Give up the file."""
+        """Close the file, which deletes it if it has no name."""
         self._file.close()
 
 
 def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path, journal: Journal | None = None) -> PairFile:
     """Clean the corpora, less what the config holds out of them, into a file without a name on the disk of `near`.
 
-    With a `journal` it is the file of that one, and what it has already is not cleaned again.
+    With a `journal`, the file is that of the journal, and blocks that are in it already are not cleaned again.
     """
     progress = journal.read() if journal else CleaningProgress()
     with ExitStack() as opened:
-        folder = next(each for each in (near, *near.absolute().parents) if each.is_dir())
-        file = opened.enter_context(journal.open() if journal else TemporaryFile(dir=folder))  # noqa: SIM115
+        file = opened.enter_context(journal.open() if journal else TemporaryFile(dir=_existing_folder(near)))  # noqa: SIM115
         file.truncate(progress.size)  # what was written after the journal
         if not progress.whole:
             _clean(bitext, config, file, progress, journal)
-        weights, report = [corpus.weight for corpus in bitext.corpora], progress.report
+        report = progress.report
+        weights = [corpus.weight for corpus in bitext.corpora]
         if config.data.temperature:
-            weights = mixed(report.sizes, weights, config.data.temperature)
+            weights = weights_at_temperature(config.data.temperature, report.sizes, weights)
             report = replace(report, weighted=round(sum(map(mul, report.sizes, weights))))
         counts = Counts(sum(report.sizes), progress.tokens, progress.distinct, weights, progress.labels)
         written = PairFile(file, bitext, report, counts)
@@ -129,28 +147,40 @@ def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path, journal
     return written
 
 
+def _existing_folder(path: Path) -> Path:
+    """The folder itself, or the nearest one around it that exists already."""
+    for folder in (path, *path.absolute().parents):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(path)
+
+
 def _clean(
     bitext: CleanedBitext, config: RunConfig, file: IO[bytes], progress: CleaningProgress, journal: Journal | None
 ) -> None:
-    """Write the lines of all pairs that are kept behind those that `progress` counts."""
-    given = open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
-    if given:
-        bitext = bitext.cleaned(held_out=[part.cleaned() for part in given.values()])
-    seen, distinct, shares = Seen(), Seen(), min(config.data.held_out or [1]) < 1
+    """Write the lines of all pairs that are kept, behind those that `progress` counts."""
+    held_out = open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
+    if held_out:
+        bitext = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
+    counts_distinct = min(config.data.held_out or [1]) < 1
+    seen, distinct = Seen(), Seen()
+    last_corpus = len(progress.report.sizes) - 1
     for block in blocks_of(file):
-        lines, last = lines_of(block), len(progress.report.sizes) - 1
-        seen.add(hash(pair) for pair, corpus in map(parsed, lines) if corpus == last)
-        distinct.add(hash(line[:HASH]) for line in lines if shares)
+        lines = lines_of(block)
+        seen.add(hash(pair) for pair, corpus in map(parsed, lines) if corpus == last_corpus)
+        if counts_distinct:
+            distinct.add(hash(line[:HASH]) for line in lines)
     file.seek(0, os.SEEK_END)
-    describe = partial(_described, by=config.data.split, seed=config.seed)
-    done = {"blocks": progress.blocks, "seen": seen}
-    for kept in bitext.kept_blocks(describe, progress.report, map_on_cores, **done):
-        file.writelines(line for line, *_ in kept)
+    describe = partial(_written_pair, by=config.data.split, seed=config.seed)
+    for kept in bitext.kept_blocks(describe, progress.report, map_on_cores, finished_blocks=progress.blocks, seen=seen):
+        file.writelines(line for line, _, _ in kept)
         progress.blocks += 1
         progress.tokens += sum(tokens for _, tokens, _ in kept)
-        progress.distinct += sum(distinct.add(hash(line[:HASH].decode()) for line, *_ in kept if shares))
-        found = dict.fromkeys(label for *_, label in kept if label)
-        progress.labels += [label for label in found if label not in progress.labels]
+        if counts_distinct:
+            progress.distinct += sum(distinct.add(hash(line[:HASH].decode()) for line, _, _ in kept))
+        for label in dict.fromkeys(label for _, _, label in kept):
+            if label and label not in progress.labels:
+                progress.labels.append(label)
         if journal and progress.blocks % JOURNAL_EVERY == 0:
             journal.write(file, progress)
     progress.whole = True
@@ -158,8 +188,8 @@ def _clean(
         journal.write(file, progress)
 
 
-def mixed(sizes: list[int], weights: list[float], temperature: float) -> list[float]:
-    """How often pairs of each corpus occur in an epoch in which shares are (weight * size)^(1/temperature).
+def weights_at_temperature(temperature: float, sizes: list[int], weights: list[float]) -> list[float]:
+    """How often pairs of each corpus occur in an epoch whose shares are (weight * size)^(1/temperature).
 
     It is 1 for those that are repeated least, so that no pair is left out.
     """
@@ -168,19 +198,20 @@ def mixed(sizes: list[int], weights: list[float], temperature: float) -> list[fl
     return [rate / least for rate in rates]
 
 
-def _described(pair: Pair, corpus: int, *, by: str, seed: int) -> tuple[bytes, float, str]:
-    """The line of a pair, about how many tokens it has, and its label."""
-    hashes = text_hash(split_key(pair, by), str(seed).encode()).hex() + text_hash("\t".join(pair), b"tokenizer").hex()
-    line = f"{hashes}{json.dumps([*pair, corpus])}\n".encode("ascii")
-    found, source = cut_label(pair[0])
-    return line, expected_tokens(source) + expected_tokens(pair[1]), found
+def _written_pair(pair: Pair, corpus: int, *, by: str, seed: int) -> WrittenPair:
+    """A pair as it is written; `by` and `seed` decide on the hash by which it is held out."""
+    split_hash = text_hash(split_key(pair, by), str(seed).encode()).hex()
+    sample_hash = text_hash("\t".join(pair), b"tokenizer").hex()
+    line = f"{split_hash}{sample_hash}{json.dumps([*pair, corpus])}\n".encode("ascii")
+    label, source = cut_label(pair[0])
+    return line, expected_tokens(source) + expected_tokens(pair[1]), label
 
 
 def blocks_of(file: IO[bytes]) -> Iterator[str]:
     """The lines of a file from its beginning, many at a time."""
     position = 0
     while True:
-        file.seek(position)  # as others may have read meanwhile
+        file.seek(position)  # others may have read meanwhile
         block = file.read(BLOCK) + file.readline()
         if not block:
             return
@@ -191,8 +222,10 @@ def blocks_of(file: IO[bytes]) -> Iterator[str]:
 def lines_of(block: str, held_out: frozenset[str] = frozenset()) -> list[str]:
     """The lines of a block that are not held out."""
     lines = block.split("\n")
-    lines.pop()  # what follows the last one
-    return [line for line in lines if line[:HASH] not in held_out] if held_out else lines
+    lines.pop()  # the empty text after the last line end
+    if not held_out:
+        return lines
+    return [line for line in lines if line[:HASH] not in held_out]
 
 
 def parsed(line: str) -> tuple[Pair, int]:
@@ -201,6 +234,6 @@ def parsed(line: str) -> tuple[Pair, int]:
     return (source, target), corpus
 
 
-def counted(lines: Iterable[str], weights: list[float]) -> Iterator[tuple[Pair, int]]:
+def with_counts(lines: Iterable[str], weights: list[float]) -> Iterator[tuple[Pair, int]]:
     """The pairs of lines, and how often each occurs in an epoch by the weight of its corpus."""
     return ((pair, copies(pair, weights[corpus])) for pair, corpus in map(parsed, lines))

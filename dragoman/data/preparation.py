@@ -1,4 +1,4 @@
-"""From sentence pairs to what training reads: held-out pairs, tokenizers and token ids, all in one folder."""
+"""Turns sentence pairs into the files that training reads: held-out pairs, tokenizers and token ids, in one folder."""
 
 import json
 import random
@@ -29,12 +29,12 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Pairs = list[Pair]
 TOKENIZER_PAIRS = 500_000
-"""A tokenizer learns from about this many pairs at most: more of them change it little, but fill the memory."""
+"""Most pairs, about, that a tokenizer learns from: more of them change it little, but fill the memory."""
 
 
 @dataclass
 class About:
-    """Facts on the data of a run, for messages and the model card."""
+    """Facts about the data of a run, for messages and the model card."""
 
     source_language: str | None
     target_language: str | None
@@ -47,7 +47,7 @@ class About:
     directions: list[tuple[str | None, str]] = field(default_factory=list)
     """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
     occurrences: dict[str, float] = field(default_factory=dict)
-    """How often pairs of each corpus, by its file, occur in an epoch, if `data.temperature` says it."""
+    """How often pairs of each corpus, by its file, occur in an epoch, if `data.temperature` decides on it."""
 
 
 @dataclass
@@ -67,33 +67,49 @@ class PreparedData:
 
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
-        """Read what `prepare` wrote, of which the run has checked the seal."""
+        """Read the files that `prepare` wrote. The run has checked their seal."""
         tools = TextTools.load(folder, shared=config.tokenizer.shared)
         source, target = tools.tokenizers
-        sizes = {"max_tokens": config.training.max_tokens, "special": (target.special_ids, source.closing)}
-        batches = partial(TokenBatches, seed=config.seed, **sizes)
-        files = [folder / f"{name}.json" for name in ("valid", "test", "general")]
-        # Older runs have no general pairs.
-        held_out = (json.loads(file.read_bytes()) if file.exists() else [] for file in files)
-        valid, test, general = (list(map(tuple, pairs)) for pairs in held_out)
-        about = About(**json.loads((folder / "about.json").read_bytes()))
-        train_stores = training_stores(folder, (source, target), config)
-        valid_stores = (TokenStore(folder / f"valid-{side}") for side in ("source", "target"))
-        batched = batches(*train_stores), batches(*valid_stores)
+        batches = partial(
+            TokenBatches,
+            max_tokens=config.training.max_tokens,
+            seed=config.seed,
+            special=(target.special_ids, source.closing),
+        )
+        train_stores = training_stores(folder, tools.tokenizers, config)
+        train = batches(*train_stores)
         if config.training.soft_targets:
-            batched[0].soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)
-        return cls(source, target, tools.style, *batched, valid, test, general, about)
+            train.soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)
+        return cls(
+            source_tokenizer=source,
+            target_tokenizer=target,
+            style=tools.style,
+            train=train,
+            valid=batches(TokenStore(folder / "valid-source"), TokenStore(folder / "valid-target")),
+            valid_pairs=_read_pairs(folder / "valid.json"),
+            test_pairs=_read_pairs(folder / "test.json"),
+            general_pairs=_read_pairs(folder / "general.json"),
+            about=About(**json.loads((folder / "about.json").read_bytes())),
+        )
+
+
+def _read_pairs(file: Path) -> Pairs:
+    """The pairs in a JSON file; none if it is missing, as that of the general pairs is in older runs."""
+    if not file.exists():
+        return []
+    return [(source, target) for source, target in json.loads(file.read_bytes())]
 
 
 def prepare(
     bitext: CleanedBitext | PairFile, config: RunConfig, folder: Path, *, kept: TextTools | None = None
 ) -> None:
-    """Split, train the tokenizers on the training part, and write everything into `folder`.
+    """Split the pairs, train the tokenizers on the training part, and write everything into `folder`.
 
-    A run that goes on from a model, or has soft targets, keeps what another model turns text into ids with.
+    A run that goes on from a model, or has soft targets, gives the tokenizers and the style to keep as `kept`.
     """
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
-    parts, general = split_off(pairs, config), list[Pair]()
+    parts = split_off(pairs, config)
+    general: Pairs = []
     if config.finetune.model:
         mixture = mix_in(parts, config, pairs)
         general = mixture.general
@@ -102,70 +118,87 @@ def prepare(
     if TextTools.are_in(folder):  # a preparation that broke off has learnt them
         tools = TextTools.load(folder, shared=config.tokenizer.shared)
     else:
-        tools = kept or _learn(parts.train, config, pairs.languages)
+        tools = kept or _learn_text_tools(parts.train, config, pairs.languages)
         tools.save(folder)
-    about = _write(pairs, parts, tools, config, folder)
+    about = _write_parts(pairs, parts, tools, config, folder)
     about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
 
-def _learn(train: PairFile, config: RunConfig, languages: tuple[str, str] | None) -> TextTools:
+def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, str] | None) -> TextTools:
+    """Tokenizers and style, learnt from the training pairs; the tokenizers from `tokenizer.pairs`, if there are any."""
     vocabulary = train.sample(TOKENIZER_PAIRS)
     style = SourceStyle.learn(vocabulary)
     if config.tokenizer.pairs:
         vocabulary = Bitext.open(*config.tokenizer.pairs, languages=languages).cleaned()
-    targets = dict.fromkeys(languages_in(found)[1] for found in train.counts.labels)
-    several = [*targets] if len(targets) > 1 else []
-    return TextTools(*_train_tokenizers(masked(vocabulary, config, style=style), config, several), style)
+    targets = list(dict.fromkeys(languages_in(label)[1] for label in train.counts.labels))
+    if len(targets) == 1:
+        targets = []
+    source_tokenizer, target_tokenizer = _train_tokenizers(masked(vocabulary, config, style=style), config, targets)
+    return TextTools(source_tokenizer, target_tokenizer, style)
 
 
-def _write(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> About:
-    """Write everything but about.json, whose content is returned."""
+def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> About:
+    """Write the pairs of all parts as texts and token ids, and return the facts about them."""
     encoder = Encoder(tools, config, pairs.source_language)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
-    beyond = sum(_leave_out_beyond(each, encoder) for each in held_out.values())
+    num_unscorable = sum(_remove_unscorable(part, encoder) for part in held_out.values())
     for name, part in held_out.items():
         # In a sorted corpus the first pairs, which are the ones looked at, would be no sample.
         random.Random(config.seed).shuffle(part)
         (folder / f"{name}.json").write_text(json.dumps(part), encoding="utf-8")
-    kept, long = encoder.write_train(folder / "train", parts.train)
-    kept_valid, _ = encoder.write(folder / "valid", held_out["valid"])
-    for name, number in (("train", kept), ("valid", kept_valid), ("test", len(held_out["test"]))):
+    num_train, num_too_long = encoder.write_train(folder / "train", parts.train)
+    num_valid, _ = encoder.write(folder / "valid", held_out["valid"])
+    for name, number in (("train", num_train), ("valid", num_valid), ("test", len(held_out["test"]))):
         if not number:
             raise DataError(
                 f"{pairs.name} leaves no {name} pairs after cleaning, splitting and data.max_length = "
                 f"{config.data.max_length}; give more pairs."
             )
     dropped = dict(pairs.report.dropped.most_common())
-    if long:
-        dropped[f"more than {config.data.max_length} tokens"] = long
-    if beyond:
-        dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = beyond
-    directions = [*dict.fromkeys([*tools.directions, *map(languages_in, pairs.counts.labels)])]
-    leaked = _leaked(parts.train, held_out["test"]) if config.data.split == "line" else []
-    return About(*_languages(pairs, directions), kept, dropped, leaked, directions)
+    if num_too_long:
+        dropped[f"more than {config.data.max_length} tokens"] = num_too_long
+    if num_unscorable:
+        dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = num_unscorable
+    directions = list(dict.fromkeys([*tools.directions, *map(languages_in, pairs.counts.labels)]))
+    source_language, target_language = _languages(pairs, directions)
+    return About(
+        source_language=source_language,
+        target_language=target_language,
+        train_pairs=num_train,
+        dropped=dropped,
+        leaked=_leaked(parts.train, held_out["test"]) if config.data.split == "line" else [],
+        directions=directions,
+    )
 
 
 def _languages(pairs: PairFile, directions: list[tuple[str | None, str]]) -> Languages:
-    """The only source language and the only target language, as far as there is one."""
+    """The source language and the target language, each None if there are several."""
     if not directions:
         return pairs.source_language, pairs.target_language
     return only(source for source, _ in directions), only(target for _, target in directions)
 
 
 def split_off(pairs: PairFile, config: RunConfig) -> Splits:
-    """Training, validation and test pairs; those in the files that a config names are not split off."""
-    # What the user holds out is scored as it is; only what has no other side, or no positions, cannot be.
+    """Training, validation and test pairs. A part whose files the config names is not split off."""
+    # Pairs that the user holds out are scored as they are, unless a side is empty.
     opened = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
     given = {name: part.cleaned() for name, part in opened.items()}
     if len(given) == 2:
         return Splits(pairs, **given)
-    sizes = dict(zip(("valid", "test"), config.data.held_out, strict=True)) | dict.fromkeys(given, 0)
-    return split(pairs, **sizes, seed=config.seed, by=config.data.split)._replace(**given)
+    valid, test = config.data.held_out
+    parts = split(
+        pairs,
+        valid=0 if "valid" in given else valid,
+        test=0 if "test" in given else test,
+        seed=config.seed,
+        by=config.data.split,
+    )
+    return parts._replace(**given)
 
 
-def _leave_out_beyond(pairs: Pairs, encoder: Encoder) -> int:
-    """Take out the pairs whose source, with its end, has more tokens than a model has positions; returns how many."""
+def _remove_unscorable(pairs: Pairs, encoder: Encoder) -> int:
+    """Remove the pairs whose source, with its end, has more tokens than a model has positions; returns how many."""
     positions = encoder.config.positions
     if positions is None:
         return 0
@@ -178,20 +211,20 @@ def _leave_out_beyond(pairs: Pairs, encoder: Encoder) -> int:
 def _leaked(train: Bitext, test: Pairs) -> list[int]:
     """The indices of test pairs whose source sentence is in the training part too."""
     tested = {folded(source) for source, _ in test}
-    trained = {sentence for source, _ in train if (sentence := folded(source)) in tested}
-    return [index for index, (source, _) in enumerate(test) if folded(source) in trained]
+    leaked = tested.intersection(folded(source) for source, _ in train)
+    return [index for index, (source, _) in enumerate(test) if folded(source) in leaked]
 
 
 def _train_tokenizers(
     train: Iterable[tuple[str, str]], config: RunConfig, targets: list[str]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """New tokenizers of source and target. `targets` are the languages whose tags the first one has as tokens."""
+    """New tokenizers of source and target. The first one gets a token for each of the languages in `targets`."""
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
     options["vocab_size"] -= len(targets)
     learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
-        both = learn(chain.from_iterable(train)).with_targets(targets)
-        return both, both
+        shared = learn(chain.from_iterable(train)).with_targets(targets)
+        return shared, shared
     return learn(source for source, _ in train).with_targets(targets), learn(target for _, target in train)

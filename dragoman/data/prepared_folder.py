@@ -1,4 +1,4 @@
-"""A folder with what `preparation` writes, from which any number of runs can begin at once."""
+"""A folder with prepared pairs, from which any number of runs can begin at once; `preparation` writes it."""
 
 import json
 import os
@@ -21,31 +21,35 @@ from dragoman.system.urls import file_stamp, is_url
 ORIGIN, COUNTS, CONFIG = "origin.json", "counts.json", "config.yaml"
 """Files of the folder: its origin, the numbers of its pairs and tokens, and all settings of its preparation."""
 AGAIN = "prepare the pairs again, into another folder"
+"""Remedy in messages about a folder that is damaged."""
 STATES = "files.json"
-"""The states of the files that a run has read its pairs from."""
+"""File with the states of the files that a run has read its pairs from."""
 
 
 class PreparedFolder:
     """A folder that is prepared, or being prepared."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, real_path(path).name
+        self.path = path
+        self.name = real_path(path).name
 
     @property
     def origin(self) -> dict[str, Any] | None:
-        """The result of `origin` for its config, if its preparation has begun."""
+        """The result of `origin` for its config; None if its preparation has not begun."""
         file = self.path / ORIGIN
-        return read_sealed(file, into=dict, remedy=AGAIN) if os.path.isfile(file) else None
+        if not os.path.isfile(file):
+            return None
+        return read_sealed(file, into=dict, remedy=AGAIN)
 
     @property
     def counts(self) -> tuple[int, float]:
-        """Number of pairs, and about how many tokens they have."""
+        """Number of pairs, and an estimate of their tokens."""
         pairs, tokens = read_sealed(self.path / COUNTS, remedy=AGAIN)
         return pairs, tokens
 
     @property
     def occurrences(self) -> dict[str, float]:
-        """How often pairs of each corpus occur in an epoch, if `data.temperature` said it."""
+        """How often pairs of each corpus occur in an epoch, if `data.temperature` decided on it; else an empty dict."""
         return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("occurrences", {})
 
     def check(self) -> None:
@@ -53,27 +57,32 @@ class PreparedFolder:
         check_seal(self.path, remedy=AGAIN)
 
     def settle(self, given: RunConfig) -> RunConfig:
-        """The config of a run, with the settings of this folder. Raises `UsageError` if it is given others."""
+        """The config of a run, with the settings of this folder. Raises `UsageError` if `given` has others."""
         origin = self.origin or {}
         prepared = load_config(parse_yaml(content_in(self.path, CONFIG, remedy=AGAIN).decode()), {})
         if given.finetune.model:
             raise UsageError(f"--finetune reads pairs with the vocabulary of its model; give pairs, not {self.path}.")
-        asked = given.model_dump(mode="json", include={"data", "tokenizer"}, exclude_unset=True)
-        kept = prepared.model_dump(mode="json")
-        wrong = [
-            f"{section}.{key}"
-            for section, values in without_secrets(asked).items()
-            for key, value in values.items()
-            if value != origin["settings"].get(section, {}).get(key, kept[section][key])
-        ]
-        wrong += ["model.max_positions"] * (given.positions not in (None, origin["positions"]))
-        if wrong:
+        if differing := self._differing_setting(given, prepared, origin):
             raise UsageError(
-                f"{self.path} was prepared with another `{wrong[0]}`; leave it out, or prepare another folder with it."
+                f"{self.path} was prepared with another `{differing}`; leave it out, or prepare another folder with it."
             )
         given.data, given.tokenizer = prepared.data, prepared.tokenizer
         given.seed = given.seed if "seed" in given.model_fields_set else prepared.seed
         return RunConfig.validate(given.model_dump(exclude_unset=True))
+
+    @staticmethod
+    def _differing_setting(given: RunConfig, prepared: RunConfig, origin: dict[str, Any]) -> str | None:
+        """The first setting of a run, such as data.max_length, that is not that of this folder."""
+        settings = given.model_dump(mode="json", include={"data", "tokenizer"}, exclude_unset=True)
+        complete = prepared.model_dump(mode="json")
+        for section, values in without_secrets(settings).items():
+            typed = origin["settings"].get(section, {})
+            for key, value in values.items():
+                if value != typed.get(key, complete[section][key]):
+                    return f"{section}.{key}"
+        if given.positions not in (None, origin["positions"]):
+            return "model.max_positions"
+        return None
 
     def changes(self) -> Iterator[str]:
         """A sentence for each file that has changed since the folder was prepared."""
@@ -96,13 +105,14 @@ def file_states(config: RunConfig) -> dict[str, list[int | str]]:
     data = config.data
     names = [data.source, data.target, *data.valid, *data.test, *config.tokenizer.pairs]
     names += [*config.finetune.mix, *config.finetune.test]
-    names += [name for each in data.corpora for name in (each.source, each.target, *each.valid, *each.test)]
+    for corpus in data.corpora:
+        names += [corpus.source, corpus.target, *corpus.valid, *corpus.test]
     names += [os.path.join(model, "model.safetensors") for model in data.cleaning.models or ()]
     return {without_secrets(name): _state(name) for name in names if name}
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Names of the files that have changed since a run has read its pairs from them; `folder` is its `data`."""
+    """Names of the files that have changed since a run has read its pairs from them; `folder` is `data` in the run."""
     prepared = PreparedFolder(folder).origin
     if prepared:
         return list(_changed(prepared["files"]))
@@ -111,6 +121,7 @@ def changed_files(folder: Path) -> list[str]:
 
 
 def _changed(states: dict[str, list[int | str]]) -> Iterator[str]:
+    """Names of the files whose state is another one now."""
     for name, state in states.items():
         with suppress(DragomanError):  # a URL that this machine cannot reach
             if _state(name) not in ([0, 0], state):
@@ -124,7 +135,7 @@ def _state(name: str) -> list[int | str]:
 
 
 def origin(config: RunConfig) -> dict[str, Any]:
-    """What tells whether a folder is prepared from these files, as they are now, and by these settings."""
+    """Files as they are now, and settings: a folder with the same origin need not be prepared again."""
     settings = config.model_dump(mode="json", include={"data", "tokenizer", "seed"}, exclude_unset=True)
     return {
         "version": __version__,

@@ -1,4 +1,4 @@
-"""What teachers expect in the place of each target token: their likeliest tokens and how likely these are, on disk."""
+"""Soft targets on disk: for each target token the tokens that teachers find likeliest, and their probabilities."""
 
 from pathlib import Path
 from typing import Self
@@ -11,10 +11,10 @@ from dragoman.errors import UsageError
 from dragoman.model.loss import SoftTargets
 
 TOP = 8
-"""Tokens of each position that are kept. Those of a teacher with label smoothing had 92 % of the probability in half of
-the places (300 pairs of Multi30k); what the others have is shared out among them."""
+"""Tokens that are kept for each position; the probability of all others is shared out among them. With a teacher that
+had label smoothing, they had 92 % of the probability in half of the positions (300 pairs of Multi30k)."""
 BYTES = 6
-"""On disk, of a token and its probability."""
+"""Bytes on disk of a token and its probability."""
 
 
 class SoftTargetStore:
@@ -28,32 +28,36 @@ class SoftTargetStore:
 
     @classmethod
     def open(cls, folder: Path, ends: np.ndarray) -> Self:
-        """Open the soft targets in a folder, for sentences that end at `ends`. `UsageError` if there are none."""
+        """Open the soft targets in a folder, for sentences that end at `ends`. Raises `UsageError` if it has none."""
         if not all(map(Path.exists, _paths(folder))):
             raise UsageError(NO_TEACHER)
         return cls(*(np.load(path, mmap_mode="r") for path in _paths(folder)), ends)
 
     @classmethod
     def create(cls, folder: Path, ends: np.ndarray) -> Self:
-        """Files that are to be filled."""
+        """Create the files in a folder, memory-mapped, to be filled in."""
         shape = int(ends[-1]) + len(ends), TOP
-        types = zip(_paths(folder), (np.uint32, np.float16), strict=True)
-        return cls(*(np.lib.format.open_memmap(path, "w+", dtype, shape) for path, dtype in types), ends)
+        ids_path, probabilities_path = _paths(folder)
+        ids = np.lib.format.open_memmap(ids_path, "w+", np.uint32, shape)
+        probabilities = np.lib.format.open_memmap(probabilities_path, "w+", np.float16, shape)
+        return cls(ids, probabilities, ends)
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
-        """The positions of some sentences, in their order."""
+        """Indices of all positions of some sentences, in the order of the sentences."""
         return np.concatenate([*map(np.arange, self.starts[rows], self.ends[rows])])
 
     def padded(self, rows: np.ndarray, length: int) -> SoftTargets:
         """The soft targets of some sentences, of shape (batch, length, top), filled up with zeros on the right."""
-        at, inside = self.positions(rows), np.arange(length) < (self.ends - self.starts)[rows][:, None]
-        found = []
-        for array, dtype in ((self.ids, np.int64), (self.probabilities, np.float32)):
-            filled = np.zeros((*inside.shape, TOP), dtype)
-            filled[inside] = array[at]
-            found.append(torch.from_numpy(filled))
-        return SoftTargets(*found)
+        positions = self.positions(rows)
+        lengths = (self.ends - self.starts)[rows]
+        is_position = np.arange(length) < lengths[:, None]  # (batch, length)
+        ids = np.zeros((*is_position.shape, TOP), np.int64)
+        ids[is_position] = self.ids[positions]
+        probabilities = np.zeros((*is_position.shape, TOP), np.float32)
+        probabilities[is_position] = self.probabilities[positions]
+        return SoftTargets(torch.from_numpy(ids), torch.from_numpy(probabilities))
 
 
 def _paths(folder: Path) -> tuple[Path, Path]:
+    """Files of the token ids and of the probabilities."""
     return folder / "train-soft-ids.npy", folder / "train-soft-probabilities.npy"

@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 class Splits(NamedTuple):
-    """Three bitexts, no two of which share a source sentence, or, if split by line, a pair."""
+    """Three bitexts that share no source sentence, or, if split by line, no pair."""
 
     train: Bitext
     valid: Bitext
@@ -28,9 +28,10 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
 
     Sentences that differ only in case, spacing or normalisation count as one. By "line", different pairs are held out
     instead, and a sentence with several translations may come to be in all parts, as if lines had been shuffled.
-    Which ones are drawn depends on `seed` and on the sentences, not on their order: those with the smallest hashes are.
-    Drawing makes one pass, with memory for the drawn ones alone; what is left to train on is weighted.
-    A `PairFile` has its hashes already, which follow from seed and way of its config. Raises `DataError` if nothing is.
+    Held out are the sentences with the smallest hashes, which depend on `seed` but not on the order of the corpus. A
+    `PairFile` has its hashes already: they follow from the seed and the split of its config. Drawing takes one pass,
+    with memory for the drawn pairs alone. Only training pairs are repeated by their weights. Raises `DataError` if no
+    pair is left to train on.
     """
     key = str(seed).encode()
 
@@ -38,14 +39,16 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
         return text_hash(split_key(pair, by), key).hex()
 
     if isinstance(bitext, PairFile):
-        lines = smallest(bitext.hashed(), valid + test + 1)
-        drawn = {each: [parsed(line)[0] for line in lines[each]] for each in lines}
+        lines_by_hash = smallest(bitext.hashed(), valid + test + 1)
+        drawn = {hash_: [parsed(line)[0] for line in lines] for hash_, lines in lines_by_hash.items()}
     else:
         drawn = smallest(((digest(pair), pair) for pair in bitext), valid + test + 1)
     if len(drawn) <= valid + test:
-        what = f"{len(drawn)} different {'source sentences' if by == 'sentence' else 'pairs'}"
-        few = f"{bitext.name} has {what}, too few to hold out {valid} + {test} and train on others"
-        raise DataError(f"{few}; add pairs or hold out fewer.")
+        counted = "source sentences" if by == "sentence" else "pairs"
+        raise DataError(
+            f"{bitext.name} has {len(drawn)} different {counted}, too few to hold out {valid} + {test} and train on "
+            "others; add pairs or hold out fewer."
+        )
     hashes = sorted(drawn)
     held_out = frozenset(hashes[: valid + test])
 
@@ -56,15 +59,21 @@ def split(bitext: Bitext, *, valid: int, test: int, seed: int, by: str = "senten
         pairs = bitext.weighted() if isinstance(bitext, CleanedBitext) else bitext
         return (pair for pair in pairs if digest(pair) not in held_out)
 
+    def pairs_of(hashes: list[str]) -> list[Pair]:
+        return [pair for hash_ in hashes for pair in drawn[hash_]]
+
     return Splits(
         train=bitext.without(held_out) if isinstance(bitext, PairFile) else part("train", train),
-        valid=part("valid", lambda: [pair for each in hashes[:valid] for pair in drawn[each]]),
-        test=part("test", lambda: [pair for each in hashes[valid : valid + test] for pair in drawn[each]]),
+        valid=part("valid", lambda: pairs_of(hashes[:valid])),
+        test=part("test", lambda: pairs_of(hashes[valid : valid + test])),
     )
 
 
 def sizes_to_hold_out(counts: Counts, data: DataConfig, name: str) -> tuple[int, int]:
-    """How many source sentences, or lines, to hold out for validation and for test. Raises `DataError` for too few."""
+    """Number of source sentences, or lines, to hold out for validation and for test.
+
+    Raises `DataError` for too few pairs.
+    """
     if not counts.pairs:
         raise DataError(f"{name} has no pairs to train on; `dragoman data check` says why each is left out.")
     if data.held_out is None:
@@ -75,7 +84,7 @@ def sizes_to_hold_out(counts: Counts, data: DataConfig, name: str) -> tuple[int,
 
 
 def default_held_out(num_pairs: int) -> int:
-    """How many source sentences to hold out for each of validation and test: 5 %, 1 to 2,000."""
+    """Number of source sentences to hold out for each of validation and test: 5 % of the pairs, 1 to 2,000."""
     if num_pairs < MIN_PAIRS:
         raise DataError(
             f"{num_pairs} sentence pairs are too few to hold some out for validation and test; "
@@ -85,7 +94,7 @@ def default_held_out(num_pairs: int) -> int:
 
 
 def smallest(hashed: Iterable[tuple[str, Item]], count: int) -> dict[str, list[Item]]:
-    """The pairs, or their lines, with the `count` smallest different hashes."""
+    """The pairs, or their lines, with the `count` smallest different hashes, by their hash in ascending order."""
     kept: dict[str, list[Item]] = {}
     bound = "g"  # above every hash, which has hexadecimal digits
     for digest, item in hashed:

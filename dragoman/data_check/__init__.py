@@ -1,4 +1,4 @@
-"""Looks at a bitext in one pass, without training: its content, its faults and the quality to expect."""
+"""Checks a bitext in one pass, without training: its content, its faults and the quality to expect."""
 
 from collections.abc import Callable
 
@@ -39,20 +39,21 @@ def check(
         # Sizes come first: the others need the number of pairs.
         checks = [SizeCheck(result), repeats[name], DamageCheck(result), AlignmentCheck(result), LanguageCheck(result)]
         for block in result.locations.blocks(corpus.bitext for corpus in corpora):
-            for each in checks:
-                each.add(block)
+            for part_check in checks:
+                part_check.add(block)
             progress(len(block))
         for reason, tally in result.locations.skipped.items():
             result.dropped[reason] = tally.count
             kind = reason if reason in finding_kinds() else "skipped"
             findings.append(result.finding(kind, tally, result.entries, {"reason": reason}))
-        for each in checks:
-            findings += each.findings()
+        for part_check in checks:
+            findings += part_check.findings()
         parts.append(result)
     findings += overlaps(repeats)
     findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
-    num_pairs, split_off = remaining(repeats), len(repeats) < 3
-    trainable, sentences = verdict(num_pairs, findings, words=parts[0].source.words.mean, split_off=split_off)
+    num_pairs = remaining(repeats)  # completes the counts of what `train` leaves out
+    words = parts[0].source.words.mean
+    trainable, sentences = verdict(num_pairs, findings, words=words, split_off=len(parts) < 3)
     return CheckResult(parts, findings, trainable, [*account(parts[0]), *sentences])
 
 

@@ -1,4 +1,4 @@
-"""Text that was damaged on its way: wrong encodings, control characters, markup left over."""
+"""Finds text that was damaged on its way: wrong encodings, control characters, markup left over."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The languages of the sides, as a whole and line by line, of a sample. Identification is by py3langid, offline."""
+"""Checks the languages of the sides of a sample, as a whole and line by line. py3langid identifies them, offline."""
 
 import random
 from collections import Counter
@@ -12,16 +12,19 @@ from dragoman.text.language_codes import close, known_code
 from dragoman.text.scripts import script
 
 SAMPLE = 10_000
+"""Most pairs of a sample."""
 LINES_AT_ONCE = 20
 """Lines that are identified together to find the language of a side: the longer the text, the surer."""
 ENOUGH_BYTES = 36
 """Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
 MIXED = 0.4
-"""Share of the lines above which a language is that of a side without a clear majority."""
+"""If no language has a clear majority, the one with more than this share of the lines is that of a side."""
 NOT_BY_CHANCE = 5
-"""Lines, and SHARE of those looked at, that must be in another language: single ones are misjudged."""
+"""Least number of lines in another language that is reported: the languages of single lines are misjudged."""
 SHARE = 0.02
+"""Least share of such lines in those that were identified."""
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
+"""Scripts that are used together count as one."""
 
 
 class LanguageCheck(Check):
@@ -37,18 +40,20 @@ class LanguageCheck(Check):
         for pair in block:
             if len(self.sample) < SAMPLE:
                 self.sample.append(pair)
-            elif (index := int(self._random.random() * pair.number)) < SAMPLE:
+                continue
+            index = int(self._random.random() * pair.number)
+            if index < SAMPLE:
                 self.sample[index] = pair
 
     def findings(self) -> Iterator[Finding]:
         """Wrong languages of whole sides, exchanged pairs, and lines in other languages."""
         pairs = sorted(pair for pair in self.sample if pair.source and pair.target)
         sides = self.result.source, self.result.target
-        labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
+        labels = self._identify_sides(pairs)
         if stretch := exchanged_stretch(pairs, labels, self.result):
             yield self._exchanged_from(stretch)
             pairs = turned(pairs, stretch)
-            labels = [self._label(side, pairs, index) for index, side in enumerate(sides, start=1)]
+            labels = self._identify_sides(pairs)
         for index, side in enumerate(sides):
             if side.detected is None:
                 labels[index] = {pair.number: main_script(pair[index + 1]) for pair in _long(pairs, index + 1)}
@@ -58,13 +63,18 @@ class LanguageCheck(Check):
         if exchanged:
             yield self.result.finding("exchanged", Tally.of(sorted(exchanged)), len(pairs))
         for name, side, lines in zip(("source", "target"), sides, labels, strict=True):
-            own = {number: label for number, label in lines.items() if number not in exchanged}
-            yield from self._foreign_lines(name, side, own)
+            in_order = {number: label for number, label in lines.items() if number not in exchanged}
+            yield from self._foreign_lines(name, side, in_order)
+
+    def _identify_sides(self, pairs: list[NumberedPair]) -> list[Labels]:
+        """Sets the detected languages of both sides. Returns the languages of their lines."""
+        sides = self.result.source, self.result.target
+        return [self._identify_side(side, pairs, index) for index, side in enumerate(sides, start=1)]
 
     @staticmethod
-    def _label(side: Side, pairs: list[NumberedPair], index: int) -> Labels:
-        """Sets the detected language of a side. Returns those of its lines, if they can be identified."""
-        # A language that is not known is identified now as this one, now as that.
+    def _identify_side(side: Side, pairs: list[NumberedPair], index: int) -> Labels:
+        """Sets the detected language of a side. Returns the languages of its lines, if they can be identified."""
+        # Lines in a language that the identifier does not know would be taken for many others.
         if side.declared is not None and not known_code(side.declared, known_languages()):
             return {}
         labels = {pair.number: sure_language(pair[index]) for pair in _long(pairs, index)}
@@ -80,15 +90,22 @@ class LanguageCheck(Check):
     def _wrong_languages(self, numbers: list[int]) -> Iterator[Finding]:
         """A side in another language than its file name says, or both in the same."""
         sides = self.result.source, self.result.target
-        detected, declared = [side.detected for side in sides], [side.declared for side in sides]
+        detected = [side.detected for side in sides]
+        declared = [side.declared for side in sides]
         known = [known_code(code, known_languages()) for code in declared]
-        wrong = [bool(code and seen and not close(code, seen)) for code, seen in zip(known, detected, strict=True)]
-        name, phrases = None, []
-        if all(wrong) and close(known[0], detected[1]) and close(known[1], detected[0]):
+        is_wrong = [
+            bool(code and language and not close(code, language))
+            for code, language in zip(known, detected, strict=True)
+        ]
+        name: str | None = None
+        phrases: list[str] = []
+        if all(is_wrong) and close(known[0], detected[1]) and close(known[1], detected[0]):
             name = "files in the wrong order"
-        elif any(wrong):
-            name, described = "wrong names", zip(("source", "target"), detected, declared, strict=True)
-            phrases = [f"a {side} in {d}, not {n}" for (side, d, n), bad in zip(described, wrong, strict=True) if bad]
+        elif any(is_wrong):
+            name = "wrong names"
+            for index, side in enumerate(("source", "target")):
+                if is_wrong[index]:
+                    phrases.append(f"a {side} in {detected[index]}, not {declared[index]}")
         elif detected[0] and detected[0] == detected[1] and None in known:
             name = "one language"
         if name:
@@ -98,10 +115,10 @@ class LanguageCheck(Check):
     def _foreign_lines(self, name: str, side: Side, labels: Labels) -> Iterator[Finding]:
         """Lines in another language than most of their side; where that is not known, in another script."""
         main = side.detected or _most_common(labels.values())[0]
-        for other in dict.fromkeys(filter(None, labels.values())):
-            numbers = [number for number, label in labels.items() if label == other]
-            if not close(other, main) and len(numbers) >= max(NOT_BY_CHANCE, SHARE * len(labels)):
-                words = {"side": name, "language": other, "expected": main}
+        for language in dict.fromkeys(filter(None, labels.values())):
+            numbers = [number for number, label in labels.items() if label == language]
+            if not close(language, main) and len(numbers) >= max(NOT_BY_CHANCE, SHARE * len(labels)):
+                words = {"side": name, "language": language, "expected": main}
                 yield self.result.finding("foreign", Tally.of(numbers), len(labels), words)
 
 
@@ -111,9 +128,9 @@ def _long(pairs: list[NumberedPair], index: int) -> Iterator[NumberedPair]:
 
 
 def main_language(texts: list[str], votes: list[str | None], *, expected: str | None = None) -> str | None:
-    """The language of most texts; where they are mixed, of a large part; None where it is not clear.
+    """The language of most texts, or of a large part of mixed texts; None if none is clear.
 
-    `votes` are the languages of single lines. The language of the code `expected` is preferred if many are for it.
+    `votes` are the languages of single lines. The language with the code `expected` is preferred if it has many votes.
     """
     code = known_code(expected, known_languages())
     if code and sum(vote is not None and close(vote, code) for vote in votes) > MIXED * len(votes):
@@ -129,15 +146,15 @@ def _most_common(votes: Collection[str | None]) -> tuple[str | None, float]:
     """The language or script with the most votes, and the share of the votes for it or for one close to it."""
     counts = Counter(filter(None, votes))
     language = max(counts, key=counts.__getitem__, default=None)
-    agreeing = sum(count for other, count in counts.items() if close(other, language))
+    agreeing = sum(count for label, count in counts.items() if close(label, language))
     return language, agreeing / max(1, len(votes))
 
 
 def _most_likely(text: str) -> str | None:
-    """Like `sure_language`, but languages that are close count together, and the first of them is given."""
+    """Like `sure_language`, but languages that are close count together, and the likeliest of them is returned."""
     ranked = identifier().rank(text)
     language = ranked[0][0]
-    certainty = sum(probability for other, probability in ranked if close(other, language))
+    certainty = sum(probability for code, probability in ranked if close(code, language))
     return language if certainty > SURE and language != NO_LANGUAGE else None
 
 

@@ -1,4 +1,4 @@
-"""The pairs of a part in numbered blocks, and the file and line of each pair."""
+"""Reads the pairs of a part in numbered blocks, and remembers the file and line of each pair."""
 
 from array import array
 from bisect import bisect_right
@@ -17,14 +17,14 @@ NUM_EXAMPLES = 3
 
 @dataclass
 class Tally:
-    """How often something occurs, and its first examples: numbers of pairs, or locations."""
+    """Number of occurrences, and the first ones as examples: numbers of pairs, or locations."""
 
     count: int = 0
     examples: list[Any] = field(default_factory=list)
 
     @classmethod
     def of(cls, examples: list[Any]) -> Self:
-        """A tally of all these."""
+        """A tally of all occurrences."""
         return cls(len(examples), examples[:NUM_EXAMPLES])
 
     def add(self, example: Any) -> None:
@@ -40,7 +40,7 @@ class Location(NamedTuple):
     files: tuple[str, ...]
     """One file, or two that have the entry on the same line."""
     unit: str
-    """What the number counts: lines, rows or pairs."""
+    """The thing that is numbered: line, row or pair."""
     number: int
 
     @property
@@ -53,7 +53,7 @@ class NumberedPair(NamedTuple):
     """A pair, normalised as in training: NFC, stripped."""
 
     number: int
-    """From 1, through all corpora of a part."""
+    """Counts from 1 through all corpora of a part."""
     source: str
     target: str
 

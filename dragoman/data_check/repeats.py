@@ -1,6 +1,6 @@
-"""Pairs and sentences that occur more than once, within a part and across parts; stores hashes alone.
+"""Finds pairs and sentences that occur more than once, within a part and across parts; stores only hashes.
 
-Looks at the pairs that cleaning keeps, as training does, and so also counts what `train` leaves out.
+Like training, it looks only at the pairs that cleaning keeps, and so it also counts those that `train` leaves out.
 """
 
 from array import array
@@ -23,6 +23,7 @@ class RepeatCheck(Check):
 
     def __init__(self, result: PartResult):
         super().__init__(result)
+        # For each pair its number, the hash of its folded source and the hash of the pair.
         self._rows = array("q")
 
     def add(self, block: Block) -> None:
@@ -52,17 +53,22 @@ class RepeatCheck(Check):
         result, again = self.result, _seen_before(pairs)
         result.different = int((~again).sum())
         if again.any():
-            removed = result.rules and result.rules.drop_repeated
-            name = "duplicates held out" if result.part != "train" else "duplicates" if removed else "duplicates kept"
+            if result.part != "train":
+                name = "duplicates held out"
+            elif result.rules and result.rules.drop_repeated:
+                name = "duplicates"
+            else:
+                name = "duplicates kept"
             yield result.finding(name, self._tally(again), result.usable)
-        other = _seen_before(sources[~again])
-        result.different_sources = int((~other).sum())
-        if other.any() and result.part == "train":
+        retranslated = _seen_before(sources[~again])
+        result.different_sources = int((~retranslated).sum())
+        if retranslated.any() and result.part == "train":
             several = np.zeros(len(again), bool)
-            several[~again] = other
+            several[~again] = retranslated
             yield result.finding("translations", self._tally(several), result.usable)
 
     def _tally(self, mask: Bool[np.ndarray, " pairs"]) -> Tally:
+        """The pairs in a mask."""
         return Tally.of(self.columns[0, mask].tolist())
 
     def shared(self, held_out: "RepeatCheck") -> Tally:
@@ -73,7 +79,7 @@ class RepeatCheck(Check):
 def remaining(parts: dict[Part, RepeatCheck]) -> int:
     """Number of different pairs to train on, without those whose source is in another part.
 
-    Pairs of both kinds are counted among those that `train` leaves out.
+    Adds the repeated pairs and those of other parts to the pairs that `train` leaves out.
     """
     train, *held_out = parts.values()
     _, sources, pairs = train.columns
@@ -99,8 +105,13 @@ def overlaps(parts: dict[Part, RepeatCheck]) -> Iterator[Finding]:
     """Sentences that two of the parts `train`, `valid` and `test` share."""
     train = parts["train"]
     for name in ("valid", "test"):
-        if name in parts and (tally := train.shared(parts[name])).count:
-            words = {"part": name, "remaining": train.result.usable - tally.count}
-            yield train.result.finding("overlap", tally, train.result.usable, words)
-    if {"valid", "test"} <= parts.keys() and (tally := parts["test"].shared(parts["valid"])).count:
-        yield parts["test"].result.finding("leak", tally, parts["test"].result.usable)
+        if name in parts:
+            tally = train.shared(parts[name])
+            if tally.count:
+                words = {"part": name, "remaining": train.result.usable - tally.count}
+                yield train.result.finding("overlap", tally, train.result.usable, words)
+    if "valid" in parts and "test" in parts:
+        test = parts["test"]
+        tally = test.shared(parts["valid"])
+        if tally.count:
+            yield test.result.finding("leak", tally, test.result.usable)

@@ -1,4 +1,4 @@
-"""The result of a check as values: findings, sizes and a verdict. `cli/data.py` prints it."""
+"""The result of a check: findings, sizes and a verdict. `cli/data.py` prints it."""
 
 import math
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from dragoman.config.data import CleaningConfig
 from dragoman.data_check.locations import Block, Location, Locations, Tally
 
 RATIO_STEPS = 50
-"""Length ratios are counted in steps of 2 %: as whole numbers, this many for each power of e."""
+"""Steps in which length ratios are counted, for each power of e: a step is 2 %."""
 
 Severity = Literal["problem", "note"]
 Part = Literal["train", "valid", "test"]
@@ -43,7 +43,7 @@ def finding_kinds() -> dict[str, Kind]:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found: what, how often, where first, and what to do."""
+    """A fault or a fact that a check has found: its kind, how often and where it occurs, and what to do."""
 
     kind: str
     severity: Severity
@@ -63,12 +63,13 @@ class Finding:
         return self.count / self.total if self.total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self) | {"examples": [each._asdict() for each in self.examples], "share": round(self.share, 6)}
+        """The finding as it is written in JSON."""
+        examples = [location._asdict() for location in self.examples]
+        return asdict(self) | {"examples": examples, "share": round(self.share, 6)}
 
 
 class Distribution(Counter[int]):
-    """Whole numbers, counted: exact mean and percentiles in the memory of the different values."""
+    """Counts of whole numbers: exact mean and percentiles, with memory for the different numbers alone."""
 
     @property
     def mean(self) -> float:
@@ -76,9 +77,11 @@ class Distribution(Counter[int]):
         return sum(value * n for value, n in self.items()) / max(1, self.total())
 
     def percentile(self, percent: float) -> int:
-        """The smallest value that at least this share of all do not exceed; 0 if nothing was counted."""
+        """The smallest value that at least `percent` % of all do not exceed; 0 if nothing was counted."""
         weights = list(self.values())
-        return int(np.percentile(list(self), percent, weights=weights, method="inverted_cdf")) if weights else 0
+        if not weights:
+            return 0
+        return int(np.percentile(list(self), percent, weights=weights, method="inverted_cdf"))
 
     def histogram(self, num_bars: int, end: int) -> list[int]:
         """Counts in equal intervals from 0 to `end`; larger values are in the last one."""
@@ -88,7 +91,7 @@ class Distribution(Counter[int]):
         return bars
 
     def to_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """Mean, percentiles and maximum as they are written in JSON."""
         quantiles = {f"p{percent}": self.percentile(percent) for percent in (5, 25, 50, 75, 95, 99)}
         return {"mean": round(self.mean, 2)} | quantiles | {"max": max(self, default=0)}
 
@@ -103,10 +106,10 @@ class Side:
     """The code of the language that most of the text is in."""
     characters: Distribution = field(default_factory=Distribution)
     words: Distribution = field(default_factory=Distribution)
-    """Separated by white space, which means little for languages that do not separate words."""
+    """Numbers of words between white space; they mean little in languages that do not separate words."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The side as it is written in JSON."""
         lengths = {"characters": self.characters.to_dict(), "words": self.words.to_dict()}
         return {"declared": self.declared, "detected": self.detected} | lengths
 
@@ -124,14 +127,15 @@ class PartResult:
     locations: Locations = field(default_factory=Locations)
     pairs: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    """Entries that `train` leaves out, by reason; those of the files that are no pairs are among them."""
+    """Entries that `train` leaves out, by reason, including those that are no pairs."""
     usable: int = 0
-    """Pairs that no cleaning rule drops; repeated ones are among them."""
+    """Pairs that no cleaning rule drops, including repeated ones."""
     different: int = 0
     """Usable pairs that differ from one another."""
     different_sources: int = 0
+    """Different source sentences of the usable pairs, however they are spaced and capitalised."""
     log_ratios: Distribution = field(default_factory=Distribution)
-    """Target to source characters, as RATIO_STEPS times the natural logarithm of the ratio."""
+    """`RATIO_STEPS` times the natural logarithm of the ratio of target to source characters."""
 
     @property
     def entries(self) -> int:
@@ -141,9 +145,12 @@ class PartResult:
     def finding(self, name: str, tally: Tally, total: int, words: Mapping[str, Any] | None = None) -> Finding:
         """A finding in `total` pairs of this part, worded by findings.yaml with `words` filled in."""
         kind = finding_kinds()[name]
-        severity = "problem" if kind.above is None or tally.count > max(2, kind.above * total) else "note"
-        what, advice = (text.format(**(words or {})) for text in (kind.what, kind.advice))
-        examples = [each if isinstance(each, Location) else self.locations[each] for each in tally.examples]
+        severity: Severity = "note"
+        if kind.above is None or tally.count > max(2, kind.above * total):
+            severity = "problem"
+        words = words or {}
+        what, advice = kind.what.format(**words), kind.advice.format(**words)
+        examples = [example if isinstance(example, Location) else self.locations[example] for example in tally.examples]
         return Finding(kind.kind or name, severity, what, tally.count, examples, total, advice, self.part)
 
     def ratio(self, percent: float) -> float:
@@ -151,7 +158,7 @@ class PartResult:
         return math.exp(self.log_ratios.percentile(percent) / RATIO_STEPS)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The part as it is written in JSON."""
         names = ("part", "name", "pairs", "dropped", "usable", "different", "different_sources")
         sides = {"source": self.source.to_dict(), "target": self.target.to_dict()}
         ratio = {f"p{percent}": round(self.ratio(percent), 2) for percent in (5, 50, 95)}
@@ -165,7 +172,7 @@ class Check:
     """
 
     words: ClassVar[Mapping[str, Any]] = {}
-    """Fills the braces in findings.yaml."""
+    """Words for the braces in findings.yaml."""
 
     def __init__(self, result: PartResult):
         self.result = result
@@ -194,6 +201,10 @@ class CheckResult:
     """Sentences: whether there are enough pairs, what quality to expect, what to do next."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        findings, parts = ([each.to_dict() for each in results] for results in (self.findings, self.parts))
-        return {"trainable": self.trainable, "verdict": self.verdict, "findings": findings, "parts": parts}
+        """The whole result as it is written in JSON."""
+        return {
+            "trainable": self.trainable,
+            "verdict": self.verdict,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "parts": [part.to_dict() for part in self.parts],
+        }

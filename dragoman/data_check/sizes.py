@@ -1,4 +1,4 @@
-"""Counts, lengths and their ratio; empty, equal, very long and disproportionate sides."""
+"""Counts pairs, lengths and their ratios, and finds empty, equal, very long and disproportionate sides."""
 
 import math
 from typing import ClassVar
@@ -7,11 +7,11 @@ from dragoman.data_check.locations import Block
 from dragoman.data_check.result import RATIO_STEPS, Check
 
 LONG = 1_000
-"""Characters; about the 256 tokens that `data.max_length` allows."""
+"""Characters of a side that is called long: about the 256 tokens that `data.max_length` allows."""
 DISPROPORTIONATE = 3.0
-"""Times longer or shorter than usual for the two languages."""
+"""A side is called disproportionate if it is more than this many times longer or shorter than is usual."""
 TOO_SHORT_TO_COMPARE = 40
-"""Characters of the longer side: "Go." has many translations."""
+"""Characters of the longer side below which lengths are not compared: "Go." has many translations."""
 
 
 class SizeCheck(Check):
@@ -29,10 +29,15 @@ class SizeCheck(Check):
         for number, source, target in block:
             if source and target:
                 self._compare(number, source, target, usual=usual)
+            elif target:
+                self.tallies["empty source"].add(number)
+            elif source:
+                self.tallies["empty target"].add(number)
             else:
-                self.tallies["empty source" if target else "empty target" if source else "empty"].add(number)
+                self.tallies["empty"].add(number)
 
     def _compare(self, number: int, source: str, target: str, *, usual: float) -> None:
+        """Compare the sides of a pair; `usual` is the ratio of target to source characters in the corpus."""
         ratio, longest = len(target) / len(source), max(len(source), len(target))
         self.result.log_ratios[round(RATIO_STEPS * math.log(ratio))] += 1
         if source == target and any(map(str.isalpha, source)):

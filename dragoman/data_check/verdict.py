@@ -1,4 +1,4 @@
-"""Whether there are enough pairs, what quality to expect and what to do next."""
+"""Decides whether there are enough pairs to train on, what quality to expect and what to do next."""
 
 from functools import cache
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from dragoman.data_check.result import Finding, PartResult, read_table
 from dragoman.text.characters import folded
 
 FEW = 10_000
-"""Pairs below which training is possible, but nothing was ever measured."""
+"""Fewer pairs than this to train on are warned of."""
 
 
 class Expectation(NamedTuple):
@@ -22,16 +22,17 @@ class Expectation(NamedTuple):
 
 @cache
 def expectations() -> list[Expectation]:
-    """What corpora of each size led to, by size; all figures are measured or published ones."""
+    """The quality that corpora of each size led to, smallest size first; all figures are measured or published."""
     return [Expectation(**fields) for fields in read_table("expectations.yaml")]
 
 
 def _expected(num_pairs: int) -> Expectation:
-    return next(each for each in expectations() if num_pairs < each.below)
+    """The expectation for corpora of this size."""
+    return next(expectation for expectation in expectations() if num_pairs < expectation.below)
 
 
 def expectation(num_pairs: int, *, words: float) -> list[str]:
-    """Sentences on the quality to expect of this many different pairs, with this many words in a source on average."""
+    """Sentences on the quality to expect of so many different pairs; `words` is the mean length of their sources."""
     expected = _expected(num_pairs)
     sentences = [f"{num_pairs:,} different pairs are {expected.text}"]
     if expected.measured:
@@ -53,9 +54,9 @@ def account(train: PartResult) -> list[str]:
 
 
 def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off: bool) -> tuple[bool, list[str]]:
-    """Whether training is possible, and sentences on it.
+    """Whether training is possible, and sentences that say so and what to expect.
 
-    `num_pairs` counts different pairs that are in no other part, `words` those of a source sentence on average. With
+    `num_pairs` counts different pairs that are in no other part, and `words` is the mean length of their sources. With
     `split_off`, validation or test pairs must be split off from these pairs.
     """
     needed = MIN_PAIRS if split_off else 1
@@ -79,9 +80,10 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
 def training_warnings(
     num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0, forgetful: bool = False
 ) -> list[str]:
-    """Warnings before a training. `valid` and `test` are source sentences, `leaked` of the latter are trained on.
+    """Warnings before a training.
 
-    A training is `forgetful` that adapts a model to these pairs alone, without any of those that it knows.
+    `valid` and `test` are source sentences; `leaked` of the test sentences are trained on. A training is `forgetful` if
+    it adapts a model to these pairs alone, without general pairs.
     """
     warnings = []
     if num_pairs < FEW and forgetful:

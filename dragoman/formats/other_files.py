@@ -1,4 +1,4 @@
-"""Files that hold no lines of text, known by their first bytes, and what to do with them."""
+"""Refuses files that hold no lines of text, by their first bytes, and says what to do with them."""
 
 import difflib
 import os
@@ -20,12 +20,12 @@ OTHER_FILES = {
     WEB_PAGE: "a web page; download the file itself instead of the page that shows it",
     rb"version https://git-lfs": "a pointer of Git LFS; fetch the file itself with `git lfs pull`",
 }  # fmt: skip
-"""Patterns of first bytes: what such a file is, and what to do."""
+"""By a pattern of first bytes: what such a file is, and what to do with it."""
 
 
 def check_is_file(path: Path) -> None:
-    """Raise `DataError` for what cannot be read twice, or is not there, with the name that is closest."""
-    # os.path answers False where pathlib raises: too long a name, a folder that may not be entered.
+    """Raise `DataError` unless a path is a file that can be read twice. Suggests the name that is closest."""
+    # os.path returns False where pathlib raises: too long a name, a folder that may not be entered.
     if os.path.isfile(path):
         return
     if os.path.isdir(path):
@@ -42,8 +42,8 @@ def check_is_file(path: Path) -> None:
 
 
 def refuse_other_files(path: Path, *, but: bytes | None = None) -> None:
-    """Raise `DataError` for a file that is no text; `but` is a pattern that is not looked for."""
+    """Raise `DataError` for a file that is no text; `but` is a key of `OTHER_FILES` that is allowed."""
     head = read_head(path)
-    for pattern, what in OTHER_FILES.items():
+    for pattern, description in OTHER_FILES.items():
         if pattern != but and re.match(pattern, head, re.DOTALL):
-            raise DataError(f"{path} is {what}.")
+            raise DataError(f"{path} is {description}.")

@@ -1,4 +1,4 @@
-"""Lines of text in and out: UTF-8, split at LF only, plain or packed, from a file or stdin, to a file or stdout."""
+"""Reads lines of text, in UTF-8 and split at LF only, from plain or packed files or stdin."""
 
 import bz2
 import codecs
@@ -18,22 +18,25 @@ PACKED = {
     ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd",
     ".bz2": tuple(b"BZh%d1AY&SY" % level for level in range(1, 10)),
 }  # fmt: skip
-"""Ends of names of packed files, and the bytes with which such files begin."""
+"""By the end of the name of a packed file: the bytes with which such files begin."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32-le", codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
 }  # fmt: skip
-"""First bytes that tell the encoding of a text. Those of UTF-32 begin like those of UTF-16, so they come first."""
+"""Encodings by the first bytes of a text. Those of UTF-32 begin like those of UTF-16, so they come first."""
 HEAD = 1 << 14
-"""Bytes by which a format is known."""
+"""First bytes of a file that are read to find its format."""
 MAX_LINE = 1 << 24
-"""Bytes; a longer line is no line of text, and would fill the memory."""
+"""Most bytes of a line; a longer one is no line of text, and would fill the memory."""
 MAX_TEXT = 1 << 20
-"""Characters of one text in a format of several lines; a longer one is no sentence, and would fill the memory."""
+"""Most characters of a text over several lines; a longer one is no sentence, and would fill the memory."""
 
 
 def open_input(path: Path | None) -> BufferedIOBase:
-    """A file, unpacked if its first bytes or its name say that it is packed, or stdin for None. Raises `DataError`."""
+    """Open a file, unpacked if its first bytes or its name say that it is packed, or stdin for None.
+
+    Raises `DataError` if it cannot be read.
+    """
     if path is None:
         if sys.stdin.isatty():
             print("Reading from the keyboard: a sentence a line, Ctrl-D ends.", file=sys.stderr)
@@ -49,11 +52,13 @@ def open_input(path: Path | None) -> BufferedIOBase:
 
 def packing_of(path: Path) -> str:
     """The key of `PACKED` that fits the first bytes of a file, or else the end of its name."""
-    packing = path.suffix.lower()
     if path.is_file():  # a pipe could not be opened twice
         with open(path, "rb") as file:
-            packing = next(filter(lambda each: file.peek(8).startswith(PACKED[each]), PACKED), packing)
-    return packing
+            head = file.peek(8)
+        for packing, marks in PACKED.items():
+            if head.startswith(marks):
+                return packing
+    return path.suffix.lower()
 
 
 def read_head(path: Path) -> bytes:
@@ -69,7 +74,7 @@ def read_head(path: Path) -> bytes:
 
 
 def unpacked_name(path: Path) -> str:
-    """The name of a file without the end that says how it is packed."""
+    """The name of a file without the end that says that it is packed."""
     return path.stem if path.suffix.lower() in PACKED else path.name
 
 
@@ -78,7 +83,8 @@ def read_lines(
 ) -> Iterator[str]:
     """The lines of a stream, without BOM and without one CR at their end. Raises `DataError` with the line number.
 
-    With `replace`, bytes that are not UTF-8 become U+FFFD; without, the sentence that refuses them ends with `remedy`.
+    With `replace`, bytes that are not valid become U+FFFD. Without, they are refused with a message that ends with
+    `remedy`.
     """
     errors = "replace" if replace else "strict"
     for number, content, is_whole in raw_lines(stream, name):
@@ -97,7 +103,7 @@ def read_lines(
 
 
 def raw_lines(stream: BufferedIOBase, name: str) -> Iterator[tuple[int, bytes, bool]]:
-    """Number and bytes of each line, without BOM and line end, and whether that is all: at most `MAX_LINE` bytes."""
+    """(number, bytes, whether these are all) of each line, without BOM and line end, cut off at `MAX_LINE` bytes."""
     number = 0
     try:
         _refuse_other_text(stream.peek(1024), name)
@@ -116,8 +122,9 @@ def raw_lines(stream: BufferedIOBase, name: str) -> Iterator[tuple[int, bytes, b
 
 
 def read_file(path: Path, *, replace: bool = False, encoding: str = "UTF-8") -> Iterator[str]:
-    """The lines of a file of sentence pairs, which must have some."""
-    line, remedy = None, ", or leave such pairs out with data.replace_bad_bytes=true"
+    """The lines of a file of sentence pairs. Raises `DataError` if it has none."""
+    line = None
+    remedy = ", or leave such pairs out with data.replace_bad_bytes=true"
     with open_input(path) as stream:
         for line in read_lines(stream, str(path), replace=replace, remedy=remedy, encoding=encoding):
             yield line
@@ -126,7 +133,7 @@ def read_file(path: Path, *, replace: bool = False, encoding: str = "UTF-8") -> 
 
 
 def encoding_of(head: bytes) -> str | None:
-    """The encoding that the first bytes of a text tell: by their mark, or by where they are NUL; None if they do not.
+    """The encoding of a text by its first bytes: by a byte order mark, or by the positions of NUL; None if unknown.
 
     UTF-16 and UTF-32 of Latin text have a NUL in every other byte, or in three of four.
     """
@@ -136,35 +143,38 @@ def encoding_of(head: bytes) -> str | None:
     head = head[: len(head) // 4 * 4]
     if not head or head.count(0) * 4 <= len(head):
         return None
-    nul = [head[start::4].count(0) * 8 > len(head) for start in range(4)]  # in most of each fourth byte
+    is_mostly_nul = tuple(head[start::4].count(0) * 8 > len(head) for start in range(4))
     patterns = {
         (False, True, True, True): "utf-32-le", (True, True, True, False): "utf-32-be",
         (False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be",
     }  # fmt: skip
-    return patterns.get(tuple(nul))
+    return patterns.get(is_mostly_nul)
 
 
 def unpacking_errors() -> tuple[type[Exception], ...]:
-    """What reading a file may raise that is damaged or cut short."""
-    of_zstd = [zstd().ZstdError] if any(map(sys.modules.get, ("backports.zstd", "compression.zstd"))) else []
-    return OSError, EOFError, zlib.error, lzma.LZMAError, *of_zstd
+    """The errors that are raised while a file is read that is damaged or cut short."""
+    errors: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, lzma.LZMAError)
+    if sys.modules.get("backports.zstd") or sys.modules.get("compression.zstd"):
+        errors += (zstd().ZstdError,)
+    return errors
 
 
 def zstd() -> ModuleType:
     """The module that packs and unpacks .zst."""
-    # Two names of the same code. The package `zstandard` takes a file that breaks off for a whole one.
+    # Both have the same code. The package `zstandard` takes a file that breaks off for a whole one.
     module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     return load(module, extra="formats", purpose="Reading .zst files")
 
 
 def _refuse_other_text(head: bytes, name: str) -> None:
+    """Raise `DataError` for a text in UTF-16 or UTF-32, or with lines that end with CR alone."""
     # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
     encoding = encoding_of(head)
     if encoding not in (None, "utf-8") or head.count(0) * 4 > len(head):
-        found = "UTF-32" if encoding and "32" in encoding else "UTF-16"
+        actual = "UTF-32" if encoding and "32" in encoding else "UTF-16"
         raise DataError(
-            f"{name}, line 1 is encoded as {found}, not UTF-8; save or convert the file as UTF-8, "
-            f"for example with `iconv -f {found} -t UTF-8`."
+            f"{name}, line 1 is encoded as {actual}, not UTF-8; save or convert the file as UTF-8, "
+            f"for example with `iconv -f {actual} -t UTF-8`."
         )
     if head.count(b"\r") > 1 and b"\n" not in head:
         raise DataError(f"{name} ends its lines with CR alone; convert them, such as with `tr '\\r' '\\n'`.")

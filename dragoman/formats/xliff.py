@@ -1,4 +1,4 @@
-"""Facts that XLIFF 1.2 and 2.0 tell of their texts: how far a translation is, and in which languages."""
+"""Reads facts about texts from the attributes of XLIFF 1.2 and 2.0: how far a translation is, and the languages."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -6,15 +6,16 @@ from typing import Literal
 from dragoman.text.language_codes import Languages
 
 UNFINISHED = {"initial", "new", "needs-translation", "needs-l10n"}
-"""States of a text that is not translated yet, in 2.0 and in 1.2. The others of 1.2 that begin with "needs" are those
-of a translation that needs a review, or something else than words."""
+"""States of a text that is not translated yet, in 2.0 and in 1.2. The other states of 1.2 that begin with "needs" are
+for translations that need a review, or something else than words."""
 FINISHED = {"reviewed", "signed-off", "final"}
 """States that a person has given to a translation; it may be empty on purpose."""
 Progress = Literal["missing", "draft", "done"]
+"""State of a translation."""
 
 
 def progress(source: str, target: str, state: str | None, approved: str | None = None) -> Progress:
-    """How far the translation of a text is, by what the file says and by the texts without their codes.
+    """State of the translation of a text, by the attributes in the file and by the texts without their codes.
 
     Where the file says nothing, as most do, a target is done if it differs from the source. Exports put a copy of the
     source where a translation is missing, and that of Symfony puts __ before it. A target that differs although its

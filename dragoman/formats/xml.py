@@ -1,4 +1,4 @@
-"""XML of strangers: what is refused of it, and its encoding.
+"""Parses XML of strangers safely, and finds its encoding.
 
 Definitions of entities, which can fill the memory, are refused, and no other file is read. A character that XML forbids
 is no reason to refuse a file: `FORBIDDEN` stands for it.
@@ -16,21 +16,22 @@ from dragoman.system.optional import load
 from dragoman.text.characters import BOM
 
 CHUNK = 1 << 16
+"""Bytes that are decoded at a time."""
 MAX_TAG = 1 << 22
-"""Characters of one tag or comment; the parser keeps them until it ends."""
+"""Most characters of a tag or comment: the parser keeps them until it ends."""
 FORBIDDEN = "\ufdd0"
-"""Stands for a character that XML forbids, such as \\x1f; Unicode keeps it for the use inside of programs."""
+"""Stands for a character that XML forbids, such as \\x1f. Unicode reserves it for use inside of programs."""
 _ALLOWED = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 MAYBE_FORBIDDEN = re.compile(rf"&#(?:x[0-9A-Fa-f]{{1,10}}|\d{{1,10}});|[^{_ALLOWED.pattern[1:]}")
 _LONGEST_REFERENCE = 16
 
 _DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 NO_ENCODINGS = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
-"""What Python calls encodings, but no document is written in."""
+"""Names that Python takes for encodings, but that no document is written in."""
 
 
 class XmlError(Exception):
-    """Why XML is refused: a sentence without its subject and its full stop, and the line on which the fault is."""
+    """XML is refused. The message is a sentence without its subject and its full stop; `line` is that of the fault."""
 
     def __init__(self, line: int, fault: str):
         super().__init__(fault)
@@ -38,9 +39,9 @@ class XmlError(Exception):
 
 
 def parsed(chunks: Iterable[str], handler: ContentHandler, *, name: str = "XML") -> Iterator[int]:
-    """The line that is reached after each chunk of a document has been parsed. Raises `XmlError`.
+    """Parse a document, and yield after each chunk the line that is reached. Raises `XmlError`.
 
-    Characters that XML forbids are `FORBIDDEN` for the handler. Document types are not read, nor is a file fetched.
+    The handler gets `FORBIDDEN` for characters that XML forbids. Document types are not read, and no file is fetched.
     """
     defused = {"extra": "formats", "purpose": f"Reading {name}"}
     entities = load("defusedxml", **defused).EntitiesForbidden
@@ -66,7 +67,7 @@ def parsed(chunks: Iterable[str], handler: ContentHandler, *, name: str = "XML")
     except UnicodeDecodeError as error:
         fault = f"is not valid {error.encoding} (byte 0x{error.object[error.start]:02X}); save the file as UTF-8"
         raise XmlError(position[0] + error.object.count(b"\n", 0, error.start), fault) from None
-    # An encoding that nobody knows, or one of the limits above.
+    # An unknown encoding, or a limit that is exceeded.
     except (LookupError, ValueError) as error:
         fault = f"cannot be read: {error}; save the file as UTF-8 with a segment for each sentence"
     raise XmlError(parser.getLineNumber(), fault)
@@ -78,14 +79,15 @@ def _without_forbidden(chunks: Iterable[str]) -> Iterator[str]:
     for chunk in chunks:
         text = rest + chunk
         start = text.rfind("&", -_LONGEST_REFERENCE)
-        whole = len(text) if start < 0 or ";" in text[start:] else start
-        text, rest = text[:whole], text[whole:]
+        # A reference may be cut off at the end; it waits for the next chunk.
+        end = len(text) if start < 0 or ";" in text[start:] else start
+        text, rest = text[:end], text[end:]
         yield MAYBE_FORBIDDEN.sub(lambda match: FORBIDDEN if is_forbidden(match[0]) else match[0], text)
     yield rest
 
 
 def is_forbidden(spelled: str) -> bool:
-    """Whether a character, or a reference to one by its number, is none that XML may have."""
+    """Whether XML forbids a character, which is given itself or as a reference such as &#31;."""
     if spelled.startswith("&#x"):
         code = int(spelled[3:-1], 16)
     else:
@@ -95,8 +97,9 @@ def is_forbidden(spelled: str) -> bool:
 
 def xml_encoding(head: bytes) -> str:
     """The encoding of XML by its first bytes, or by its declaration. Raises `LookupError` for an unknown one."""
-    if marked := encoding_of(head[:256]):
-        return marked
+    encoding = encoding_of(head[:256])
+    if encoding:
+        return encoding
     name = declared_encoding(head) or "utf-8"
     if codecs.lookup(name).name.replace("_", "-") in NO_ENCODINGS:
         raise LookupError(f"unknown encoding: {name}")
@@ -108,15 +111,15 @@ def xml_encoding(head: bytes) -> str:
 
 
 def declared_encoding(head: bytes) -> str | None:
-    """The encoding that the declaration of XML names, in a text whose first bytes do not tell it."""
+    """The encoding that the declaration of XML names, or None."""
     declared = _DECLARED.match(head)
     return declared[1].decode() if declared else None
 
 
 def decoded(stream: BufferedIOBase, *, replace_bad_bytes: bool = False) -> Iterator[str]:
-    """The text of a file of XML, piece by piece.
+    """The text of an XML file, piece by piece.
 
-    Raises `UnicodeDecodeError`, and `LookupError` for an encoding that is unknown.
+    Raises `UnicodeDecodeError` for bytes that are not valid, and `LookupError` for an unknown encoding.
     """
     head = stream.read(CHUNK)
     decoder = codecs.getincrementaldecoder(xml_encoding(head))("replace" if replace_bad_bytes else "strict")

@@ -181,9 +181,9 @@ def test_the_first_batches_are_those_of_the_current_epoch(tmp_path: Path):
     for number in (0, 3):
         expected = epoch(batches, number)[:2]
         batches = batches if number else batches_of(tmp_path, numbered_pairs(97), max_tokens=101)
-        found = list(batches.first(2))
-        assert len(found) == 2
-        assert all(map(same, found, expected))
+        sample = list(batches.first(2))
+        assert len(sample) == 2
+        assert all(map(same, sample, expected))
 
 
 def test_a_pair_beyond_the_budget_is_a_batch_of_its_own(tmp_path: Path):

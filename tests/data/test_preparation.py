@@ -170,7 +170,7 @@ def test_tokenizers_learn_from_a_sample_that_does_not_depend_on_the_order(tmp_pa
     seen: list[list[Pair]] = []
     train = preparation._train_tokenizers
     monkeypatch.setattr(
-        preparation, "_train_tokenizers", lambda bitext, *how: seen.append(list(bitext)) or train(bitext, *how)
+        preparation, "_train_tokenizers", lambda bitext, *options: seen.append(list(bitext)) or train(bitext, *options)
     )
     for name, pairs in (("a", PAIRS), ("b", PAIRS[::-1])):
         prepared(tmp_path / name, config(f"data.source={tsv(tmp_path / f'{name}.tsv', pairs)}"))
@@ -275,7 +275,7 @@ def test_the_sample_for_tokenizers_is_of_the_weighted_pairs(tmp_path: Path, monk
     seen: list[Pair] = []
     train = preparation._train_tokenizers
     monkeypatch.setattr(
-        preparation, "_train_tokenizers", lambda bitext, *how: seen.extend(bitext) or train(bitext, *how)
+        preparation, "_train_tokenizers", lambda bitext, *options: seen.extend(bitext) or train(bitext, *options)
     )
     corpora = [
         {"source": tsv(tmp_path / "large.tsv", PAIRS[:171]), "weight": 0.1},

@@ -15,7 +15,7 @@ from dragoman.config.settings import parse_settings
 from dragoman.data.batching import Position, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext
 from dragoman.data.builtin.grammar import generate
-from dragoman.data.encoding import end_to_end
+from dragoman.data.encoded_block import EncodedBlock, EncodedSide, Ragged
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.subword_regularization import (
     VARIANTS,
@@ -73,8 +73,8 @@ def trained(kind: str) -> Tokenizer:
 def words_of(tokenizer: Tokenizer) -> dict[str, tuple[int, ...]]:
     """The words of the texts as the vocabulary spells them, with their tokens, less the symbol."""
     words: dict[tuple[int, ...], int] = {}
-    for each in tokenizer.words(TEXTS):
-        word_numbers(each, words)
+    for text in tokenizer.words(TEXTS):
+        word_numbers(text, words)
     return {tokenizer.spelling(word): word for word in words if tokenizer.spelling(word)}
 
 
@@ -91,10 +91,10 @@ def test_unigram_with_a_large_alpha_segments_as_the_tokenizer_does() -> None:
     words = words_of(tokenizer)
     config = TokenizerConfig(kind="unigram", sampling_alpha=300)
     segmented = segmenter(tokenizer, config)(list(words), np.ones(len(words), int), np.random.default_rng(1))
-    found = [tuple(id_ for id_ in row if id_ >= 0) for row in segmented.tolist()]
+    sampled = [tuple(id_ for id_ in row if id_ >= 0) for row in segmented.tolist()]
     # All but ties: other segmentations are no likelier.
     model = segmenter(tokenizer, TokenizerConfig(kind="unigram", sampling_alpha=1)).log_probs
-    assert [model[list(tokens)].sum() for tokens in found] == pytest.approx(
+    assert [model[list(tokens)].sum() for tokens in sampled] == pytest.approx(
         [model[list(tokens)].sum() for tokens in words.values()]
     )
 
@@ -104,11 +104,12 @@ def write_numbered(paths: list[Path], texts: list[TokensOfWords]) -> None:
     words, sentences = Words(paths), []
     for start in range(0, len(texts), 5):
         known: dict[tuple[int, ...], int] = {}
-        numbers = end_to_end([word_numbers(each, known) for each in texts[start : start + 5]])
-        source, lengths, target, _ = words.renumbered([*numbers, *end_to_end(list(known))] * 2)
-        assert np.array_equal(source, target)
-        sentences += np.split(source, np.cumsum(lengths)[:-1])
-    TokenStore.write(paths, ((each, each) for each in sentences))
+        numbers = Ragged.of([word_numbers(text, known) for text in texts[start : start + 5]])
+        side = EncodedSide(numbers, Ragged.of(list(known)))
+        source, target = (renumbered.sentences for renumbered in words.renumbered(EncodedBlock([side] * 2, 0)).sides)
+        assert np.array_equal(source.values, target.values)
+        sentences += np.split(source.values, np.cumsum(source.lengths)[:-1])
+    TokenStore.write(paths, ((sentence, sentence) for sentence in sentences))
     words.write()
 
 

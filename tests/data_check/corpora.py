@@ -64,12 +64,12 @@ def lines(finding: Finding) -> list[int]:
     return [location.number for location in finding.examples]
 
 
-def problems(found: CheckResult) -> list[Finding]:
+def problems(result: CheckResult) -> list[Finding]:
     """The findings that a user must not overlook."""
-    return [finding for finding in found.findings if finding.severity == "problem"]
+    return [finding for finding in result.findings if finding.severity == "problem"]
 
 
 def only(findings: Iterable[Finding], kind: str) -> Finding:
     """The one finding of a kind."""
-    (finding,) = (each for each in findings if each.kind == kind)
+    (finding,) = (finding for finding in findings if finding.kind == kind)
     return finding

@@ -42,9 +42,10 @@ def test_a_stretch_out_of_step_is_found_with_its_distance_and_its_line(corpus, d
 
 def test_two_stretches_are_both_found(corpus):
     pairs = shifted(shifted(corpus, 1, 401, 900), -2, 1_301, 1_800)
-    found = list(check_alignment(pairs).findings())
-    assert [abs(lines(f)[0] - first) <= 15 for f, first in zip(found, (401, 1_301), strict=True)] == [True] * 2
-    assert ["1 pair later" in found[0].what, "2 pairs earlier" in found[1].what] == [True, True]
+    stretches = list(check_alignment(pairs).findings())
+    for stretch, first in zip(stretches, (401, 1_301), strict=True):
+        assert abs(lines(stretch)[0] - first) <= 15
+    assert ["1 pair later" in stretches[0].what, "2 pairs earlier" in stretches[1].what] == [True, True]
 
 
 def test_only_the_distance_that_fits_best_is_reported(corpus):

@@ -18,10 +18,10 @@ def corpus() -> Pairs:
 
 
 def test_a_clean_corpus_has_no_problems_and_its_counts_are_right(corpus):
-    found = checked(corpus)
-    assert problems(found) == []
-    assert found.trainable
-    (part,) = found.parts
+    result = checked(corpus)
+    assert problems(result) == []
+    assert result.trainable
+    (part,) = result.parts
     assert (part.pairs, part.usable, part.different) == (COUNT, COUNT, COUNT)
     assert (part.source.detected, part.target.detected) == ("en", "fr")
     assert part.source.characters.mean == pytest.approx(sum(len(s) for s, _ in corpus) / COUNT)
@@ -84,19 +84,19 @@ def planted(name: str, pairs: Pairs) -> Pairs:
     ],
 )  # fmt: skip
 def test_a_planted_fault_is_found_with_its_share_and_nothing_else_is(corpus, name, share, followed_by):
-    found = checked(planted(name, corpus))
-    kinds = {problem.kind for problem in problems(found)}
+    result = checked(planted(name, corpus))
+    kinds = {problem.kind for problem in problems(result)}
     assert name in kinds
     assert kinds <= {name} | followed_by
-    assert only(found.findings, name).share == pytest.approx(share, abs=0.03)
-    assert only(found.findings, name).examples
-    assert "above" in found.verdict[-1]
+    assert only(result.findings, name).share == pytest.approx(share, abs=0.03)
+    assert only(result.findings, name).examples
+    assert "above" in result.verdict[-1]
 
 
 def test_a_held_out_part_is_looked_at_as_well_as_compared(corpus):
     test = planted("exchanged", corpus[701:])
-    found = checked(corpus[:801], valid=corpus[1_001:], test=test)
-    assert {(problem.kind, problem.part) for problem in problems(found)} == {
+    result = checked(corpus[:801], valid=corpus[1_001:], test=test)
+    assert {(problem.kind, problem.part) for problem in problems(result)} == {
         ("overlap", "train"), ("exchanged", "test"), ("leak", "test"),
     }  # fmt: skip
 

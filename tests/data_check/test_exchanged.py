@@ -41,9 +41,9 @@ def test_a_stretch_that_ends_is_named_with_about_its_end(corpus):
 
 
 def test_what_is_exchanged_from_some_line_on_is_no_other_problem(corpus):
-    found = checked(exchanged(corpus, 502), languages=(None, None))
-    assert [problem.kind for problem in problems(found)] == ["exchanged"]
-    assert [found.parts[0].source.detected, found.parts[0].target.detected] == ["en", "fr"]
+    result = checked(exchanged(corpus, 502), languages=(None, None))
+    assert [problem.kind for problem in problems(result)] == ["exchanged"]
+    assert [result.parts[0].source.detected, result.parts[0].target.detected] == ["en", "fr"]
 
 
 def test_no_stretch_is_seen_where_none_is(corpus):
@@ -62,7 +62,7 @@ def test_exchanged_pairs_among_a_stretch_are_counted_too(corpus):
     pairs = exchanged(corpus, 502)
     for index in range(50, 400, 10):
         pairs[index] = pairs[index][::-1]
-    found = examined(LanguageCheck, pairs)
-    kinds = [finding.what for finding in found.findings()]
+    check = examined(LanguageCheck, pairs)
+    kinds = [finding.what for finding in check.findings()]
     assert kinds[0].endswith("from pair 502 to the end")
-    assert only([f for f in found.findings() if "from" not in f.what], "exchanged").count >= 30
+    assert only([finding for finding in check.findings() if "from" not in finding.what], "exchanged").count >= 30

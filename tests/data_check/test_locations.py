@@ -58,9 +58,9 @@ def test_an_entry_begins_on_its_line_and_ends_before_the_next(tmp_path: Path, su
     assert [entry for _, entry in entries if not isinstance(entry, Skipped)] == PAIRS
     ends = [line for line, _ in entries[1:]] + [len(lines) + 1]
     for (line, entry), end in zip(entries, ends, strict=True):
-        own = "\n".join(lines[line - 1 : end - 1])
+        lines_of_entry = "\n".join(lines[line - 1 : end - 1])
         texts = ["Alone." if suffix == "tmx" else "New."] if isinstance(entry, Skipped) else entry
-        assert all(text in own for text in texts)
+        assert all(text in lines_of_entry for text in texts)
         assert texts[0] in "\n".join(lines[line - 1 : line + 1])
 
 
@@ -113,7 +113,9 @@ def test_a_stretch_out_of_step_is_told_by_the_lines_of_its_file(tmp_path: Path):
     late = [(source, pairs[line - (line > 1_000)][1]) for line, (source, _) in enumerate(pairs)]
     file = write(tmp_path / "a.jsonl", jsonl(late))
     (finding,) = (
-        each for each in check(Bitext.open(file).cleaned(CleaningConfig())).findings if each.kind == "misaligned"
+        finding
+        for finding in check(Bitext.open(file).cleaned(CleaningConfig())).findings
+        if finding.kind == "misaligned"
     )
     (location,) = finding.examples
     assert abs(location.number - 2 * 1_001) < 30

@@ -37,12 +37,12 @@ def test_repeated_pairs_and_further_translations(seed, monkeypatch):
             further.append(number)
         seen.add((source, target))
         sources.add(folded(source))
-    found = repeats(pairs)
-    findings = list(found.findings())
+    repeat_check = repeats(pairs)
+    findings = list(repeat_check.findings())
     duplicates, translations = (only(findings, kind) for kind in ("duplicates", "translations"))
     assert (duplicates.count, lines(duplicates)) == (len(again), again[:3])
     assert (translations.count, lines(translations)) == (len(further), further[:3])
-    assert (found.result.different, found.result.different_sources) == (len(seen), len(sources))
+    assert (repeat_check.result.different, repeat_check.result.different_sources) == (len(seen), len(sources))
 
 
 def test_several_translations_matter_in_training_alone():
@@ -52,9 +52,9 @@ def test_several_translations_matter_in_training_alone():
 
 
 def test_no_pairs_at_all_are_no_repeats():
-    found = repeats([("", "")])
-    assert list(found.findings()) == []
-    assert found.result.different == 0
+    repeat_check = repeats([("", "")])
+    assert list(repeat_check.findings()) == []
+    assert repeat_check.result.different == 0
 
 
 @pytest.mark.parametrize("rules", [{}, {"drop_repeated": False, "max_characters": 3, "max_copied": 0}])
@@ -68,11 +68,11 @@ def test_what_train_leaves_out_is_told_before(seed, rules):
     train = CleanedBitext([Corpus(bitext(pairs)) for pairs in corpora], config)
     cleaned = train.cleaned(held_out=[part.cleaned() for part in held_out.values()])
     kept = list(cleaned)
-    found = check(train, held_out=held_out)
-    assert found.parts[0].dropped == cleaned.report.dropped
+    result = check(train, held_out=held_out)
+    assert result.parts[0].dropped == cleaned.report.dropped
     assert len(cleaned.report.dropped) >= 5
-    assert f"leaves out {cleaned.report.dropped.total():,} of 998 pairs (" in found.verdict[0]
-    assert found.verdict[1].startswith(f"{len(set(kept)):,} different pairs") or not config.drop_repeated
+    assert f"leaves out {cleaned.report.dropped.total():,} of 998 pairs (" in result.verdict[0]
+    assert result.verdict[1].startswith(f"{len(set(kept)):,} different pairs") or not config.drop_repeated
 
 
 def test_overlaps_are_by_folded_source_as_in_training():

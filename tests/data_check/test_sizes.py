@@ -50,8 +50,8 @@ USUAL = (
     ],
 )
 def test_each_kind_is_named_with_its_lines(pair, kind):
-    found = sizes([USUAL, pair, USUAL, pair, pair, pair])
-    finding = only(found.findings(), kind)
+    size_check = sizes([USUAL, pair, USUAL, pair, pair, pair])
+    finding = only(size_check.findings(), kind)
     assert (finding.count, lines(finding), finding.severity) == (4, [2, 4, 5], "problem")
     # Neither are few of many a problem, nor one or two.
     assert only(sizes([USUAL] * 997 + [pair] * 3).findings(), kind).severity == "note"

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encodin
 
 def test_figures_are_those_of_the_page():
     measured = re.findall(r"^\| (Multi30k|Tatoeba)[^|]*\|[^|]*\| ([\d.]+) \|", PAGE, re.MULTILINE)
-    text = " ".join(each.text for each in expectations())
+    text = " ".join(expectation.text for expectation in expectations())
     assert len(measured) >= 3
     assert all(f"{float(bleu):.0f} " in text for _, bleu in measured)
 
@@ -63,8 +63,8 @@ def test_fewer_pairs_than_those_measured_are_said_to_give_less():
     ("pairs", "held_out", "trainable"), [(9, False, False), (10, False, True), (1, True, True), (0, True, False)]
 )
 def test_too_few_pairs_cannot_be_trained_on(pairs, held_out, trainable):
-    found, sentences = verdict(pairs, [], words=12.0, split_off=not held_out)
-    assert found == trainable
+    is_trainable, sentences = verdict(pairs, [], words=12.0, split_off=not held_out)
+    assert is_trainable == trainable
     assert ("Cannot" in sentences[0]) == (not trainable)
 
 

@@ -32,13 +32,14 @@ def combination_split(adjective: str, noun: str) -> Split:
 
 
 def generate(count: int, seed: int = 0, *, split: Split = "train") -> Iterator[tuple[str, str]]:
-    """`count` different English sentences, each with its French translation.
+    """Yields `count` different English sentences, each with its French translation.
 
     A smaller count gives the beginning of a larger one. Every sentence of "valid" and "test" has a combination of
     adjective and noun that occurs in no other split, see `combination_split`. Raises `DataError` if the grammar has no
     more sentences.
     """
-    rng, sources = random.Random(f"{split} {seed}"), set[str]()
+    rng = random.Random(f"{split} {seed}")
+    sources: set[str] = set()
     while len(sources) < count:
         for _ in range(MAX_FAILURES):
             sampler = _Sampler(rng, split)
@@ -92,10 +93,12 @@ class _Sampler:
 
     def unused(self, words: Sequence[Word]) -> Word | None:
         """One of the words that the sentence does not have yet, if there is one."""
-        if new := [word for word in words if word not in self.used]:
-            self.used.add(word := self.rng.choice(new))
-            return word
-        return None
+        unused = [word for word in words if word not in self.used]
+        if not unused:
+            return None
+        word = self.rng.choice(unused)
+        self.used.add(word)
+        return word
 
     def sentence(self) -> tuple[str, str]:
         """A question, a report, two clauses with a link, or one clause."""
@@ -112,6 +115,7 @@ class _Sampler:
         return (text + self.clause()).sentence(".")
 
     def clause(self, question: bool = False) -> Both:
+        """Subject and predicate, sometimes with a second predicate."""
         subject = self.subject()
         text = self.predicate(subject, question)
         if not question and self.chance(0.07):
@@ -119,14 +123,15 @@ class _Sampler:
         return text.about(subject.text)
 
     def subject(self) -> Phrase:
+        """A person, an animal or a thing, or two of a kind."""
         if self.chance(0.35):
             return self.person()
         kind = self.rng.choice(("person", "person", "animal", "object building eatable drink"))
         living = kind in ("person", "animal")
         if living and self.chance(0.12):
-            one, other = self.noun_phrase(kind, "definite"), self.noun_phrase(kind, "definite")
-            text, nouns = one.text + Both("and", "et") + other.text, one.nouns + other.nouns
-            return Phrase(text, 5, one.feminine and other.feminine, nouns, one.kinds | other.kinds)
+            first, second = self.noun_phrase(kind, "definite"), self.noun_phrase(kind, "definite")
+            text, nouns = first.text + Both("and", "et") + second.text, first.nouns + second.nouns
+            return Phrase(text, 5, first.feminine and second.feminine, nouns, first.kinds | second.kinds)
         phrase = self.noun_phrase(kind, "definite definite definite number" + " indefinite" * living)
         return self.with_relative(phrase) if self.chance(0.1) else phrase
 
@@ -156,7 +161,7 @@ class _Sampler:
         return text
 
     def manner(self, verb: Verb, question: bool = False) -> Manner:
-        """With an adverb, negative, progressive or with a modal verb, as far as the verb allows it."""
+        """A manner that the verb allows: with an adverb, negative, progressive or with a modal verb."""
         if not verb.state and self.chance(0.13):
             return Manner(question, self.rng.choice(lexicon.FREQUENCIES))
         manner = Manner(question, NOT if not question and self.chance(0.25) else NOTHING)
@@ -168,12 +173,12 @@ class _Sampler:
 
     def object_pronoun(self, subject: Phrase) -> Both | None:
         """Somebody other than the subject: neither I and me, nor I and us."""
-        other = self.person()
+        person = self.person()
         # Persons 0 and 3 are je and nous, 1 and 4 tu and vous.
-        return None if subject.person % 3 == other.person % 3 < 2 else other.as_object
+        return None if subject.person % 3 == person.person % 3 < 2 else person.as_object
 
     def governed(self, verb: Verb, negative: bool) -> Both:
-        """What the verb governs; after a negation "some bread" becomes "any bread", pas de pain."""
+        """The object or the place that the verb governs; after a negation "some bread" is "any bread", pas de pain."""
         if verb.government == "none":
             return self.place(PERSON) if self.chance(0.5) else NOTHING
         if verb.government not in ("direct", "generic", "to"):
@@ -198,6 +203,7 @@ class _Sampler:
         return text + Both(adjective.english, adjective.french[2 * (subject.person > 2) + bool(subject.feminine)])
 
     def place(self, kinds: frozenset[str]) -> Both:
+        """A place where a thing of these kinds may be: on the table."""
         preposition, nouns = self.rng.choice(lexicon.places(kinds))
         return preposition + self.noun_phrase(nouns, "the the one").text
 
@@ -247,14 +253,14 @@ class _Sampler:
         return [adjective for adjective in (first, second) if adjective]
 
     def owner(self) -> Both:
-        """My brother's ..., of which the French half stands after the noun."""
+        """An owner, as in my brother's dog; the French half stands after the noun."""
         named_owner = set(NAMES) - self.used and self.chance(0.4)
         owner = self.unused(NAMES) if named_owner else self.noun_phrase("person", "definite")
         s = "'" if owner.person == 5 and owner.text.english.endswith("s") else "'s"
         return Both(owner.text.english + s, f"de {owner.text.french}")
 
     def with_relative(self, phrase: Phrase) -> Phrase:
-        """... who sleeps, ... that I see."""
+        """The phrase with a relative clause: ... who sleeps, ... that I see."""
         noun = phrase.nouns[0]
         verbs = lexicon.verbs(PERSON, noun)
         if verbs and self.chance(0.35):

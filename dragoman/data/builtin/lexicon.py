@@ -28,7 +28,8 @@ def named(cell: str) -> frozenset[str]:
 
 
 def _verb(subjects: str, government: str, objects: str, english: str, french: str) -> Verb:
-    (base, third, ing), (infinitive, *present) = english.split(), french.split()
+    base, third, ing = english.split()
+    infinitive, *present = french.split()
     forms = base, third, ing.strip("-=")
     return Verb(named(subjects), government, objects, forms, infinitive, tuple(present), state=ing == "=")
 
@@ -50,7 +51,9 @@ ADJECTIVES = tuple(
     for position, suits, english, french in TABLES["adjectives"]
 )
 VERBS = tuple(_verb(*row) for row in TABLES["verbs"])
-MODALS, REPORTS, (BE,) = (tuple(verb for verb in VERBS if verb.government == own) for own in ("modal", "que", "be"))
+MODALS, REPORTS, (BE,) = (
+    tuple(verb for verb in VERBS if verb.government == government) for government in ("modal", "que", "be")
+)
 PEOPLE = tuple(_person(*row) for row in TABLES["people"])
 FREQUENCIES, HABITS, MOMENTS, LINKS = (
     tuple(Both(*row) for row in TABLES[name]) for name in ("frequencies", "habits", "moments", "links")
@@ -65,20 +68,23 @@ def nouns(cell: str) -> tuple[Noun, ...]:
 
 @cache
 def verbs(kinds: frozenset[str], direct_object: Noun | None = None) -> tuple[Verb, ...]:
-    """The verbs that such a subject can have, with this direct object if one is given."""
+    """The verbs that a subject of these kinds can have, with this direct object if one is given."""
     suitable = (verb for verb in VERBS if verb.subjects & kinds)
     if direct_object is None:
         return tuple(suitable)
-    return tuple(v for v in suitable if v.government == "direct" and direct_object in nouns(v.objects))
+    return tuple(verb for verb in suitable if verb.government == "direct" and direct_object in nouns(verb.objects))
 
 
 @cache
 def determiners(context: str) -> tuple[list[str], ...]:
     """The determiners for a context, if there are any: two English and four French forms each."""
-    return tuple((english + " " + french).split() for at, english, french in TABLES["determiners"] if at == context)
+    rows = (row for row in TABLES["determiners"] if row[0] == context)
+    return tuple((english + " " + french).split() for _, english, french in rows)
 
 
 @cache
 def places(kinds: frozenset[str]) -> tuple[tuple[Both, str], ...]:
-    """Prepositions that say where such a thing is, each with the kinds of nouns that may follow."""
-    return tuple((Both(en, fr), where) for en, fr, what, where in TABLES["places"] if named(what) & kinds)
+    """Prepositions that say where a thing of these kinds is, each with the kinds of nouns that may follow."""
+    return tuple(
+        (Both(english, french), where) for english, french, things, where in TABLES["places"] if named(things) & kinds
+    )

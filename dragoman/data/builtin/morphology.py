@@ -63,12 +63,15 @@ class Noun(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """French forms: masculine, feminine, both in the plural; before a noun also masculine before a vowel."""
+    """An adjective and where it may stand."""
 
     position: str
+    """One of `POSITIONS`, or "only"."""
     suits: frozenset[str]
+    """Kinds of nouns and single nouns that it may describe."""
     english: str
     french: tuple[str, ...]
+    """Masculine, feminine, both in the plural; before a noun also masculine before a vowel."""
 
     def beside(self, noun: Noun, plural: bool) -> str:
         """The French form that agrees with the noun: le bel oiseau, les beaux oiseaux."""
@@ -87,7 +90,7 @@ class Adjective(NamedTuple):
 
 
 class Manner(NamedTuple):
-    """How a verb is conjugated, beside its person."""
+    """The form in which a verb is conjugated, besides its person."""
 
     question: bool = False
     adverb: Both = NOTHING
@@ -96,19 +99,23 @@ class Manner(NamedTuple):
 
     @property
     def negative(self) -> bool:
+        """Whether the verb is negated by its adverb."""
         return self.adverb.french in ("pas", "jamais")
 
 
 class Verb(NamedTuple):
-    """English: base, third person, -ing (or ""). French: infinitive; je tu il nous vous ils."""
+    """A verb, and the subjects and objects that it may have."""
 
     subjects: frozenset[str]
     government: str
     objects: str
     english: tuple[str, str, str]
+    """Base form, third person, and the form in -ing, or "" without one."""
     infinitive: str
     french: tuple[str, ...]
+    """The forms of je, tu, il, nous, vous, ils."""
     state: bool
+    """Whether it names a state, such as to know, and no action."""
 
     def conjugated(self, person: int, manner: Manner, pronoun: Both = NOTHING) -> Both:
         """The verb with auxiliary, adverb and object pronoun, around {} for the subject.

@@ -1,4 +1,4 @@
-"""Sentence pairs without files: those of the phrase grammar, and random words that can only be memorised."""
+"""Reads sentence pairs without files: those of the phrase grammar, and random words that can only be memorised."""
 
 import random
 import re
@@ -16,7 +16,8 @@ WORDS = [str(number) for number in range(4, 5000)]
 RANDOM_LENGTH = 100
 """Words of a random sentence."""
 # Validation and test data of the grammar have combinations of words that no split by sentence could hold out. The
-# random sentences are too few to have all words; held-out ones show that nothing is learnt beyond the pairs themselves.
+# random sentences are too few to have all words, so the vocabulary has pairs of its own; held-out ones show that
+# nothing is learnt beyond the pairs themselves.
 SETTINGS: dict[str, Settings] = {
     name: {"data": {part: [f"builtin:{name}:{pairs}:{part}"] for part in ("valid", "test")}}
     for name, pairs in (("grammar", 500), ("random", 8))
@@ -35,7 +36,9 @@ def open_builtin(source: str) -> tuple[str, PairReader]:
             f"There is no built-in data {source}; write builtin:grammar or builtin:random, builtin:grammar:5000 for a "
             "number of pairs below ten million, or builtin:grammar:500:test for pairs that training never sees."
         )
-    name, count, part = match[1], int(match[2] or DEFAULT_PAIRS[match[1]]), match[3] or "train"
+    name = match[1]
+    count = int(match[2] or DEFAULT_PAIRS[name])
+    part = match[3] or "train"
     if name == "random":
         return name, PairReader(lambda: enumerate(random_pairs(count, part), start=1), unit="pair")
     from dragoman.data.builtin.grammar import generate  # here, since it reads the lexicon
@@ -53,5 +56,6 @@ def random_pairs(count: int, part: str = "train") -> Iterator[Pair]:
     """`count` pairs of `RANDOM_LENGTH` words each, drawn at random; a smaller count gives the beginning of a larger."""
     rng = random.Random(part)
     for _ in range(count):
-        source, target = (" ".join(rng.choices(WORDS, k=RANDOM_LENGTH)) for _ in range(2))
+        source = " ".join(rng.choices(WORDS, k=RANDOM_LENGTH))
+        target = " ".join(rng.choices(WORDS, k=RANDOM_LENGTH))
         yield source, target

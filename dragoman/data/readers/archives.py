@@ -1,7 +1,7 @@
-"""Archives as corpora are published in them, .zip and .tar: the one table or the two texts among their files.
+"""Reads corpora from archives, .zip and .tar: finds the one table or the two texts among their files.
 
-Archives come from strangers: their files are listed before anything is unpacked. Only what is read is unpacked, and
-its bytes are counted meanwhile.
+Archives come from strangers. Their files are listed before any of them is unpacked; only the chosen ones are, and their
+bytes are counted meanwhile.
 """
 
 import os
@@ -26,12 +26,14 @@ from dragoman.formats.text_files import open_input, read_head, unpacking_errors
 from dragoman.text.language_codes import two_letters
 
 MOST_FILES = 10_000
+"""Most files in an archive."""
 MOST_RATIO, LEAST_BYTES = 100, 2**24
-"""How many times as large as the archive its files may be, if they are larger than so many bytes; text is at most some
-30 times as large."""
+"""Files may take up to this many times the bytes of their archive, and always up to the other number. Text takes up to
+some 30 times as many."""
 MOST_COMPARED = 200
-"""Files of which any two may be the two texts."""
+"""Most files any two of which are compared, to find the two texts."""
 PART = 2**20
+"""Bytes that are unpacked at a time."""
 _END_OF_ZIP = struct.Struct("<4s4H2LH")
 _NO_PAIRS = re.compile(
     r"__MACOSX/.*|(.*/)?(\.[^./][^/]*(/.*)?|_[^/]*|thumbs\.db|desktop\.ini"
@@ -39,11 +41,11 @@ _NO_PAIRS = re.compile(
     r"|[^/]*\.(ids|scores?|md|pdf|html?|py|sh|bib|png|jpe?g))",
     re.IGNORECASE,
 )
-"""Names of files that come with pairs and are none."""
+"""Names of files that come with pairs, but hold none."""
 _TABLE = re.compile(r".*\.(tsv|txt|csv|jsonl?|ndjson|tmx|xliff|xlf|sdlxliff|po|tab)", re.IGNORECASE)
-"""Names of files that have both sides."""
+"""Names of files that may hold both sides."""
 _XML = re.compile(r".*\.xml", re.IGNORECASE)
-"""Names of files that have both sides. Beside two texts, they say which sentences belong together instead."""
+"""Names of files that may hold both sides. Beside two texts, they say which sentences belong together instead."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,11 @@ def archive_of(path: Path) -> Path | None:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a .zip or .tar, however it is called, and no document of an office."""
+    """Whether a file is a .zip or .tar, whatever its name, and not a document of an office program."""
     head = read_head(path)
-    return (head.startswith((b"PK\3\4", b"PK\5\6")) or head[257:262] == b"ustar") and not re.match(
-        OFFICE, head, re.DOTALL
-    )
+    is_zip = head.startswith((b"PK\3\4", b"PK\5\6"))
+    is_tar = head[257:262] == b"ustar"
+    return (is_zip or is_tar) and not re.match(OFFICE, head, re.DOTALL)
 
 
 def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> list[LocalCopy]:
@@ -77,15 +79,12 @@ def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> l
     """
     try:
         with _opened(path) as archive:
-            members = _members(path, archive)
-            if inner:
-                chosen = [_named(path, members, inner)]
-            else:
-                chosen = _pairs_among(path, [member.name for member in members], languages)
-        names = [PurePosixPath(name).name for name in chosen]
-        if len({*names}) < len(names):  # their folders tell the languages
-            names = [name.replace("/", ".") for name in chosen]
-        return [_copy(path, *each) for each in zip(chosen, names, strict=True)]
+            names = [member.name for member in _members(path, archive)]
+        chosen = [_named(path, names, inner)] if inner else _pairs_among(path, names, languages)
+        file_names = [PurePosixPath(name).name for name in chosen]
+        if len({*file_names}) < len(file_names):  # their folders tell the languages
+            file_names = [name.replace("/", ".") for name in chosen]
+        return [_copy(path, name, file_name) for name, file_name in zip(chosen, file_names, strict=True)]
     except (BadZipFile, tarfile.TarError, RuntimeError, NotImplementedError, zlib.error, *unpacking_errors()) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -94,14 +93,14 @@ def read_archive(path: Path, inner: str, languages: tuple[str, str] | None) -> l
 
 
 def _copy(path: Path, name: str, file_name: str) -> LocalCopy:
-    """A copy of the member `name` of an archive."""
+    """A copy of the member `name` of an archive, as a file with the name `file_name`."""
 
     def unpack(copy: Path) -> None:
-        most = _most_bytes(path)
+        bytes_left = _most_bytes(path)
         with _opened(path) as archive, _member_stream(archive, name) as packed, open(copy, "wb") as file:
             while part := packed.read(PART):
-                most -= len(part)
-                if most < 0:
+                bytes_left -= len(part)
+                if bytes_left < 0:
                     raise _too_large(path)
                 file.write(part)
 
@@ -134,17 +133,17 @@ def _check_directory(path: Path) -> None:
 
 
 def _members(path: Path, archive: ZipFile | tarfile.TarFile) -> list[Member]:
-    """The files of an archive. Refused are archives that unpack to too much, before they do."""
+    """The files of an archive. Raises `DataError` for one that would unpack to too much."""
     members: list[Member] = []
-    left = _most_bytes(path)
+    bytes_left = _most_bytes(path)
     entries = archive.infolist() if isinstance(archive, ZipFile) else archive
     for entry in entries:
         if isinstance(entry, tarfile.TarInfo):
             member, is_file = Member(entry.name, entry.size), entry.isfile()
         else:
             member, is_file = Member(entry.filename, entry.file_size), not entry.is_dir()
-        left -= member.size
-        if left < 0:
+        bytes_left -= member.size
+        if bytes_left < 0:
             raise _too_large(path)
         if is_file:
             members.append(member)
@@ -159,7 +158,7 @@ def _member_stream(archive: ZipFile | tarfile.TarFile, name: str) -> Iterator[IO
         with archive.open(name) as stream:
             yield stream
         return
-    for entry in archive:  # which is read from its beginning to its end
+    for entry in archive:  # a .tar is read from its beginning to its end
         if entry.isfile() and entry.name == name:
             stream = archive.extractfile(entry)
             assert stream is not None
@@ -168,10 +167,12 @@ def _member_stream(archive: ZipFile | tarfile.TarFile, name: str) -> Iterator[IO
     raise EOFError(f"{name} is not in it any more")
 
 
-def _named(path: Path, members: Sequence[Member], inner: str) -> str:
-    names = [member.name for member in members]
-    for fits in (lambda name: name == inner, lambda name: name.endswith(f"/{inner}")):
-        if len(fitting := list(filter(fits, names))) == 1:
+def _named(path: Path, names: Sequence[str], inner: str) -> str:
+    """The only file with the name `inner`, or else the only one whose path ends with it."""
+    same = [name for name in names if name == inner]
+    ending = [name for name in names if name.endswith(f"/{inner}")]
+    for fitting in (same, ending):
+        if len(fitting) == 1:
             return fitting[0]
     raise DataError(f"{path} has no file {inner}, but {_listed(names)}; name one of them.")
 
@@ -185,16 +186,15 @@ def _pairs_among(path: Path, names: Sequence[str], languages: tuple[str, str] | 
     if len(candidates) == 1:
         return candidates
     compared = [name for name in candidates if not _XML.fullmatch(name)][:MOST_COMPARED]
-    texts, fitting = (
-        [in_order for pair in combinations(compared, 2) if (in_order := _two_texts(pair, wanted))]
-        for wanted in (None, languages)
-    )
+    texts = _text_pairs(compared, None)
+    fitting = _text_pairs(compared, languages)
     tables = [name for name in candidates if _TABLE.fullmatch(name) and not any(name in pair for pair in texts)]
     if len(fitting) == 1 and not tables:
         return list(fitting[0])
-    tables += [] if texts else filter(_XML.fullmatch, candidates)
-    if len(tables) == 1 and not texts:
-        return tables
+    if not texts:
+        tables += filter(_XML.fullmatch, candidates)
+        if len(tables) == 1:
+            return tables
     texts = fitting or texts
     example = f"{path}/{candidates[0]}"
     if texts:
@@ -205,8 +205,14 @@ def _pairs_among(path: Path, names: Sequence[str], languages: tuple[str, str] | 
     )
 
 
+def _text_pairs(names: Sequence[str], wanted: tuple[str, str] | None) -> list[tuple[str, str]]:
+    """Any two of the files that are the source and the target text of a corpus, in this order."""
+    pairs = (_two_texts(pair, wanted) for pair in combinations(names, 2))
+    return [pair for pair in pairs if pair]
+
+
 def _two_texts(pair: tuple[str, str], wanted: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Two files as source and target, if their names and folders differ by languages, or as source and target do.
+    """Two files as source and target, if their names or folders differ by two languages, or by "source" and "target".
 
     None for other files, and for languages that are not the ones that are `wanted`.
     """
@@ -227,10 +233,13 @@ def _two_texts(pair: tuple[str, str], wanted: tuple[str, str] | None) -> tuple[s
 
 def _are_close(languages: tuple[str, str], wanted: tuple[str, str]) -> bool:
     """Whether each language is the one that is wanted, or a variety of it."""
-    return all(two_letters(one) == two_letters(other) for one, other in zip(languages, wanted, strict=True))
+    return all(
+        two_letters(code) == two_letters(wanted_code) for code, wanted_code in zip(languages, wanted, strict=True)
+    )
 
 
 def _most_bytes(path: Path) -> int:
+    """Bytes that the files of an archive may take."""
     return max(LEAST_BYTES, MOST_RATIO * path.stat().st_size)
 
 

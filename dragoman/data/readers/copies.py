@@ -1,6 +1,6 @@
 """Copies of files that cannot be read where they are: at URLs, in archives, in other encodings than UTF-8.
 
-A copy is read like all other files: any number of times, from any position.
+Unlike these, a copy can be read any number of times, from any position.
 """
 
 import atexit
@@ -13,9 +13,10 @@ from tempfile import mkdtemp
 
 
 class LocalCopy(type(Path())):  # type: ignore[misc]
-    """A copy in a folder for temporary files, which messages call as the user does."""
+    """Path of a copy in a folder for temporary files; as a text it is what the user calls the file."""
 
     shown = ""
+    """The name that the user gave."""
 
     def __str__(self) -> str:
         return self.shown or super().__str__()
@@ -25,13 +26,13 @@ class LocalCopy(type(Path())):  # type: ignore[misc]
 
 
 _copies: dict[str, tuple[Hashable, LocalCopy]] = {}
-"""Versions and copies of files that this process has copied."""
+"""Version and copy of each file that this process has copied, by the name that the user gave."""
 
 
 def local_copy(shown: str, name: str, version: Hashable, write: Callable[[Path], None]) -> LocalCopy:
-    """A copy of the file that the user calls `shown`, under the name `name`; made once for each of its versions.
+    """A copy, with the file name `name`, of the file that the user calls `shown`; made once for each `version`.
 
-    `write` writes it to a path. Its folder is deleted when this process ends.
+    `write` writes the copy to a path. Its folder is deleted when this process ends.
     """
     known, copy = _copies.get(shown, (None, None))
     if copy is None or known != version:
@@ -50,6 +51,6 @@ def local_copy(shown: str, name: str, version: Hashable, write: Callable[[Path],
 
 
 def version_of(path: Path) -> tuple[int, int]:
-    """What tells the versions of a file on this machine apart: its size and the time of its last change."""
-    state = os.stat(path)
-    return state.st_size, state.st_mtime_ns
+    """Version of a file on this machine: its size, and the time of its last change in nanoseconds."""
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns

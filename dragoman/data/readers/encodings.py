@@ -1,4 +1,4 @@
-"""Texts in UTF-16 and UTF-32, which some programs call Unicode text, as copies in UTF-8."""
+"""Converts texts in UTF-16 and UTF-32, which some programs call "Unicode text", to copies in UTF-8."""
 
 import codecs
 from pathlib import Path
@@ -8,10 +8,14 @@ from dragoman.errors import DataError
 from dragoman.formats.text_files import encoding_of, open_input, read_head, unpacked_name
 
 PART = 2**20
+"""Bytes that are converted at a time."""
 
 
 def in_utf8(path: Path) -> Path:
-    """The file itself, or a copy in UTF-8 if it is in UTF-16 or UTF-32. Raises `DataError` if it is not all through."""
+    """The file itself, or a copy in UTF-8 if it is in UTF-16 or UTF-32.
+
+    Raises `DataError` if it begins as such a file, but has bytes that are not valid in its encoding.
+    """
     encoding = encoding_of(read_head(path))
     if encoding in (None, "utf-8"):
         return path
@@ -24,9 +28,9 @@ def in_utf8(path: Path) -> Path:
                     file.write(decoder.decode(part))
                 file.write(decoder.decode(b"", final=True))
             except UnicodeDecodeError as error:
-                around = stream.tell() - len(error.object) + error.start
+                position = stream.tell() - len(error.object) + error.start
                 raise DataError(
-                    f"{path} is no valid {encoding.upper()} at byte {around:,}; save it as UTF-8."
+                    f"{path} is no valid {encoding.upper()} at byte {position:,}; save it as UTF-8."
                 ) from None
 
     return local_copy(str(path), unpacked_name(path), version_of(path), convert)

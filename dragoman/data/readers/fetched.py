@@ -1,4 +1,4 @@
-"""Files at URLs, downloaded once."""
+"""Downloads files at URLs, each once."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Records with named fields, as JSON, data sets and tables have them: which two fields are source and target."""
+"""Reads records with named fields, as in JSON and data sets, and finds the two fields that are source and target."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ NAMED = [
     ("text", "translation"), ("sentence1", "sentence2"), ("input", "output"),
 ]  # fmt: skip
 KNOWN_NAMES = {name for names in NAMED for name in names} | TWO_LETTERS.keys() | set(TWO_LETTERS.values())
-"""Names, in small letters, by which the first row of a table is known to name the columns."""
+"""Names of columns, in small letters. A first row with some of them names the columns of a table."""
 NESTED = "translation"
-"""A field with a text for each language, as data sets for translation have it."""
+"""Name of a field that holds a text for each language, as in data sets for translation."""
 
 
 class SideFields(NamedTuple):
@@ -26,16 +26,18 @@ class SideFields(NamedTuple):
 
     source: str
     target: str
-    nested: bool
-    """Whether they are inside the field `translation`."""
-    languages: Languages
+    nested: bool = False
+    """Whether both are inside of the field `translation`."""
+    languages: Languages = (None, None)
 
     def pair(self, record: Record) -> Pair | None:
         """The pair of a record, or None if a side is not a text. A side that is missing or null is empty."""
         texts = record.get(NESTED) if self.nested else record
         if not isinstance(texts, Mapping):
             return None
-        source, target = ("" if texts.get(name) is None else texts[name] for name in (self.source, self.target))
+        source, target = texts.get(self.source), texts.get(self.target)
+        source = "" if source is None else source
+        target = "" if target is None else target
         if isinstance(source, str) and isinstance(target, str):
             return one_line(well_formed(source)), one_line(well_formed(target))
         return None
@@ -43,17 +45,16 @@ class SideFields(NamedTuple):
 
 def sides_by_name(
     names: Collection[str], wanted: tuple[str, str] | None, where: str, *, languages: bool = False
-) -> tuple[str, str, Languages] | None:
+) -> SideFields | None:
     """The names of the source and target column, and their languages; None if no two names tell them.
 
-    With `languages`, all names are those of languages, even if they are not well known.
-
-    Raises `DataError` if they name several languages, and those that are `wanted` are not among them.
+    With `languages`, all names are those of languages, even if they are not well known. Raises `DataError` if there are
+    several languages, and those that are `wanted` are not among them; `where` begins its message.
     """
     lower = {TEXT_IN.sub("", name).casefold(): name for name in names}
     for source, target in NAMED:
         if source in lower and target in lower:
-            return lower[source], lower[target], (None, None)
+            return SideFields(lower[source], lower[target])
     codes = {code: name for name in names if (code := language_of(name))}
     if len(names) > 2 and not (languages or "id" in (wanted or ())):
         codes.pop("id", None)  # Indonesian, or an id
@@ -62,7 +63,7 @@ def sides_by_name(
     if len(codes) < 2:
         return None
     source, target = choose_languages(codes, wanted, where)
-    return codes[source], codes[target], (source, target)
+    return SideFields(codes[source], codes[target], languages=(source, target))
 
 
 def find_fields(record: Record, options: ReaderOptions, where: str) -> SideFields:
@@ -70,26 +71,31 @@ def find_fields(record: Record, options: ReaderOptions, where: str) -> SideField
     nested = isinstance(record.get(NESTED), Mapping)
     fields = record[NESTED] if nested else record
     names = [name for name, value in fields.items() if value is None or isinstance(value, str)]
+    sides: SideFields | None = None
     if options.columns:
         source, target = (_field(column, list(fields)) for column in options.columns)
-        found = (source, target, (language_of(source), language_of(target))) if {source, target} <= {*names} else None
+        if source in names and target in names:
+            sides = SideFields(source, target, languages=(language_of(source), language_of(target)))
     else:
-        found = sides_by_name(names, options.languages, where, languages=nested)
-    if found is None:
-        listed, example = ", ".join(map(str, fields)), ",".join(names[:2] if len(names) > 1 else ("en", "fr"))
+        sides = sides_by_name(names, options.languages, where, languages=nested)
+    if sides is None:
+        listed = ", ".join(map(str, fields))
+        example = ",".join(names[:2] if len(names) > 1 else ("en", "fr"))
         raise DataError(
             f"{where} has no two sides among its fields ({listed}); choose two texts, such as --columns {example}, or "
             "name them source and target, or by their languages."
         )
-    source, target, languages = found
-    return SideFields(source, target, nested, options.languages or languages)
+    return sides._replace(nested=nested, languages=options.languages or sides.languages)
 
 
 def _field(column: int | str, names: list[str]) -> str:
-    """The name of a field that the user chooses by its name, in any case, or by its number."""
+    """The name of the field that the user chooses by name, in any case, or by number; if there is none, `column`."""
     if isinstance(column, int):
         return names[column - 1] if column <= len(names) else str(column)
-    return next((name for name in names if name.casefold() == column.casefold()), column)
+    for name in names:
+        if name.casefold() == column.casefold():
+            return name
+    return column
 
 
 def record_reader(
@@ -98,11 +104,14 @@ def record_reader(
     """A reader of numbered records. There must be at least one, and the first one decides which fields are read."""
     number, first = next(records())
     fields = find_fields(first, options, f"{name}, {unit} {number}")
-    column, languages = options.language_column, fields.languages
-    if column is not None:
-        column, languages = _field(column, list(first)), (languages[0], None)
-        if column not in first:
-            raise DataError(f"{name} has no field {column}, but {', '.join(map(str, first))}; give one of these.")
+    languages = fields.languages
+    language_field: str | None = None
+    if options.language_column is not None:
+        language_field = _field(options.language_column, list(first))
+        languages = languages[0], None
+        if language_field not in first:
+            listed = ", ".join(map(str, first))
+            raise DataError(f"{name} has no field {language_field}, but {listed}; give one of these.")
 
     def read() -> Iterator[Numbered]:
         for number, record in records():
@@ -112,10 +121,10 @@ def record_reader(
                     f"{name}, {unit} {number} has no text in `{fields.source}` and `{fields.target}`; "
                     "write every record like the first one."
                 )
-            if column is None:
+            if language_field is None:
                 yield number, pair
                 continue
-            found = label_of_target(languages[0], str(record.get(column)))
-            yield number, (found + pair[0], pair[1]) if found else NO_LANGUAGE
+            label = label_of_target(languages[0], str(record.get(language_field)))
+            yield number, (label + pair[0], pair[1]) if label else NO_LANGUAGE
 
     return PairReader(read, languages, unit)

@@ -1,4 +1,4 @@
-"""Data sets through the library `datasets`: `hf:NAME[:CONFIG[:SPLIT]]`, from the Hugging Face Hub or a folder."""
+"""Reads data sets with the library `datasets`: `hf:NAME[:CONFIG[:SPLIT]]`, from the Hugging Face Hub or a folder."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ def open_dataset(name: str, options: ReaderOptions) -> PairReader:
     split = split or "train"
     try:
         dataset = datasets.load_dataset(dataset_name, config or None, split=split)
-    # The library has an error of its own for each of network, name, file and format.
+    # The library raises a different error for each of network, name, file and format.
     except Exception as error:
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         raise DataError(f"{name} (split {split}) cannot be loaded: {reason}; check the name or the network.") from None
@@ -32,6 +32,7 @@ def open_dataset(name: str, options: ReaderOptions) -> PairReader:
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a data set as records."""
     for columns in dataset.iter(ROWS):
         for values in zip(*columns.values(), strict=True):
             yield dict(zip(columns, values, strict=True))

@@ -1,4 +1,4 @@
-"""Translation memories that a server keeps, as pairs: a model learns from what people have corrected."""
+"""Reads translation memories that a server keeps, so that a model learns from translations that people corrected."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ DAMAGED = Skipped("is damaged")
 
 
 def open_memory(path: Path, options: ReaderOptions) -> PairReader:
-    """A reader of a memory, for the languages of the options or the only two that it has."""
+    """A reader of the entries in the languages of the options, or in the only two languages that a memory has."""
     codes = (code for entry in stored_entries(path) if entry for code in entry[:2])
     languages = choose_languages(codes, options.languages, str(path))
 

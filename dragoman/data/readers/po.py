@@ -1,4 +1,4 @@
-"""Catalogues of gettext, .po: a pair for each translated message, two for one with plural forms."""
+"""Reads catalogues of gettext, .po: a pair for each translated message, two for one with plural forms."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,24 +16,29 @@ def open_po(path: Path, options: ReaderOptions) -> PairReader:
     wanted, encoding = options.languages, _encoding(path)
     first = next(_messages(path, encoding, options.replace_bad_bytes), Message())
     languages = named_languages(first)
-    swap = wanted and languages[1] and [same_language(languages[1], code) for code in wanted] == [True, False]
+    swap = False
+    if wanted and languages[1]:
+        swap = same_language(languages[1], wanted[0]) and not same_language(languages[1], wanted[1])
 
     def read() -> Iterator[Numbered]:
         for message in _messages(path, encoding, options.replace_bad_bytes):
-            for entry in () if message.is_header else entries(message):
+            if message.is_header:
+                continue
+            for entry in entries(message):
                 yield message.line, entry[::-1] if swap and not isinstance(entry, Skipped) else entry
 
     return PairReader(read, wanted or languages)
 
 
 def entries(message: Message) -> Iterator[Entry]:
-    """A pair for each translation, or why there is none."""
+    """A pair for each translation of a message, or the reason why there is none."""
     reasons = {"obsolete": "obsolete message", "missing": "not translated yet", "draft": "fuzzy translation"}
     if reason := reasons.get(message.progress):
         yield Skipped(reason)
         return
-    forms, source, plural = message.forms, message.texts.get("msgid", ""), message.texts.get("msgid_plural")
-    # The first form is for one, unless it is the only form; the last is for many.
+    forms = message.forms
+    source, plural = message.texts.get("msgid", ""), message.texts.get("msgid_plural")
+    # The first form is the singular, unless it is the only form; the last is for many.
     sources = [source] if plural is None else [source, plural][-len(forms) :]
     for source, target in zip(sources, (forms[0], forms[-1]), strict=False):
         yield (one_line(source), one_line(target)) if target else Skipped("not translated yet")

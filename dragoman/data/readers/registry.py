@@ -1,8 +1,9 @@
-"""From what a user types to a reader: files by the ends of their names, built-in sentences, data sets of the Hub."""
+"""Finds the reader for a name that a user types: of a file by the end of its name, of built-in pairs, of a data set."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman.data.builtin.reader import BUILTIN, open_builtin, settings_for
 from dragoman.data.readers.archives import archive_of, read_archive
@@ -43,11 +44,21 @@ FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".xml": open_xml,
     ".po": open_po,
 }
-"""By the end of the name; every other file is tab-separated, unless it begins like JSON."""
+"""Functions that open a file, by the end of its name. Every other file is tab-separated, unless it begins like JSON."""
 
 
-def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, PairReader, tuple[str | Path, ...]]:
-    """Short name, reader and files of the corpus that a user calls `source`, or `source` and `target`.
+class ResolvedCorpus(NamedTuple):
+    """A corpus whose name, format and files are known."""
+
+    name: str
+    """Short, for messages and folders."""
+    reader: PairReader
+    files: tuple[str | Path, ...]
+    """Its files, or the archives that these are in; as texts they are what the user calls them."""
+
+
+def find(source: str, target: str | None, options: ReaderOptions) -> ResolvedCorpus:
+    """The corpus that a user calls `source`, or `source` and `target`.
 
     Raises `DataError` if there is no such thing.
     """
@@ -57,9 +68,11 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
             raise DataError(f"{source} has both languages already; leave out {target}.")
         _check_columns(source, options, has_columns=from_hub)
         if source.startswith(BUILTIN):
-            return *open_builtin(source), (source,)
-        name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
-        return name, open_dataset(source, options), (source,)
+            name, reader = open_builtin(source)
+        else:
+            name = re.sub(r"[^\w.-]+", "-", source.removeprefix(HUB)).strip("-.")
+            reader = open_dataset(source, options)
+        return ResolvedCorpus(name, reader, (source,))
     files = [_file(name) for name in (source, target) if name is not None]
     paths = [path for file in files for path in _unpacked(file, options)]
     if len(paths) > 2:
@@ -79,7 +92,7 @@ def find(source: str, target: str | None, options: ReaderOptions) -> tuple[str, 
         name, reader = unpacked.stem, (open_format or open_table)(paths[0], options)
     else:
         name, reader = open_two_files(paths[0], paths[1], options)
-    return name, reader, tuple(archive or path for path, archive in files)
+    return ResolvedCorpus(name, reader, tuple(archive or path for path, archive in files))
 
 
 def _file(name: str) -> tuple[Path, Path | None]:

@@ -1,6 +1,7 @@
-"""Tables of text, .tsv and .csv: which columns hold the sides, whether fields are quoted, whether columns are named.
+"""Reads tables of text, .tsv and .csv.
 
-Decided once for a file, from a sample of its rows, and the same for every row.
+A sample of its rows decides, once for all rows of a file, which columns hold the sides, whether fields are quoted and
+whether the first row names the columns.
 """
 
 import csv
@@ -20,30 +21,32 @@ from dragoman.text.characters import one_line
 from dragoman.text.language_codes import TEXT_IN, Languages, are_exchanged, language_of, languages_named
 
 BLOCK, FARTHEST = 1 << 16, 1 << 26
-"""A sample is made of blocks of so many bytes: the first, and one at each doubling of the distance, up to the other."""
+"""A sample has blocks of `BLOCK` bytes: the first, and one wherever the distance doubles, up to `FARTHEST` bytes."""
 DELIMITERS = "\t|;,"
-"""What may separate the columns of a .csv file, the rarest in text first."""
+"""Characters that may separate the columns of a .csv file, the rarest in text first."""
 NO_TEXT = re.compile(
     r"[\W\d_]*|\S*\d\S*|\w*_\w*|(https?://|www\.)\S+|[\w-]+(\.[\w-]+)+|.*(CC[ -]BY|CC0|tatoeba\.org|[Ll]icen[cs]e|©).*"
 )
-"""Values of columns that are no text: numbers, ids, keys, addresses, attributions."""
-MOSTLY, REPEATED = 0.9, 0.05
-"""A column is no text if this share of its values is none, or if no more than the other share of them are different."""
+"""Values that are no text: numbers, ids, keys, addresses, attributions."""
+MOSTLY = 0.9
+"""A column holds no text if this share of its values is no text."""
+REPEATED = 0.05
+"""A column holds labels if its different values are at most this share of all."""
 FEW = 4
-"""Rows of which none is different in a column that is no text."""
+"""From this many rows on, a column with one and the same value in all of them holds no text."""
 OFTEN = 0.1
-"""Share of rows with more columns than usual above which these are remarks, and no mistakes."""
+"""If more than this share of the rows have more columns than usual, the additional ones are remarks, not mistakes."""
 NOTHING, NUMBERS, SAME, LABELS, TEXT = range(5)
-"""What a column can hold: no values, values that are no text, always the same, few values that repeat, text."""
+"""Kinds of columns, the least like text first: no values, no text, always the same, few values that repeat, text."""
 MAX_SHOWN = 200
-"""Characters of a row that a message shows."""
+"""Most characters of a list of columns in a message."""
 
 _PAIR = re.compile("(?<![A-Za-z0-9])([A-Za-z]{2,3})-([A-Za-z]{2,3})(?![A-Za-z0-9])")
 _QUOTED = re.compile('"(?:[^"]|"")*"')
 _WORD = re.compile(r"[^\W\d_]{1,12}([-_][^\W_]{1,8})?")
 _AROUND_NAME = re.compile(rf"{TEXT_IN.pattern}|[-_]\w{{2,8}}$", re.IGNORECASE)
 _SEPARATOR = re.compile("sep=(.)")
-"""The first line of a .csv file for Excel, which says what separates its columns."""
+"""The first line of a .csv file for Excel, which names the character that separates its columns."""
 _JSON = re.compile(r'\s*(\[\s*)?\{\s*"')
 csv.field_size_limit(MAX_LINE)
 
@@ -59,10 +62,12 @@ def open_table(path: Path, options: ReaderOptions) -> PairReader:
 def open_csv(path: Path, options: ReaderOptions) -> PairReader:
     """A reader of comma-separated text, which may have semicolons, tabs or bars in place of commas."""
     sample = Sample(path, options)
-    if (named := _SEPARATOR.fullmatch(sample.lines[0])) and sample.lines[1:]:
+    separator = _SEPARATOR.fullmatch(sample.lines[0])
+    if separator and len(sample.lines) > 1:
         sample.lines = sample.lines[1:]
-        return _reader(sample, named[1], quoted=True)
-    return _reader(sample, max(DELIMITERS, key=lambda delimiter: sample.split(delimiter, quoted=True)), quoted=True)
+        return _reader(sample, separator[1], quoted=True)
+    best = max(DELIMITERS, key=lambda delimiter: sample.split(delimiter, quoted=True))
+    return _reader(sample, best, quoted=True)
 
 
 def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
@@ -70,17 +75,14 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
     path, options = sample.path, sample.options
     sample.split(delimiter, quoted=quoted)
     columns, languages = sample.columns()
-    codes = pair.groups() if (pair := _PAIR.search(path.name)) else ()
-    # `my-tm` is no Burmese, and `swg-deu` is Swabian and German.
-    if codes and not any(languages) and (all(map(language_of, codes)) or set(map(len, codes)) == {3}):
-        languages = languages_named(*codes)
+    if not any(languages):
+        languages = _languages_in_name(path.name)
     if are_exchanged(languages, options.languages) and not options.columns:
         columns = columns._replace(source=columns.target, target=columns.source)
     languages = options.languages or languages
     if options.language_column:
-        columns = columns._replace(
-            language=sample.index(options.language_column, "one of {}"), source_language=languages[0]
-        )
+        language = sample.index(options.language_column, "one of {}")
+        columns = columns._replace(language=language, source_language=languages[0])
         languages = languages[0], None
 
     def read() -> Iterator[Numbered]:
@@ -89,6 +91,18 @@ def _reader(sample: "Sample", delimiter: str, *, quoted: bool) -> PairReader:
         return read_tsv(path, columns, options.replace_bad_bytes)
 
     return PairReader(read, languages, remark=sample.remark(columns))
+
+
+def _languages_in_name(name: str) -> Languages:
+    """The languages in the name of a file, such as pairs.en-fr.tsv."""
+    match = _PAIR.search(name)
+    if match is None:
+        return None, None
+    source, target = match.groups()
+    # `my-tm` is no Burmese, and `swg-deu` is Swabian and German.
+    if (language_of(source) and language_of(target)) or len(source) == len(target) == 3:
+        return languages_named(source, target)
+    return None, None
 
 
 def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, list[str]]]:
@@ -109,7 +123,7 @@ def _csv_rows(path: Path, delimiter: str, replace: bool) -> Iterator[tuple[int, 
 
 
 class Sample:
-    """Lines from the beginning of a file and from positions farther on, and the rows that they are."""
+    """Lines from the beginning of a file and from positions farther on; `split` makes rows of them."""
 
     def __init__(self, path: Path, options: ReaderOptions):
         self.path, self.options = path, options
@@ -149,7 +163,7 @@ class Sample:
         widths = Counter(map(len, self.rows))
         # Of two numbers of columns that are equally frequent, the smaller.
         self.width = min(widths, key=lambda width: (-widths[width], width))
-        self.longer = sum(count for width, count in widths.items() if width > self.width) / len(self.rows)
+        self.share_longer = sum(count for width, count in widths.items() if width > self.width) / len(self.rows)
         return widths[self.width] if self.width > 1 else 0
 
     def columns(self) -> tuple[Columns, Languages]:
@@ -159,29 +173,40 @@ class Sample:
         if self.options.language_column:
             kinds[self.index(self.options.language_column, "one of {}")] = SAME
         texts = [name for name, kind in zip(names, kinds, strict=False) if kind in (TEXT, NOTHING)]
-        known = sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1
         codes = self._codes(texts)
-        known = known or codes is not None
-        # A word above numbers is a name, too.
-        above = [name for name, kind in zip(names, kinds, strict=False) if kind == NUMBERS and width > 2]
-        named = len(names) == width and (known or not all(map(NO_TEXT.fullmatch, above)))
-        named = named or isinstance(self.options.language_column, str)
-        source, target = sorted(sorted(range(width), key=lambda index: -kinds[index])[:2]) if width > 2 else (0, 1)
+        named = self._has_names(kinds, texts, codes)
+        source, target = 0, 1
+        if width > 2:
+            source, target = sorted(sorted(range(width), key=lambda index: -kinds[index])[:2])
         if wanted and width > 1:
             source, target = map(self.index, wanted)
             named = named or any(isinstance(column, str) for column in wanted)
-        elif named and (found := sides_by_name(texts, self.options.languages, str(self.path))):
-            source, target = map(names.index, found[:2])
+        elif named and (sides := sides_by_name(texts, self.options.languages, str(self.path))):
+            source, target = names.index(sides.source), names.index(sides.target)
         elif width > 2 and min(kinds[source], kinds[target]) < LABELS:
             raise DataError(f"{self.path} has {width} columns, but no two of text; choose two, such as --columns 1,2.")
-        languages = (language_of(names[source]), language_of(names[target])) if named else (None, None)
+        languages: Languages = (None, None)
         if codes and [names[source], names[target]] == texts:
             languages = codes
-        more = width == 1 or (self.longer > OFTEN and (source, target) == (0, 1))
+        elif named:
+            languages = language_of(names[source]), language_of(names[target])
+        more = width == 1 or (self.share_longer > OFTEN and (source, target) == (0, 1))
         return Columns(source, target, width, more, named), languages
 
+    def _has_names(self, kinds: list[int], texts: list[str], codes: Languages | None) -> bool:
+        """Whether the first row names the columns: `texts` those of text, whose languages `codes` may be."""
+        if isinstance(self.options.language_column, str):
+            return True
+        if len(self.names) != self.width:
+            return False
+        if codes is not None or sum(_AROUND_NAME.sub("", name).casefold() in KNOWN_NAMES for name in texts) > 1:
+            return True
+        # A word above numbers is a name, too.
+        above_numbers = [name for name, kind in zip(self.names, kinds, strict=True) if kind == NUMBERS]
+        return self.width > 2 and not all(map(NO_TEXT.fullmatch, above_numbers))
+
     def remark(self, columns: Columns) -> str:
-        """What to know where there are more columns of text than two, and nobody has chosen any."""
+        """A warning if there are more columns of text than two, and the user has not chosen any; else nothing."""
         texts = [index for index in range(self.width) if self._kind(index) == TEXT]
         if len(texts) < 3 or self.options.columns:
             return ""
@@ -191,9 +216,9 @@ class Sample:
         )
 
     def _codes(self, names: list[str]) -> Languages | None:
-        """The languages that the first row names above sentences, of which few may know one; None if it names none.
+        """The languages, even little known ones, that the first row names above two columns of sentences; or None.
 
-        "eng" and "luo" are such, and "English" and "Luo". Above single words, they may be words themselves.
+        Such names are "eng" and "luo", or "English" and "Luo". Above single words, they may be words themselves.
         """
         if len(names) != 2 or not all(map(_WORD.fullmatch, names)):
             return None
@@ -208,7 +233,7 @@ class Sample:
         return (language_of(names[0]), language_of(names[1])) if spelled else None
 
     def _kind(self, index: int) -> int:
-        """What a column holds."""
+        """The kind of a column, by its values."""
         rows = self.rows[1:] if len(self.rows) > 2 else self.rows  # the first may be names
         values = [row[index] for row in rows if len(row) >= self.width and row[index].strip()]
         if sum(map(bool, map(NO_TEXT.fullmatch, values))) >= MOSTLY * len(values):
@@ -219,10 +244,10 @@ class Sample:
 
     def index(self, column: int | str, remedy: str = "two of {} as --columns") -> int:
         """The index of a column that the user chooses by its name or number."""
-        known: list[int | str] = list(range(1, self.width + 1))
+        choices: list[int | str] = list(range(1, self.width + 1))
         if isinstance(column, str) and len(self.names) == self.width:
-            known, column = [name.casefold() for name in self.names], column.casefold()
-        if column not in known:
-            listed = ", ".join(map(str, known))[:MAX_SHOWN]
+            choices, column = [name.casefold() for name in self.names], column.casefold()
+        if column not in choices:
+            listed = ", ".join(map(str, choices))[:MAX_SHOWN]
             raise DataError(f"{self.path} has no column {column}; give {remedy.format(listed)}.")
-        return known.index(column)
+        return choices.index(column)

@@ -1,4 +1,4 @@
-"""Tab-separated text: a row on each line, two of whose columns are the sides of a pair."""
+"""Reads tab-separated text: a row on each line, two of whose columns are the sides of a pair."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ class Columns(NamedTuple):
     width: int
     """How many columns most rows have."""
     more: bool
-    """Whether rows with more columns are in order; else a tab too many may have shifted them."""
+    """Whether rows with more columns are accepted; else they are skipped, as a tab too many may have shifted them."""
     named: bool
     """Whether the first row holds the names of the columns."""
     language: int | None = None
@@ -33,8 +33,8 @@ class Columns(NamedTuple):
         """The pair of a row, labelled with its languages if a column tells them."""
         if self.language is None:
             return row[self.source], row[self.target]
-        found = label_of_target(self.source_language, row[self.language])
-        return (found + row[self.source], row[self.target]) if found else NO_LANGUAGE
+        label = label_of_target(self.source_language, row[self.language])
+        return (label + row[self.source], row[self.target]) if label else NO_LANGUAGE
 
 
 def read_tsv(path: Path, columns: Columns, replace: bool) -> Iterator[Numbered]:
@@ -45,12 +45,13 @@ def read_tsv(path: Path, columns: Columns, replace: bool) -> Iterator[Numbered]:
 
 def pairs_of_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, where: str) -> Iterator[Numbered]:
     """The pairs of numbered rows. Rows with other columns are skipped, or refused if most rows have one column only."""
-    _, _, width, more, named, *_ = columns
+    width = columns.width
+    names_come_first = columns.named
     for number, row in rows:
-        if named and any(row):
-            named = False
+        if names_come_first and any(row):
+            names_come_first = False
             yield number, NAMES
-        elif len(row) == width > 1 or (len(row) > width and more):
+        elif len(row) == width > 1 or (len(row) > width and columns.more):
             yield number, columns.pair(row)
         elif not any(map(str.strip, row)):
             yield number, ("", "")

@@ -1,4 +1,4 @@
-"""Sentence pairs in two files: line N of both is the same sentence."""
+"""Reads sentence pairs from two files: line N of both is the same sentence."""
 
 import re
 from collections.abc import Iterator
@@ -12,16 +12,18 @@ from dragoman.text.language_codes import Languages, are_exchanged, language_of, 
 
 
 class UnequalFiles(DataError):
-    """One of two files has more lines than the other; `dragoman.data_check.unequal` tells where to look."""
+    """One of two files has more lines than the other; `dragoman.data_check.unequal` finds where to look."""
 
     def __init__(self, source: Path, source_lines: int, target: Path, target_lines: int):
-        super().__init__(source, source_lines, target, target_lines)  # so that it reaches other processes whole
-        self.source, self.target = source, target
-        self.source_lines, self.target_lines = source_lines, target_lines
+        super().__init__(source, source_lines, target, target_lines)  # all arguments, so that it can be pickled
+        self.source = source
+        self.target = target
+        self.source_lines = source_lines
+        self.target_lines = target_lines
 
     @property
     def message(self) -> str:
-        """What happened and what to do, without where to look."""
+        """The numbers of lines and a remedy, without the line to look at."""
         return (
             f"{self.source} has {self.source_lines} lines but {self.target} has {self.target_lines}; line N of both "
             "must be the same sentence: find the lines that only one has."
@@ -33,7 +35,7 @@ def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[
     if source.samefile(target):
         raise DataError(f"Source and target are the same file {source}; give one per language.")
     parts = _parts(source.name, target.name, ".")
-    common = list(takewhile(lambda pair: pair[0] == pair[1], parts))
+    common = takewhile(lambda sides: sides[0] == sides[1], parts)
     name = ".".join(part for part, _ in common) or parts[0][0]
     named = languages_of_names(source, target)
     if are_exchanged(named, options.languages):
@@ -45,25 +47,30 @@ def open_two_files(source: Path, target: Path, options: ReaderOptions) -> tuple[
 
 def languages_of_names(source: Path, target: Path) -> Languages:
     """The languages that the names of two files tell by the only part in which they differ, such as .en and .fr."""
-    for parts in differing_parts(source.name, target.name):
-        if any(languages := languages_named(*parts)):
-            return languages
-        if all(languages := (language_of(parts[0]), language_of(parts[1]))):  # english and french
+    for source_part, target_part in differing_parts(source.name, target.name):
+        codes = languages_named(source_part, target_part)
+        if any(codes):
+            return codes
+        languages = language_of(source_part), language_of(target_part)  # english and french
+        if all(languages):
             return languages
     return None, None
 
 
 def differing_parts(source: str, target: str) -> Iterator[tuple[str, str]]:
-    """The parts of two names that differ, if all that do are the same: first parts between full stops, then smaller."""
+    """The parts in which two names differ, if the same two parts differ everywhere.
+
+    First, parts are what is between full stops, then what is between any marks.
+    """
     for marks in (".", "._-"):
-        different = {pair for pair in _parts(source, target, marks) if pair[0] != pair[1]}
+        different = {sides for sides in _parts(source, target, marks) if sides[0] != sides[1]}
         if len(different) == 1:
             yield different.pop()
 
 
 def _parts(source: str, target: str, marks: str) -> list[tuple[str, str]]:
     """The parts of both names between any of these marks, side by side."""
-    return list(zip(*(re.split(f"[{marks}]", name) for name in (source, target)), strict=False))
+    return list(zip(re.split(f"[{marks}]", source), re.split(f"[{marks}]", target), strict=False))
 
 
 def _read(source: Path, target: Path, replace: bool) -> Iterator[Numbered]:

@@ -11,21 +11,21 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Skipped:
-    """An entry of a file that is left out, and why."""
+    """An entry of a file that is no pair, and the reason why it is left out."""
 
     reason: str
 
 
 Entry = Pair | Skipped
 Numbered = tuple[int, Entry]
-"""The line on which an entry begins, or its number where there are no lines, and the entry."""
+"""The number of the line on which an entry begins, or of the entry where there are no lines, and the entry."""
 
 
 class ReaderOptions(NamedTuple):
-    """How the user wants a file to be read."""
+    """Options of the user for how a file is read."""
 
     languages: tuple[str, str] | None = None
-    """Source and target, which choose the sides in formats that name them."""
+    """Source and target language, which choose the sides in formats that name languages."""
     columns: tuple[int | str, int | str] | None = None
     """Source and target column: numbers from 1, or names. None: found by what the columns hold."""
     language_column: int | str | None = None
@@ -35,11 +35,13 @@ class ReaderOptions(NamedTuple):
 
 
 class PairReader(NamedTuple):
-    """How to read the pairs of a file, once for each pass, and the languages of their sides where they are known."""
+    """A function that reads the pairs of a file, and facts about them."""
 
     read: Callable[[], Iterator[Numbered]]
+    """Called once for each pass."""
     languages: Languages = (None, None)
+    """Source and target language, where they are known."""
     unit: str = "line"
-    """What the numbers count: lines, rows or pairs."""
+    """The thing that is numbered: line, row or pair."""
     remark: str = ""
-    """What a person should know about how the file is read, as a sentence that follows its name."""
+    """A sentence for the user on how the file is read, to follow its name; or nothing."""

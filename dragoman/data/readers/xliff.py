@@ -1,4 +1,4 @@
-"""Files of translators: XLIFF 1.2 and 2.0, a pair for each unit or segment that is translated."""
+"""Reads files of translators, XLIFF 1.2 and 2.0: a pair for each unit or segment that is translated."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -19,20 +19,22 @@ LAYOUT = Layout(UNITS, segments={"source": UNITS, "target": UNITS}, context={"xl
 def open_xliff(path: Path, options: ReaderOptions) -> PairReader:
     """A reader of an XLIFF file, which swaps its sides if its languages are those of the options in the other order."""
 
-    def parsed() -> Iterator[Unit]:
+    def units() -> Iterator[Unit]:
         return parse(path, LAYOUT, replace_bad_bytes=options.replace_bad_bytes)
 
-    wanted, units = options.languages, parsed()
-    first = next(units, None)
+    wanted = options.languages
+    parsed = units()
+    first = next(parsed, None)
     languages: Languages = _languages(first) if first else (None, None)
     if None not in languages:
-        others = (code for unit in (units if wanted else islice(units, LANGUAGE_UNITS)) for code in _languages(unit))
-        languages = choose_languages(chain(languages, filter(None, others)), wanted, str(path))
-    return PairReader(lambda: _read(parsed(), wanted or languages), wanted or languages)
+        others = parsed if wanted else islice(parsed, LANGUAGE_UNITS)
+        other_codes = (code for unit in others for code in _languages(unit) if code)
+        languages = choose_languages(chain(languages, other_codes), wanted, str(path))
+    return PairReader(lambda: _read(units(), wanted or languages), wanted or languages)
 
 
 def _read(units: Iterator[Unit], languages: Languages) -> Iterator[Numbered]:
-    untranslated, other = Skipped("not translated yet"), Skipped("in other languages")
+    untranslated, in_other_languages = Skipped("not translated yet"), Skipped("in other languages")
     for unit in units:
         source, target, state = "", "", unit.attributes.get("state")
         for segment in unit.segments:
@@ -49,7 +51,7 @@ def _read(units: Iterator[Unit], languages: Languages) -> Iterator[Numbered]:
         elif agree(_languages(unit), languages[::-1]):
             yield unit.line, (target, source)
         else:
-            yield unit.line, other
+            yield unit.line, in_other_languages
 
 
 def _languages(unit: Unit) -> Languages:
@@ -57,5 +59,5 @@ def _languages(unit: Unit) -> Languages:
 
 
 def agree(ours: Languages, theirs: Languages) -> bool:
-    """Whether two pairs of languages may be the same; one that is unknown may be any."""
+    """Whether two pairs of languages may be the same; an unknown language agrees with any."""
     return all(a is None or b is None or same_language(a, b) for a, b in zip(ours, theirs, strict=True))

@@ -1,4 +1,4 @@
-"""Segments of text in XML, read as a stream in constant memory, without their inline codes."""
+"""Reads segments of text from XML, as a stream in constant memory, without their inline codes."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from xml.sax.xmlreader import AttributesImpl
 
 from dragoman.data.readers.types import Skipped
 from dragoman.errors import DataError
+from dragoman.formats.inline_codes import KINDS, SEPARATING, SUBFLOW
 from dragoman.formats.text_files import MAX_TEXT, open_input, unpacking_errors
 from dragoman.formats.xml import XmlError, decoded, parsed
 from dragoman.text.characters import one_line
@@ -16,14 +17,10 @@ from dragoman.text.characters import one_line
 MAX_SEGMENTS = 1_000
 """Most segments in a unit."""
 MAX_DEPTH = 1_000
-"""Most elements that stand inside of each other."""
-
-# Inline elements that hold no text of the sentence: formatting codes of the original file, or nothing.
-# `sub` is text inside such a code, a footnote or a tooltip, and no part of the sentence around it.
-CODES = {"bpt", "ept", "it", "ph", "ut", "sub"} | {"x", "bx", "ex"} | {"sc", "ec", "sm", "em", "cp"}
-STANDALONE = {"ph", "ut", "x"}
+"""Most elements inside of each other."""
 DAMAGED = Skipped("has a character that XML forbids")
 _GAP = "\0"  # which XML cannot contain
+_WITHOUT_TEXT = {*KINDS, SUBFLOW}
 _GAP_IN_WORD = re.compile(r"(?<=\w)\0+(?=\w)")
 
 
@@ -37,9 +34,10 @@ class TextElement(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """An element with segments inside: the line on which it begins, and the attributes of what is around it."""
+    """An element with segments inside."""
 
     line: int
+    """The line on which it begins."""
     attributes: AttributesImpl
     context: dict[str, AttributesImpl]
     """Attributes of the latest element of each name in `Layout.context`."""
@@ -51,8 +49,9 @@ class Layout(NamedTuple):
 
     units: set[str]
     segments: dict[str, set[str]]
-    """Elements whose text is wanted, and those that they must be a child of."""
+    """Elements whose text is wanted, each with the elements that it must be a child of."""
     context: set[str]
+    """Elements around units whose attributes are wanted."""
 
 
 class _Handler(ContentHandler):
@@ -74,18 +73,18 @@ class _Handler(ContentHandler):
         if len(self._open) > MAX_DEPTH:
             raise ValueError(f"more than {MAX_DEPTH:,} elements stand inside of each other")
         if self._text is None:
-            units, segments, context = self._layout
-            if name in segments and self._open[-1][0] in segments[name]:
+            layout = self._layout
+            if name in layout.segments and self._open[-1][0] in layout.segments[name]:
                 self._text, self._segment_level = [], len(self._open)
                 if len(self._unit.segments) == MAX_SEGMENTS:
                     raise ValueError(f"a unit has more than {MAX_SEGMENTS:,} segments")
-            elif name in units:
+            elif name in layout.units:
                 self._size = 0
                 self._unit = Unit(self._locator.getLineNumber(), attrs, self._context, [])
-            elif name in context:
+            elif name in layout.context:
                 self._context = {**self._context, name: attrs}  # a new one: units keep theirs
-        elif self._code_level or name in CODES:
-            if name in STANDALONE and not self._code_level:
+        elif self._code_level or name in _WITHOUT_TEXT:
+            if name in SEPARATING and not self._code_level:
                 self._text.append(_GAP)
             self._code_level += 1
         self._open.append((name, attrs))

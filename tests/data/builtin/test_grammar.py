@@ -98,8 +98,8 @@ def attributed(source: str) -> set[tuple[str, str]]:
 
 def predicated(source: str) -> set[tuple[str, str]]:
     """The noun is (not) (very) like this, where the noun is the whole subject."""
-    found = re.findall(r"^(?:\w+ )(\w+) (?:is|are) (?:not )?(?:very )?(\w+)[.]", source)
-    return {(like, NOUNS[noun]) for noun, like in found if noun in NOUNS and like in ADJECTIVES}
+    predicates = re.findall(r"^(?:\w+ )(\w+) (?:is|are) (?:not )?(?:very )?(\w+)[.]", source)
+    return {(like, NOUNS[noun]) for noun, like in predicates if noun in NOUNS and like in ADJECTIVES}
 
 
 def test_a_combination_is_held_out_by_a_stable_hash():
@@ -115,9 +115,9 @@ def test_a_held_out_combination_occurs_in_no_other_split(train, held_out, said):
     for split, sentences in splits.items():
         combinations = {pair for source in sentences for pair in said(source)}
         assert len(combinations) > 7
-        found = {combination_split(*pair) for pair in combinations}
-        assert split in found
-        assert found <= {"train", split}
+        splits = {combination_split(*pair) for pair in combinations}
+        assert split in splits
+        assert splits <= {"train", split}
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
@@ -249,13 +249,13 @@ CAN, WANT = (Manner(modal=verb) for verb in lexicon.MODALS if verb.english[0] in
 def sentence(subject, verb: str, manner: Manner, *rest: tuple[str, str]) -> tuple[str, str]:
     """The subject, the verb in its manner, then the rest, all still unspelled."""
     text, person = subject
-    (found,) = (v for v in lexicon.VERBS if v.english[0] == verb and v.government != "que")
+    (entry,) = (v for v in lexicon.VERBS if v.english[0] == verb and v.government != "que")
     pronoun = next((Both(*words) for words in rest if words[0] in ("me", "them")), NOTHING)
-    said = found.conjugated(person, manner, pronoun).about(text)
+    said = entry.conjugated(person, manner, pronoun).about(text)
     for words in rest:
         said += NOTHING if Both(*words) == pronoun else Both(*words)
-    asked = Both("", "est-ce que") + said
-    return asked.sentence("?") if manner.question else said.sentence(".")
+    question = Both("", "est-ce que") + said
+    return question.sentence("?") if manner.question else said.sentence(".")
 
 
 SENTENCES = [

@@ -21,7 +21,7 @@ def lines(*records: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("records", "found"),
+    ("records", "expected"),
     [
         ([{"translation": {"en": "Go.", "fr": "Va !"}}, {"translation": {"fr": "Oui.", "en": "Yes."}}], ("en", "fr")),
         ([{"id": 7, "source": "Go.", "target": "Va !"}, {"target": "Oui.", "source": "Yes."}], (None, None)),
@@ -30,10 +30,10 @@ def lines(*records: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("suffix", ["", *PACK])
-def test_the_sides_are_found_by_their_names(tmp_path: Path, records: list, found: tuple, suffix: str):
+def test_the_sides_are_found_by_their_names(tmp_path: Path, records: list, expected: tuple, suffix: str):
     opened = Bitext.open(write(tmp_path / f"a.jsonl{suffix}", lines(*records)))
     assert list(opened) == list(opened) == [("Go.", "Va !"), ("Yes.", "Oui.")]
-    assert (opened.name, languages(opened)) == ("a", found)
+    assert (opened.name, languages(opened)) == ("a", expected)
 
 
 def test_wanted_languages_choose_among_many_and_their_order(tmp_path: Path):
@@ -62,18 +62,18 @@ def test_what_is_written_as_json_is_read_again(tmp_path: Path, pairs: list[tuple
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "found"),
+    ("source", "target", "expected"),
     [
         ("sentence1", "sentence2", (None, None)), ("input", "output", (None, None)), ("Source", "Target", (None, None)),
         ("text", "translation", (None, None)), ("source_text", "target_text", (None, None)),
         ("English", "french", ("en", "fr")), ("en_text", "fr_text", ("en", "fr")), ("eng", "fra", ("eng", "fra")),
     ],
 )  # fmt: skip
-def test_other_usual_names_are_known(tmp_path: Path, source: str, target: str, found: tuple):
+def test_other_usual_names_are_known(tmp_path: Path, source: str, target: str, expected: tuple):
     records = [{"id": str(n), "label": "x", target: t, source: s} for n, (s, t) in enumerate([("a", "b"), ("c", "d")])]
-    opened = Bitext.open(write(tmp_path / "a.jsonl", lines(*records)), languages=found if found[0] else None)
+    opened = Bitext.open(write(tmp_path / "a.jsonl", lines(*records)), languages=expected if expected[0] else None)
     assert list(opened) == [("a", "b"), ("c", "d")]
-    assert languages(opened) == found
+    assert languages(opened) == expected
 
 
 def test_fields_can_be_chosen(tmp_path: Path):

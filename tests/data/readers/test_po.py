@@ -107,8 +107,8 @@ CHARSET = 'msgid ""\nmsgstr "Content-Type: text/plain\\n"\n"Content-Type: text/p
 def test_the_charset_that_the_header_declares_is_read(tmp_path: Path, charset: str, text: str):
     content = CHARSET.format(charset) + f'msgid "x"\nmsgstr "{text}"\n'
     # In the first line of the header, too.
-    for each in (content, content.replace('"Content-Type: text/plain\\n"\n', "")):
-        file = write(tmp_path / "a.po", each.encode("utf-8" if charset in ("CHARSET", "ASCII") else charset))
+    for catalogue in (content, content.replace('"Content-Type: text/plain\\n"\n', "")):
+        file = write(tmp_path / "a.po", catalogue.encode("utf-8" if charset in ("CHARSET", "ASCII") else charset))
         assert list(Bitext.open(file)) == [("x", text)]
 
 

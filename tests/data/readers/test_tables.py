@@ -85,7 +85,7 @@ def test_a_stray_tab_is_no_third_column_but_several_remarks_are(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
         (("source", "target"), (None, None)),
         (("English", "French"), ("en", "fr")),
@@ -95,11 +95,13 @@ def test_a_stray_tab_is_no_third_column_but_several_remarks_are(tmp_path: Path):
     ],
 )
 @pytest.mark.parametrize("suffix", [".tsv", ".csv", ".csv.gz"])
-def test_a_row_of_names_is_no_pair_and_may_tell_the_languages(tmp_path: Path, names: tuple, found: tuple, suffix: str):
+def test_a_row_of_names_is_no_pair_and_may_tell_the_languages(
+    tmp_path: Path, names: tuple, expected: tuple, suffix: str
+):
     rows = [names, *PAIRS]
     path = write(tmp_path / f"a{suffix}", tsv(rows) if suffix == ".tsv" else csv_text(rows))
     assert list(Bitext.open(path)) == PAIRS
-    assert languages(Bitext.open(path)) == found
+    assert languages(Bitext.open(path)) == expected
     assert skipped(path) == [(1, "row that names the columns")]
 
 
@@ -184,10 +186,10 @@ QUOTED = {
 }
 
 
-@pytest.mark.parametrize("how", QUOTED)
+@pytest.mark.parametrize("style", QUOTED)
 @pytest.mark.parametrize("suffix", ["", *PACK])
-def test_quotation_marks_of_csv_are_no_text(tmp_path: Path, how: str, suffix: str):
-    pairs, content = QUOTED[how]
+def test_quotation_marks_of_csv_are_no_text(tmp_path: Path, style: str, suffix: str):
+    pairs, content = QUOTED[style]
     assert list(Bitext.open(write(tmp_path / f"a.tsv{suffix}", content))) == pairs
 
 
@@ -240,7 +242,9 @@ def test_json_is_known_by_its_beginning(tmp_path: Path):
     records = [{"English": s, "French": t} for s, t in PAIRS]
     for indent in (None, 1, "\t"):
         assert list(Bitext.open(write(tmp_path / "a.txt", json.dumps(records, indent=indent)))) == PAIRS
-    assert list(Bitext.open(write(tmp_path / "a.txt", "".join(json.dumps(each) + "\n" for each in records)))) == PAIRS
+    assert (
+        list(Bitext.open(write(tmp_path / "a.txt", "".join(json.dumps(record) + "\n" for record in records)))) == PAIRS
+    )
     assert list(Bitext.open(write(tmp_path / "b.tsv", '{"a": 1}\tb\n'))) == [('{"a": 1}', "b")]
 
 
@@ -253,11 +257,11 @@ def test_a_column_tells_the_target_language_of_each_pair(tmp_path: Path, form: s
     records = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
     text = {"tsv": tsv([names, *rows]), "csv": csv_text([names, *rows]), "jsonl": records}[form]
     path, kept = write(tmp_path / f"a.{form}", text), [row for row in rows if len(row[2]) in range(1, 7)]
-    found = [label("en", code) for code in ("fr", "de", "pt-br", "de", "fr", "fr")]
+    labels = [label("en", code) for code in ("fr", "de", "pt-br", "de", "fr", "fr")]
     for column in ("into", 3):
         bitext = Bitext.open(path, language_column=column, languages=("en", "xx"))
         cut = [(cut_label(source), target) for source, target in bitext]
-        assert cut == [((code, source), target) for code, (source, target, _) in zip(found, kept, strict=True)]
+        assert cut == [((code, source), target) for code, (source, target, _) in zip(labels, kept, strict=True)]
         assert (bitext.source_language, bitext.target_language) == ("en", None)
     assert [reason for _, reason in skipped(path, language_column="into")][-2:] == ["no language in its column"] * 2
     with pytest.raises(DataError, match=r"(one of source, target, into|but source, target, into; give one)"):
