@@ -1,4 +1,4 @@
-"""Pairs scored by two models, one for each direction, and those left out that both find unlikely, or judge differently.
+"""Scores pairs by two models, one for each direction, to leave out those that both find unlikely or judge differently.
 
 The score is exp(-(|H_ab - H_ba| + (H_ab + H_ba) / 2)), from 0 to 1, with H the cross-entropy of one side given the
 other, in nats per token: Junczys-Dowmunt (2018), "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora".
@@ -7,7 +7,7 @@ other, in nats per token: Junczys-Dowmunt (2018), "Dual Conditional Cross-Entrop
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import islice, starmap
 from pathlib import Path
@@ -25,11 +25,11 @@ from dragoman.system.processes import map_on_cores
 from dragoman.text.language_codes import Languages, same_language
 
 AT_ONCE = 1_024
-"""Pairs that a process is given at a time."""
+"""Pairs that a process scores at a time."""
 MOST_BYTES = 16
-"""Bytes of UTF-8 for each of the tokens that data.max_length allows: a longer side is too long in any vocabulary."""
+"""Most bytes of UTF-8 for each token that data.max_length allows: a longer side is too long in any vocabulary."""
 HOPELESS = 1e6
-"""Nats per token of a side that a model has too few positions for."""
+"""Cross-entropy, in nats per token, of a pair with a side that is too long for the positions of a model."""
 
 
 def check_models(cleaning: CleaningConfig, pairs: CleanedBitext) -> None:
@@ -38,22 +38,33 @@ def check_models(cleaning: CleaningConfig, pairs: CleanedBitext) -> None:
         return
     if pairs.labelled:
         raise UsageError("data.cleaning.models score pairs of two languages, and these have more; leave them out.")
-    wanted = pairs.source_language, pairs.target_language
-    for path, way in zip(cleaning.models, (wanted, wanted[::-1]), strict=True):
+    there, back = _directions(pairs.source_language, pairs.target_language)
+    for path, direction in zip(cleaning.models, (there, back), strict=True):
         check_files(Path(path))
-        known: list[Languages] = [*(directions(Path(path)) or filter(None, [languages(Path(path))]))]
-        if not known or any(_fits(own, way) for own in known):
+        known: list[Languages] = directions(Path(path))
+        if not known:
+            single = languages(Path(path))
+            known = [single] if single else []
+        if not known or any(_fits(model_languages, direction) for model_languages in known):
             continue
-        own, needed = ("-".join(map(str, each)) for each in (known[0], way))
+        translated, needed = ("-".join(map(str, pair)) for pair in (known[0], direction))
         raise UsageError(
-            f"{path} translates {own}, but its place in data.cleaning.models is for {needed}; name first the model "
-            "from source to target, then the one back."
+            f"{path} translates {translated}, but its place in data.cleaning.models is for {needed}; name first the "
+            "model from source to target, then the one back."
         )
 
 
-def _fits(own: Languages, wanted: Languages) -> bool:
-    """Whether a model of these languages translates those that are wanted, as far as both are known."""
-    return all(not a or not b or same_language(a, b) for a, b in zip(own, wanted, strict=True))
+def _directions(source: str | None, target: str | None) -> tuple[Languages, Languages]:
+    """The languages of a model from source to target, and of one back."""
+    return (source, target), (target, source)
+
+
+def _fits(model_languages: Languages, direction: Languages) -> bool:
+    """Whether a model of these languages translates in this direction, as far as both are known."""
+    for known, wanted in zip(model_languages, direction, strict=True):
+        if known and wanted and not same_language(known, wanted):
+            return False
+    return True
 
 
 def agreement(there: float, back: float) -> float:
@@ -62,33 +73,39 @@ def agreement(there: float, back: float) -> float:
 
 
 class Scorer:
-    """Scores the lines of a `PairFile` by two models; sides of more bytes than `most` have 0."""
+    """Scores the lines of a `PairFile` by two models; pairs with a side of more than `max_bytes` score 0."""
 
-    def __init__(self, models: tuple[str, str], wanted: Languages, most: int):
+    def __init__(self, models: tuple[str, str], direction: Languages, max_bytes: int):
         from dragoman.decoding.translator import Translator  # which loads torch
 
-        ways = zip(models, (wanted, wanted[::-1]), strict=True)
-        self.forward, self.backward = (Translator.load(path, languages=way) for path, way in ways)
-        self.most = most
+        there, back = _directions(*direction)
+        self.forward = Translator.load(models[0], precision="float32", languages=there)
+        self.backward = Translator.load(models[1], precision="float32", languages=back)
+        self.max_bytes = max_bytes
 
     def __call__(self, *lines: str) -> array:
         """The scores of lines, in 4 bytes each."""
         scores = array("f", bytes(4 * len(lines)))
-        pairs = {row: pair for row, (pair, _) in enumerate(map(parsed, lines)) if self._is_short(pair)}
-        there = _cross_entropies(self.forward.score, list(pairs.values()))
-        back = _cross_entropies(self.backward.score, [pair[::-1] for pair in pairs.values()])
-        for row, *found in zip(pairs, there, back, strict=True):
-            scores[row] = agreement(*found)
+        rows, pairs = [], []
+        for row, line in enumerate(lines):
+            pair, _ = parsed(line)
+            if self._is_short(pair):
+                rows.append(row)
+                pairs.append(pair)
+        there = _cross_entropies(self.forward.score, pairs)
+        back = _cross_entropies(self.backward.score, [(target, source) for source, target in pairs])
+        for row, there_entropy, back_entropy in zip(rows, there, back, strict=True):
+            scores[row] = agreement(there_entropy, back_entropy)
         return scores
 
     def _is_short(self, pair: Pair) -> bool:
-        return max(len(side.encode()) for side in pair) <= self.most
+        return max(len(side.encode()) for side in pair) <= self.max_bytes
 
 
 def _cross_entropies(score: Callable, pairs: list[Pair]) -> list[float]:
-    """Nats per token of each target, given its source."""
+    """Cross-entropy of each target given its source, in nats per token."""
     try:
-        return [-each.score for each in score(pairs)]
+        return [-scored.score for scored in score(pairs)]
     except DataError:  # one has more tokens than the model has positions
         if len(pairs) == 1:
             return [HOPELESS]
@@ -97,39 +114,46 @@ def _cross_entropies(score: Callable, pairs: list[Pair]) -> list[float]:
 
 
 def keep_best(pairs: PairFile, config: RunConfig, *, near: Path, tell: Callable[[str], None]) -> PairFile:
-    """The pairs without those to train on that score worst; written on the disk of `near`, and `pairs` is closed.
+    """A new file, on the disk of `near`, without the training pairs that score worst; closes `pairs`.
 
-    The share `data.cleaning.keep` is kept. What is held out of training is neither scored nor left out, so that scores
-    of the trained model are those of all kinds of pairs. Takes 4 bytes a pair; `tell` is told how many are scored.
+    The share `data.cleaning.keep` of the training pairs is kept. Held-out pairs are neither scored nor left out, so
+    that the trained model is evaluated on all kinds of pairs. Takes 4 bytes a pair; `tell` is called with the progress.
     """
     from dragoman.data.preparation import split_off  # which loads torch
 
     held_out = split_off(pairs, config).train.held_out
     scores = _scores(pairs.without(held_out), config, tell)
-    worst = min(len(scores) - 1, len(scores) - round(config.data.cleaning.keep * len(scores)))
-    limit = np.partition(scores, worst)[worst]
-    is_kept = iter(scores >= limit)
-    rest = pairs.only((line for line in pairs.lines() if line[:HASH] in held_out or next(is_kept)), near)
+    worst_kept = min(len(scores) - 1, len(scores) - round(config.data.cleaning.keep * len(scores)))
+    limit = np.partition(scores, worst_kept)[worst_kept]
+    best = pairs.only(_best_lines(pairs, held_out, scores >= limit), near)
     reason = f"two models score it below {limit:.2g}"
     dropped = pairs.report.dropped + Counter({reason: int((scores < limit).sum())})
-    rest.report = replace(pairs.report, dropped=dropped, weighted=sum(1 for _ in rest))
+    best.report = replace(pairs.report, dropped=dropped, weighted=sum(1 for _ in best))
     pairs.close()
-    return rest
+    return best
+
+
+def _best_lines(pairs: PairFile, held_out: Collection[str], is_kept: np.ndarray) -> Iterator[str]:
+    """The lines of held-out pairs, and those of training pairs that are kept; `is_kept` has one value for each."""
+    remaining = iter(is_kept)
+    for line in pairs.lines():
+        if line[:HASH] in held_out or next(remaining):
+            yield line
 
 
 def _scores(pairs: PairFile, config: RunConfig, tell: Callable[[str], None]) -> np.ndarray:
     """The score of each line, computed by one process a core, or on the GPU."""
-    wanted = pairs.source_language, pairs.target_language
-    scorer = Scorer(config.data.cleaning.models or ("", ""), wanted, MOST_BYTES * config.data.max_length)
+    models = config.data.cleaning.models or ("", "")
+    scorer = Scorer(models, (pairs.source_language, pairs.target_language), MOST_BYTES * config.data.max_length)
     map_jobs = map_on_cores if scorer.forward.device.type == "cpu" else starmap
     scores = array("f")
-    for found in map_jobs(scorer, _jobs(pairs)):
-        scores.extend(found)
+    for chunk in map_jobs(scorer, _chunks(pairs)):
+        scores.extend(chunk)
         tell(f"{len(scores):,} of about {pairs.counts.pairs:,}")
     return np.frombuffer(scores, np.float32)
 
 
-def _jobs(pairs: PairFile) -> Iterator[tuple[str, ...]]:
+def _chunks(pairs: PairFile) -> Iterator[tuple[str, ...]]:
     lines = pairs.lines()
-    while job := tuple(islice(lines, AT_ONCE)):
-        yield job
+    while chunk := tuple(islice(lines, AT_ONCE)):
+        yield chunk

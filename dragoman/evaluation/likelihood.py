@@ -1,4 +1,4 @@
-"""How well a model predicts given references: perplexity and token accuracy."""
+"""Perplexity and token accuracy of a model on given references."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,12 +19,12 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TokenStatistics:
-    """Values of `metrics.tokens`: how well a model predicts each token of the reference, given its true beginning."""
+    """Values of the metrics in `metrics.tokens`: each token of a reference is predicted from its true beginning."""
 
     perplexity: float
     """exp of the mean cross-entropy per token, without label smoothing."""
     token_accuracy: float
-    """Share, from 0 to 1, of tokens that the model found the most probable."""
+    """Share, from 0 to 1, of tokens that were the model's most probable prediction."""
     num_tokens: int
     """Target tokens and ends of sentence; padding does not count."""
 
@@ -49,10 +49,10 @@ def token_statistics(models: Sequence[Transformer], batches: Iterable[Batch], *,
             batch = batch.to(device)
             labels = batch.labels[:, :longest].clone()
             labels[:, :given] = models[0].config.pad_id
-            found = predictions(models, batch.source_ids, batch.target_ids[:, :longest], labels)
-            num_tokens += len(found.log_probs)
-            total += found.log_probs.double().sum()
-            correct += found.likeliest.sum()
+            predicted = predictions(models, batch.source_ids, batch.target_ids[:, :longest], labels)
+            num_tokens += len(predicted.log_probs)
+            total += predicted.log_probs.double().sum()
+            correct += predicted.likeliest.sum()
     if not num_tokens:
         raise DataError("There is no token to predict; give at least one sentence pair.")
     perplexity = (-total / num_tokens).exp()  # a tensor, since math.exp of a large mean would raise OverflowError
@@ -74,11 +74,14 @@ def reference_batches(
     pairs = list(starmap(preprocessor.pair, pairs))
     sources = source_tokenizer.encode_batch(source for source, _ in pairs)
     targets = target_tokenizer.encode_batch(target for _, target in pairs)
-    for rows in batches_by_length(
-        [max(map(len, sides)) + 1 for sides in zip(sources, targets, strict=True)], max_tokens
-    ):
-        special = target_tokenizer.special_ids, source_tokenizer.closing
-        yield Batch.of([sources[i] for i in rows], [targets[i] for i in rows], *special)
+    lengths = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
+    for rows in batches_by_length(lengths, max_tokens):
+        yield Batch.of(
+            [sources[row] for row in rows],
+            [targets[row] for row in rows],
+            target_tokenizer.special_ids,
+            source_tokenizer.closing,
+        )
 
 
 @contextmanager

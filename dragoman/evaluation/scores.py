@@ -1,4 +1,4 @@
-"""Scores of translations against references, by the metrics of the registry."""
+"""Scores translations against references, by the metrics of the registry."""
 
 from collections.abc import Collection, Sequence
 
@@ -43,28 +43,35 @@ def scores_by_source(
     """
     language = unspaced_language(target_language, references)
     parts = {"trained_on": sorted(leaked), "new": sorted(set(range(len(references))).difference(leaked))}
-    found = {}
+    scores = {}
     for name, rows in parts.items():
         if rows:
-            texts = ([side[row] for row in rows] for side in (hypotheses, references))
-            found[name] = {
-                "sentences": len(rows),
-                MAIN.name: MAIN.compute(Translations(*texts, language=language)).value,
-            }
-    return found
+            translations = Translations(
+                [hypotheses[row] for row in rows], [references[row] for row in rows], language=language
+            )
+            scores[name] = {"sentences": len(rows), MAIN.name: MAIN.compute(translations).value}
+    return scores
 
 
 def scores_by_languages(
     hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """`Evaluation.by_languages` of sources with labels; empty if these are not of several languages."""
-    rows: dict[str, list[int]] = {}
+    """`Evaluation.by_languages` of sources with labels; empty if all have the same label or none."""
+    rows_by_label: dict[str, list[int]] = {}
     for row, source in enumerate(sources):
-        rows.setdefault(cut_label(source)[0], []).append(row)
-    found = {}
-    for label, own in sorted(rows.items()) if len(rows) > 1 else ():
-        sides = [[side[row] for row in own] for side in (hypotheses, references)]
-        texts = [without_label(sources[row]) for row in own]
-        scores = score(*sides, sources=texts, target_language=languages_in(label)[1])
-        found[name_of(label)] = {"sentences": len(own), **{name: each.value for name, each in scores.items()}}
-    return found
+        label, _ = cut_label(source)
+        rows_by_label.setdefault(label, []).append(row)
+    if len(rows_by_label) <= 1:
+        return {}
+    scores = {}
+    for label, rows in sorted(rows_by_label.items()):
+        _, target_language = languages_in(label)
+        of_label = score(
+            [hypotheses[row] for row in rows],
+            [references[row] for row in rows],
+            sources=[without_label(sources[row]) for row in rows],
+            target_language=target_language,
+        )
+        values = {name: metric_score.value for name, metric_score in of_label.items()}
+        scores[name_of(label)] = {"sentences": len(rows), **values}
+    return scores

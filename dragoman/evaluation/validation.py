@@ -1,4 +1,4 @@
-"""What is measured while a model is trained: scores of greedy translations, samples of them, accuracies."""
+"""Evaluates a model while it is trained: scores of greedy translations, samples of them, accuracies."""
 
 from typing import Any
 
@@ -16,25 +16,49 @@ from dragoman.text.characters import without_label
 from dragoman.text.labels import readable
 
 SAMPLES = 3
+"""Translations that a validation shows."""
 
 
 def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
     """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
     release_memory()  # of the steps before
-    languages = data.about.source_language, data.about.target_language
-    directory = ModelDirectory(model, data.source_tokenizer, data.target_tokenizer, *languages, style=data.style)
-    # That of training: eight bits translate on one thread.
+    about = data.about
+    directory = ModelDirectory(
+        model,
+        data.source_tokenizer,
+        data.target_tokenizer,
+        about.source_language,
+        about.target_language,
+        style=data.style,
+    )
+    # The precision of training, because eight bits translate on one thread.
     precision = choose_precision(config.training.precision, model.projection.weight.device)
     translator = Translator(directory, precision=str(precision).removeprefix("torch."))
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
-    texts = [t.text for t in translator.translate(sources, beam_size=1, split=False)]
-    shown = [round(i * (len(sources) - 1) / SAMPLES) for i in range(min(SAMPLES, len(sources)))]
-    samples = [{"source": readable(sources[i]), "translation": texts[i], "reference": references[i]} for i in shown]
-    language = data.about.target_language
-    plain = [*map(without_label, sources)]
-    scores = score(texts, references, sources=plain, target_language=language, metrics=VALIDATED_TEXT_METRICS)
-    valid = list(data.valid.in_order()) if config.training.accuracy else []
-    batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid} if valid else {}
+    translations = [result.text for result in translator.translate(sources, beam_size=1, split=False)]
+    scores = score(
+        translations,
+        references,
+        sources=[without_label(source) for source in sources],
+        target_language=about.target_language,
+        metrics=VALIDATED_TEXT_METRICS,
+    )
+    samples = []
+    for index in range(min(SAMPLES, len(sources))):
+        row = round(index * (len(sources) - 1) / SAMPLES)
+        samples.append(
+            {"source": readable(sources[row]), "translation": translations[row], "reference": references[row]}
+        )
+    return {
+        **{name: metric_score.value for name, metric_score in scores.items()},
+        **(_accuracies(model, data) if config.training.accuracy else {}),
+        "samples": samples,
+    }
+
+
+def _accuracies(model: Transformer, data: PreparedData) -> dict[str, float]:
+    """Token accuracy on the validation pairs, and on as many batches of training pairs."""
+    valid = list(data.valid.in_order())
+    batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid}
     given = len(data.target_tokenizer.begin_ids)
-    accuracies = {name: token_statistics([model], each, given=given).token_accuracy for name, each in batches.items()}
-    return {**{name: each.value for name, each in scores.items()}, **accuracies, "samples": samples}
+    return {name: token_statistics([model], part, given=given).token_accuracy for name, part in batches.items()}

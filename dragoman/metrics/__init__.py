@@ -1,6 +1,6 @@
-"""The registry of metrics: a new one is a file of this folder and its name below.
+"""The registry of metrics. To add one, write a file in this folder and list its `METRIC` below.
 
-Tables, JSON, curves, pages and the monitor of a training loop over it, in its order.
+Tables, JSON, curves, pages and the monitor of training go through the registry, in its order.
 """
 
 from typing import Literal
@@ -15,11 +15,11 @@ __all__ = [
 
 MAIN = bleu.METRIC
 """The metric that is shown where there is room for one."""
-METRICS = {each.name: each for each in (LOSS, bleu.METRIC, chrf.METRIC, ter.METRIC, PERPLEXITY, TOKEN_ACCURACY)}
+METRICS = {metric.name: metric for metric in (LOSS, bleu.METRIC, chrf.METRIC, ter.METRIC, PERPLEXITY, TOKEN_ACCURACY)}
 Monitor = Literal["bleu", "chrf", "loss"]
 """Names of the metrics with a `validation_key`: values of `training.monitor`."""
 
-TESTED = [each for each in METRICS.values() if each.tested]
-TEXT_METRICS = [each for each in TESTED if each.compute]
-VALIDATED = [each for each in METRICS.values() if each.validation_key]
-VALIDATED_TEXT_METRICS = [each for each in VALIDATED if each.compute]
+TESTED = [metric for metric in METRICS.values() if metric.tested]
+TEXT_METRICS = [metric for metric in TESTED if metric.compute]
+VALIDATED = [metric for metric in METRICS.values() if metric.validation_key]
+VALIDATED_TEXT_METRICS = [metric for metric in VALIDATED if metric.compute]

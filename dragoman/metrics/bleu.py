@@ -1,4 +1,4 @@
-"""BLEU (Papineni et al., 2002) by sacrebleu: word n-grams that are in the reference; 0 to 100, case counts."""
+"""BLEU (Papineni et al., 2002) by sacrebleu: share of word n-grams that the reference has; 0 to 100, case counts."""
 
 from importlib.util import find_spec
 
@@ -20,11 +20,11 @@ def tokenizer(language: str | None) -> str:
     return chosen if all(map(find_spec, DICTIONARIES.get(chosen, ()))) else "char"
 
 
-def compute(given: Translations) -> Score:
+def compute(translations: Translations) -> Score:
     from sacrebleu.metrics import BLEU
 
     # Without `force`, 100 sentences that end in " ." print a warning, again and again in training.
-    return sacrebleu_score(BLEU(force=True, tokenize=tokenizer(given.language)), given)
+    return sacrebleu_score(BLEU(force=True, tokenize=tokenizer(translations.language)), translations)
 
 
 METRIC = Metric(name="bleu", label="BLEU", validation_key="bleu", unit="score", compute=compute)

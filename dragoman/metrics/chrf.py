@@ -3,10 +3,10 @@
 from dragoman.metrics.metric import Metric, Score, Translations, sacrebleu_score
 
 
-def compute(given: Translations) -> Score:
+def compute(translations: Translations) -> Score:
     from sacrebleu.metrics import CHRF
 
-    return sacrebleu_score(CHRF(word_order=2), given)
+    return sacrebleu_score(CHRF(word_order=2), translations)
 
 
 METRIC = Metric(name="chrf", label="chrF++", validation_key="chrf", unit="score", compute=compute)

@@ -1,4 +1,4 @@
-"""How well a model predicts the reference, token by token, given its true beginning.
+"""Metrics of the model's predictions of each token of a reference, given its true beginning.
 
 The values depend on the tokenizer: compare them between models that share one.
 """

@@ -1,4 +1,4 @@
-"""The Transformer, bottom up: config, dropout, attention, layers, transformer, loss. Needs torch and nothing of ours.
+"""The Transformer, bottom up: config, dropout, attention, layers, transformer, loss. Imports no other part of Dragoman.
 
 `fast/` has faster ways to compute its formulas, which are used from the first `Transformer` on.
 """
@@ -14,9 +14,9 @@ __all__ = ["Transformer", "TransformerConfig"]
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: a mistake in a config is answered without waiting for torch.
+    # Imported on first use, so that a mistake in a config is reported without waiting for torch.
     if name == "Transformer":
-        import dragoman.model.fast  # noqa: F401 - has its ways used
+        import dragoman.model.fast  # noqa: F401 - registers its ways
         from dragoman.model.transformer import Transformer
 
         return Transformer

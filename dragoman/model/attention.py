@@ -40,7 +40,7 @@ def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> We
 
 
 attend = Formula(attention)
-"""`attention` in the quickest way for this device and these sizes."""
+"""The same as `attention`, computed in the quickest way for this device and these sizes."""
 
 
 @Formula
@@ -50,7 +50,7 @@ def project(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
 
 
 def causal_mask(length: int, *, past: int = 0, device: torch.device | None = None) -> Bool[Tensor, "length keys"]:
-    """Position i of `length` new ones may attend to the `past` before them, and to the new ones up to itself."""
+    """Mask of `length` new positions, each of which may attend to the `past` ones and to the new ones up to itself."""
     return torch.ones(length, past + length, dtype=torch.bool, device=device).tril(past)
 
 
@@ -59,15 +59,15 @@ class KeyValueCache:
 
     def __init__(self) -> None:
         self.length = 0
-        # (keys and values, capacity, rows, heads, width), so that a new position is one piece of memory.
+        # Shape (keys and values, capacity, rows, heads, width), in which a new position is one piece of memory.
         self._store: Tensor | None = None
 
     def append(self, key: Keys, value: Keys) -> tuple[Tensor, Tensor]:
-        """Add new positions; return all of them."""
+        """Add new positions; returns the keys and values of all positions."""
         start, self.length = self.length, self.length + key.size(2)
         store = self._store
         if store is None or self.length > store.size(1):
-            # By a quarter at a time: appending position by position copies each old one about four times.
+            # A quarter more each time, so that appending position by position copies each old one about four times.
             rows, heads, _, width = key.shape
             grown = key.new_empty(2, self.length + max(7, self.length // 4), rows, heads, width)
             if store is not None:
@@ -113,7 +113,7 @@ class LayerCache:
 
 
 class DecoderCache:
-    """What decoding has computed so far: for each layer the keys and values of the target and of the memory."""
+    """Keys and values that decoding has computed so far: for each layer those of the target and of the memory."""
 
     def __init__(self, num_layers: int):
         self.layers = [LayerCache() for _ in range(num_layers)]
@@ -132,7 +132,7 @@ class DecoderCache:
 
 
 class Recorded(NamedTuple):
-    """What the heads of one attention computed."""
+    """Queries, keys, values and weights of all heads of one attention."""
 
     query: Queries
     key: Keys
@@ -142,7 +142,7 @@ class Recorded(NamedTuple):
 
 @dataclass
 class AttentionMaps:
-    """What the attention of each layer computed in one forward pass (section 3.2.3); None: it is not recorded."""
+    """Lists to which each attention of one forward pass (section 3.2.3) appends; None: it is not recorded."""
 
     encoder: list[Recorded] | None = field(default_factory=list)
     """Self-attention of the encoder."""
@@ -168,7 +168,7 @@ class MultiHeadAttention(nn.Module):
     def mix(
         self, query: Queries, key: Keys, value: Keys, mask: Mask | None, record: list[Recorded] | None
     ) -> Float[Tensor, "groups queries d_model"]:
-        """The results of all heads, side by side; `record`, if given, receives what they come from."""
+        """The results of all heads, side by side. Appends queries, keys, values and weights to `record`, if given."""
         if record is not None:
             weights = attention_weights(query, key, mask)
             record.append(Recorded(query.detach(), key.detach(), value.detach(), weights.detach()))

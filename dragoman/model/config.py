@@ -1,6 +1,6 @@
-"""Every architectural choice of a model, one documented field each.
+"""The architecture of a model: a documented field for each choice.
 
-A choice is read in exactly one place, named beside the field.
+Each field is read in exactly one place, which its docstring names.
 """
 
 import dataclasses
@@ -62,9 +62,9 @@ class TransformerConfig:
     """Sines and cosines interleaved (the paper) or all sines first (Marian; fairseq, with other frequencies), a learned
     table, or rotated queries and keys (`build_positions`)."""
     max_positions: int = 1024
-    """Longest sequence of a learned table; the other kinds grow when asked (`build_positions`)."""
+    """Longest sequence of a learned table; the other kinds grow on demand (`build_positions`)."""
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
-    """Between the two linear maps of the feed-forward network; `swiglu` adds a gate (`FeedForward`)."""
+    """Activation between the two linear maps of the feed-forward network; `swiglu` adds a gate (`FeedForward`)."""
 
     scale_embeddings: bool = True
     """Multiply embeddings by sqrt(d_model), section 3.4 of the paper (`Embedding`)."""
@@ -81,20 +81,20 @@ class TransformerConfig:
     biases 0, tables within 0.05 (`initialise`)."""
 
     dropout: float = 0.1
-    """After every sub-layer and on the embeddings (`ResidualConnection`, `Embedding`)."""
+    """Rate of dropout after every sub-layer and on the embeddings (`ResidualConnection`, `Embedding`)."""
     attention_dropout: float = 0.0
-    """On the attention weights (`MultiHeadAttention`)."""
+    """Rate of dropout on the attention weights (`MultiHeadAttention`)."""
     activation_dropout: float = 0.0
-    """After the activation (`FeedForward`)."""
+    """Rate of dropout after the activation (`FeedForward`)."""
     projection_dropout: float = 0.0
-    """Before the output projection (`Transformer`)."""
+    """Rate of dropout before the output projection (`Transformer`)."""
 
     pad_id: int = 0
-    """Fills short rows; hidden from attention wherever no mask is given (`Transformer`)."""
+    """Token that fills up short rows; hidden from attention wherever no mask is given (`Transformer`)."""
     bos_id: int = 2
-    """The decoder's first input."""
+    """First input token of the decoder."""
     eos_id: int = 3
-    """Ends every sentence, source and target."""
+    """Token that ends every sentence, source and target."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -109,7 +109,8 @@ class TransformerConfig:
             )
         smallest = min(self.source_vocab_size, self.target_vocab_size)
         for name in ("pad_id", "bos_id", "eos_id"):
-            if not 0 <= (value := getattr(self, name)) < smallest:
+            value = getattr(self, name)
+            if not 0 <= value < smallest:
                 raise ValueError(
                     f"`{name}` is {value}; token ids start at 0, and the smaller vocabulary has {smallest} tokens."
                 )
@@ -121,7 +122,7 @@ class TransformerConfig:
 
     @classmethod
     def preset(cls, name: str, **choices: Any) -> Self:
-        """The sizes of `tiny`, `small`, `base` or `big`, with any other field given by name."""
+        """A config with the sizes of `tiny`, `small`, `base` or `big`; `choices` are all other fields."""
         if name not in PRESETS:
             raise ValueError(f"There is no preset '{name}'; choose one of {', '.join(PRESETS)}.")
         return cls(**(PRESETS[name] | choices))
@@ -130,7 +131,8 @@ class TransformerConfig:
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The inverse of `to_dict`. Raises `ValueError` for an unknown or missing field."""
         known = {field.name for field in dataclasses.fields(cls)}
-        if unknown := sorted(values.keys() - known):
+        unknown = sorted(values.keys() - known)
+        if unknown:
             raise ValueError(
                 f"The model's config has the unknown key '{unknown[0]}'; it was written by another version."
             )
@@ -141,12 +143,12 @@ class TransformerConfig:
 
     @property
     def starts_with_padding(self) -> bool:
-        """Whether the decoder starts with padding, as Marian's does; padding is never said then."""
+        """Whether the decoder starts with padding, as Marian's does; such a model never predicts padding."""
         return self.bos_id == self.pad_id
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether it is that of Marian or of fairseq, in which no model is trained here from the beginning."""
+        """Whether only imported models have this architecture: those of Marian and fairseq."""
         return self.starts_with_padding or self.positions == "sinusoidal-fairseq"
 
     @property

@@ -11,7 +11,8 @@ from dragoman.model.formula import Formula
 class Dropout(nn.Module):
     """Zeroes elements with probability `rate` while training and scales the rest so that the mean stays.
 
-    Without the compiled kernel the rate is, in half precision, the nearest one, within 0.002, whose scale is a number.
+    In half precision without the compiled kernel, the rate is the nearest one, within 0.002, for which the scale
+    1 / (1 - rate) is a number of that precision.
     """
 
     def __init__(self, rate: float):
@@ -22,13 +23,13 @@ class Dropout(nn.Module):
 
     @property
     def drops(self) -> bool:
-        """Whether it does anything now."""
+        """Whether `forward` zeroes elements now: while training, unless the rate is 0."""
         return self.training and self.rate > 0
 
     def forward(
         self, x: Float[Tensor, "*shape"], add_to: Float[Tensor, "*shape"] | None = None
     ) -> Float[Tensor, "*shape"]:
-        """What is left of `x`, added to `add_to` where that is given."""
+        """`x` with elements dropped, added to `add_to` if that is given."""
         if self.drops:
             return drop(x, self.rate, self.generator, add_to)
         return x if add_to is None else add_to + x
@@ -39,16 +40,16 @@ class Dropout(nn.Module):
 
 @Formula
 def drop(x: Tensor, rate: float, generator: torch.Generator | None = None, add_to: Tensor | None = None) -> Tensor:
-    """`x` with elements dropped, and the rest scaled, added to `add_to` where that is given."""
+    """`x` with elements dropped and the rest scaled, added to `add_to` if that is given."""
     kept = x * _keep_mask(x, rate, generator) if x.device.type == "cpu" else F.dropout(x, rate)
     return kept if add_to is None else add_to + kept
 
 
 def _keep_mask(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Zeros with probability `rate`, else 1 / (1 - rate).
+    """Factors for `x`: zero with probability `rate`, else 1 / (1 - rate).
 
-    On a CPU, Bernoulli sampling costs more than a matrix product. Sixteen random bits an element, compared with a
-    threshold, cost a sixth and hit the rate to 1 in 65,536.
+    On a CPU, Bernoulli sampling costs more than a matrix product. Comparing sixteen random bits for each element with a
+    threshold costs a sixth of that, and hits the rate to 1 in 65,536.
     """
     scale = torch.tensor(1 / (1 - rate), dtype=x.dtype).item()
     dropped = min(round((1 - 1 / scale) * 2**16), 2**16 - 1)

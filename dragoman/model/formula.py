@@ -1,4 +1,4 @@
-"""Formulas of the model for which there may be faster ways to compute the same.
+"""Formulas of the model, for each of which there may be faster ways to compute the same.
 
 `dragoman.model.fast` has such ways, and its `__init__.py` lists them; without it the formulas compute everything.
 """
@@ -12,16 +12,17 @@ Result = TypeVar("Result")
 
 
 class Way(NamedTuple):
-    """A faster way: whether it takes some arguments, and what it makes of them."""
+    """A faster way to compute a formula."""
 
     takes: Callable[..., bool]
+    """Whether it can compute these arguments, and is worth it."""
     compute: Callable[..., Any]
 
 
 class Formula(Generic[Given, Result]):
-    """A function that is computed by the first of its `ways` that takes the arguments, or else as it is written.
+    """A function that is computed by the first of its `ways` that takes the arguments, or else by `plain`.
 
-    `plain` is the function as it is written, with which tests compare each way.
+    `plain` is the function as it is written; tests compare each way with it.
     """
 
     def __init__(self, plain: Callable[Given, Result]):
@@ -36,5 +37,5 @@ class Formula(Generic[Given, Result]):
         return self.plain(*arguments, **options)
 
     def __reduce__(self) -> str:
-        """Copies of a model, and models that are pickled, compute by the formula of this name."""
+        """Pickled or copied by name, so that copies of a model use the same formula."""
         return self.plain.__qualname__

@@ -1,4 +1,4 @@
-"""First weights, drawn as `TransformerConfig.initialisation` says."""
+"""Draws the first weights of a model as `TransformerConfig.initialisation` says."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from dragoman.model.layers import LearnedPositions
 
 @torch.no_grad()
 def initialise(model: nn.Module, config: TransformerConfig, *, tied: nn.Module | None) -> None:
-    """Draw all weights of `model` but those of norms; the linear map `tied` has those of an embedding table."""
+    """Draw all weights of `model` but those of norms; `tied` is a linear map that shares its weight with a table."""
     kind = config.initialisation
     for module in model.modules():
         if isinstance(module, nn.Embedding):
@@ -21,7 +21,7 @@ def initialise(model: nn.Module, config: TransformerConfig, *, tied: nn.Module |
                 nn.init.xavier_uniform_(module.weight)
             if kind in ("xavier", "keras") and module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, LearnedPositions) and kind != "xavier":  # they begin so
+        elif isinstance(module, LearnedPositions) and kind != "xavier":  # learned positions are made so
             _draw_table(module.table, kind)
 
 

@@ -14,11 +14,11 @@ from dragoman.model.dropout import Dropout
 from dragoman.model.formula import Formula
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "silu"}
-"""What each `TransformerConfig.activation` is called in `torch.nn.functional`."""
+"""Name in `torch.nn.functional` of each `TransformerConfig.activation`."""
 
 
 class Norm(nn.Module):
-    """LayerNorm or RMSNorm, with a gain per feature or one for all."""
+    """LayerNorm or RMSNorm, with one gain per feature or one for all features."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -42,7 +42,7 @@ def normalise(x: States, gain: Float[Tensor, " d_model"], bias: Float[Tensor, " 
 
 
 class ResidualConnection(nn.Module):
-    """A sub-layer, added to its input: norm(x + f(x)) as in section 3.1, or x + f(norm(x))."""
+    """Adds the output of a sub-layer f to its input: norm(x + f(x)) as in section 3.1, or x + f(norm(x))."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -92,9 +92,9 @@ class Embedding(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Section 3.5: sin(pos / 10000^(2i/d)) and its cosine, interleaved or all sines first. Grows when asked.
+    """Section 3.5: sin(pos / 10000^(2i/d)) and its cosine, interleaved or all sines first. The table grows on demand.
 
-    In fairseq's table the last frequency is 1 / 10000, and the first position is the one after the number of `pad_id`.
+    In fairseq's table the last frequency is 1 / 10000, and the first position has the number `pad_id` + 1.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -143,7 +143,7 @@ class RotaryPositions(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.turns = torch.empty(0, 2, 0)
-        """For each position, cosines, and sines, negative for the first of a pair. Grows when asked."""
+        """Cosines and sines of each position; the sine for the first of a pair is negative. Grows on demand."""
 
     def forward(
         self, heads: Float[Tensor, "rows heads length width"], *, offset: int = 0
@@ -164,23 +164,25 @@ class RotaryPositions(nn.Module):
 def rotate(
     heads: Float[Tensor, "rows heads length width"], turns: Float[Tensor, "length 2 width"]
 ) -> Float[Tensor, "rows heads length width"]:
-    """`heads` times the cosines, plus the other number of each pair times the sines."""
+    """Each number of `heads` times its cosine, plus the other number of its pair times its sine."""
     cos, sin = turns.to(heads.dtype).unbind(1)
     swapped = heads.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
     return heads * cos + swapped * sin
 
 
 def _angles(positions: Tensor, width: int, span: int) -> Float[Tensor, "length half"]:
-    """pos / 10000^(2i/span) for 2i below width; in double precision, since far positions turn many times."""
+    """pos / 10000^(2i/span) for 2i below width; in double precision, because far positions turn many times."""
     exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / max(span, 1)
     return torch.outer(positions.double(), 10_000.0**-exponents)
 
 
 def build_positions(config: TransformerConfig) -> tuple[nn.Module | None, RotaryPositions | None]:
-    """What is added to the embeddings, and what turns queries and keys: one of the two is None."""
+    """Positions that are added to the embeddings, and the rotation of queries and keys: one of the two is None."""
     if config.positions == "rotary":
         return None, RotaryPositions()
-    return (LearnedPositions if config.positions == "learned" else SinusoidalPositions)(config), None
+    if config.positions == "learned":
+        return LearnedPositions(config), None
+    return SinusoidalPositions(config), None
 
 
 class EncoderLayer(nn.Module):
@@ -193,7 +195,8 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(2))
 
     def forward(self, x: States, mask: Mask | None, maps: AttentionMaps | None = None) -> States:
-        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, record=maps and maps.encoder))
+        record = maps.encoder if maps else None
+        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, record=record))
         return self.residuals[1](x, self.feed_forward)
 
 
@@ -216,7 +219,8 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
         maps: AttentionMaps | None = None,
     ) -> States:
-        own, other = (cache.self_attention, cache.cross_attention) if cache else (None, None)
-        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, own, maps and maps.decoder))
-        x = self.residuals[1](x, lambda x: self.cross_attention(x, memory, memory_mask, other, maps and maps.cross))
+        self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
+        self_maps, cross_maps = (maps.decoder, maps.cross) if maps else (None, None)
+        x = self.residuals[0](x, lambda x: self.self_attention(x, mask, self_cache, self_maps))
+        x = self.residuals[1](x, lambda x: self.cross_attention(x, memory, memory_mask, cross_cache, cross_maps))
         return self.residuals[2](x, self.feed_forward)

@@ -1,4 +1,4 @@
-"""The loss: cross-entropy with label smoothing (section 5.4 of the paper) or with what teachers expect, and R-Drop."""
+"""The loss: cross-entropy with label smoothing (section 5.4 of the paper) or soft targets of teachers, and R-Drop."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,13 +19,13 @@ class LossOptions:
     smoothing: float = 0.0
     """Share of each target that is spread over the vocabulary."""
     r_drop: float = 0.0
-    """Alpha of R-Drop; 0: a single pass."""
+    """Weight alpha of R-Drop; 0: a single pass."""
     soft_targets: float = 0.0
-    """Share of each target that is what teachers expect there; it is not smoothed."""
+    """Share of each target that the soft targets of teachers replace; it is not smoothed."""
 
 
 class SoftTargets(NamedTuple):
-    """What teachers expect in the place of each target."""
+    """Probabilities that teachers give to the likeliest tokens in the place of each target."""
 
     ids: Int[Tensor, "*targets top"]
     probabilities: Float[Tensor, "*targets top"]
@@ -42,12 +42,12 @@ def cross_entropy(
     bias: Float[Tensor, " vocab"] | None = None,
     soft: SoftTargets | None = None,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and their number.
+    """Sum over all tokens of the cross-entropy of softmax(states weight^T + bias), in nats, and number of tokens.
 
     Targets equal to `pad_id` do not count. A share `smoothing` of each target is spread over the vocabulary, as
-    `torch.nn.functional.cross_entropy` does. A share `soft_targets` of each is what `soft` says (word-level knowledge
-    distillation, Kim & Rush, 2016). Under autocast the products run in its precision; sums and probabilities are
-    float32, or float64 where the states are.
+    `torch.nn.functional.cross_entropy` does. A share `soft_targets` of each target is replaced by `soft` (word-level
+    knowledge distillation, Kim & Rush, 2016). Under autocast the products run in its precision; sums and probabilities
+    are float32, or float64 where the states are.
 
     With R-Drop (Liang et al. 2021, arXiv 2106.14448) `states` have the shape (*targets, 2, d_model): each target is
     predicted twice, by P and Q, which differ by dropout. Added to the two cross-entropies is `r_drop` times
@@ -59,7 +59,7 @@ def cross_entropy(
         log_probs = log_probs.unsqueeze(-2)  # a single prediction of each target
     losses = (1 - options.soft_targets) * smoothed(log_probs, targets, options.smoothing)
     if soft is not None:
-        losses = losses + options.soft_targets * expected_surprise(log_probs, soft)
+        losses = losses + options.soft_targets * soft_cross_entropy(log_probs, soft)
     losses = losses.sum(-1)
     if options.r_drop:
         losses = losses + options.r_drop * divergence(*log_probs.unbind(-2))
@@ -76,14 +76,14 @@ def smoothed(
     return -(1 - smoothing) * chosen - smoothing / vocab * log_probs.sum(-1)
 
 
-def expected_surprise(
+def soft_cross_entropy(
     log_probs: Float[Tensor, "*targets predictions vocab"], soft: SoftTargets
 ) -> Float[Tensor, "*targets predictions"]:
-    """-sum q log p, where q is what teachers expect."""
+    """-sum q log p, where q are the probabilities of the teachers."""
     ids = soft.ids.unsqueeze(-2).expand(*log_probs.shape[:-1], -1)
     return -(soft.probabilities.unsqueeze(-2) * log_probs.gather(-1, ids)).sum(-1)
 
 
 def divergence(p: Float[Tensor, "*targets vocab"], q: Float[Tensor, "*targets vocab"]) -> Float[Tensor, "*targets"]:
-    """(KL(P || Q) + KL(Q || P)) / 2 of two predictions, given as log-probabilities."""
+    """(KL(P || Q) + KL(Q || P)) / 2 of two predictions, whose log-probabilities are `p` and `q`."""
     return ((p.exp() - q.exp()) * (p - q)).sum(-1) / 2

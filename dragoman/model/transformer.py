@@ -16,11 +16,11 @@ from dragoman.model.layers import DecoderLayer, Embedding, EncoderLayer, Norm, b
 SourceMask = Bool[Tensor, "batch src_len"]
 Memory = Float[Tensor, "batch src_len d_model"]
 SLICE = 64
-"""Rows whose logits exist at the same time on a CPU: near the processor, and in little memory."""
+"""Rows whose logits exist at the same time on a CPU: they stay in the cache, and need little memory."""
 
 
 class Encoder(nn.Module):
-    """Source ids to memory."""
+    """Computes the memory, the states of all source tokens, from their ids."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -39,7 +39,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Target ids and memory to the states that predict the next token."""
+    """Computes states that predict the next token from target ids and the memory."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -56,19 +56,20 @@ class Decoder(nn.Module):
         cache: DecoderCache | None = None,
         maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "rows tgt_len d_model"]:
-        past, length = (cache.length if cache else 0), target_ids.size(1)
+        past, length = cache.length if cache else 0, target_ids.size(1)
         x = self.embedding(target_ids, past)
         mask = causal_mask(length, past=past, device=x.device) if length > 1 else None
         for index, layer in enumerate(self.layers):
-            x = layer(x, memory, mask, memory_mask[:, None, None, :], cache.layers[index] if cache else None, maps)
+            layer_cache = cache.layers[index] if cache else None
+            x = layer(x, memory, mask, memory_mask[:, None, None, :], layer_cache, maps)
         return self.norm(x)
 
 
 class Transformer(nn.Module):
-    """An encoder-decoder Transformer, as `config` describes it, with fresh weights.
+    """An encoder-decoder Transformer with the architecture `config` and random weights.
 
-    Row i of the target holds one sentence that begins with `bos_id`; rows are filled up with `pad_id`. Masks are
-    True where attention may look. By default the source mask hides `pad_id`.
+    Each row of target ids holds one sentence that begins with `bos_id`; short rows are filled up with `pad_id`. Masks
+    are True where attention may look. By default the source mask hides `pad_id`.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -84,12 +85,12 @@ class Transformer(nn.Module):
             self.projection.weight = self.decoder.embedding.table.weight
 
     def initialise(self) -> Self:
-        """Draw all weights again."""
+        """Draw all weights anew."""
         initialise(self, self.config, tied=self.projection if self.config.tie_projection else None)
         return self
 
     def encode(self, source_ids: Int[Tensor, "batch src_len"], source_mask: SourceMask | None = None) -> Memory:
-        """What the decoder attends to: one vector for each source token."""
+        """The memory, to which the decoder attends: one vector for each source token."""
         return self.encoder(source_ids, self._mask(source_ids, source_mask))
 
     def decode(
@@ -101,7 +102,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "rows tgt_len tgt_vocab"]:
         """Logits for the token after each of `target_ids`.
 
-        With a cache, `target_ids` holds only what is new, and `memory` may be shared by several rows each.
+        With a cache, `target_ids` holds only the new tokens, and several rows may share one of `memory`.
         """
         return self.project(self.decoder(target_ids, memory, source_mask, cache))
 
@@ -121,23 +122,23 @@ class Transformer(nn.Module):
         source_mask: SourceMask | None = None,
         maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """What `forward` projects to logits; the training loss starts here, so that it never holds all logits.
+        """The states that `forward` projects to logits. The loss starts from them, so that it never holds all logits.
 
-        `maps`, if given, receives the attention weights of this call.
+        The attention of this call is recorded in `maps`, if given.
         """
         source_mask = self._mask(source_ids, source_mask)
         memory = self.encoder(source_ids, source_mask, maps)
         return self.decoder(target_ids, memory, source_mask, maps=maps)
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape tgt_vocab"]:
-        """States of the decoder to logits."""
+        """Logits of states of the decoder."""
         return self.projection(self.projection_dropout(states))
 
     def log_probs(self, states: Float[Tensor, "rows d_model"], out: Float[Tensor, "rows tgt_vocab"]) -> None:
-        """Write log-probabilities of the next token to `out`, in float32: what translating needs of `project`."""
+        """Write the log-probabilities of the next token after each state to `out`, in float32."""
         rows = SLICE if states.device.type == "cpu" else max(1, len(states))
-        for part, found in zip(states.split(rows), out.split(rows), strict=True):
-            log_softmax(self.project(part), found)
+        for part, out_part in zip(states.split(rows), out.split(rows), strict=True):
+            log_softmax(self.project(part), out_part)
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for `decode`."""
@@ -155,4 +156,5 @@ def log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vo
 
 def linear_maps(model: nn.Module) -> list[nn.Linear]:
     """The linear maps inside the layers: all but the projection to the vocabulary."""
-    return [each for name, each in model.named_modules() if isinstance(each, nn.Linear) and name != "projection"]
+    modules = model.named_modules()
+    return [module for name, module in modules if isinstance(module, nn.Linear) and name != "projection"]

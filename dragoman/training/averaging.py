@@ -1,4 +1,4 @@
-"""The mean of several models of one run, which is often better than each (section 6.1 of the paper)."""
+"""Averages of several models of one run, which are often better than each of them (section 6.1 of the paper)."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,21 +24,21 @@ class MovingAverage:
     """An exponential moving average of a model's weights over the steps of a run."""
 
     def __init__(self, model: nn.Module, decay: float):
-        """Begins with the weights of `model`; `decay` is the share of the average that a step leaves in it."""
+        """Starts with the weights of `model`; each step keeps the share `decay` of the average."""
         self.decay = decay
         self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
-        """Take in the weights after step `step`, counted from 1."""
-        # Early on the average is that of fewer steps, or the random first weights would stay in it for long.
+        """Add the weights after step `step`, counted from 1."""
+        # Early on the average is over fewer steps, or the random first weights would stay in it for long.
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, weight in model.named_parameters():
             self.weights[name].lerp_(weight, 1 - decay)
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Inside the `with` block `model` has the averaged weights, and its own are here."""
+        """Swaps the weights inside the `with` block: `model` has the averaged ones."""
         self._swap(model)
         try:
             yield
@@ -46,7 +46,7 @@ class MovingAverage:
             self._swap(model)
 
     def load(self, weights: dict[str, Tensor]) -> None:
-        """Go on from an average that was saved."""
+        """Restore an average from a checkpoint."""
         for name, weight in weights.items():
             self.weights[name].copy_(sharded_like(weight, self.weights[name]))
 

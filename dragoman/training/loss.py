@@ -10,16 +10,21 @@ from dragoman.model.loss import LossOptions, cross_entropy
 def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[Tensor, Tensor]:
     """The loss of a batch, summed over its target tokens, and their number.
 
-    With R-Drop the batch passes twice. The result is half of its paper's loss, which adds up two cross-entropies, so
-    that it compares with that of a run without.
+    With R-Drop the batch passes through the model twice. The result is half of the loss in its paper, which adds up
+    two cross-entropies, so that it compares with the loss of a run without R-Drop.
     """
     passes = 2 if options.r_drop else 1
     states = model.states(batch.source_ids.repeat(passes, 1), batch.target_ids.repeat(passes, 1))
     # From (passes * batch, length, width) to (batch, length, passes, width).
     states = model.projection_dropout(states).unflatten(0, (passes, -1)).movedim(0, 2)
-    output = {"weight": model.projection.weight, "bias": model.projection.bias}
-    soft = batch.soft_targets if options.soft_targets else None
-    loss, count = cross_entropy(states, batch.labels, options, **output, soft=soft)
+    loss, count = cross_entropy(
+        states,
+        batch.labels,
+        options,
+        weight=model.projection.weight,
+        bias=model.projection.bias,
+        soft=batch.soft_targets if options.soft_targets else None,
+    )
     return loss / passes, count
 
 

@@ -1,4 +1,4 @@
-"""Muon, whose steps go equally far in all directions and learn much in few steps; and optimizers joined into one."""
+"""The optimizer Muon, whose steps go equally far in all directions, and optimizers joined into one."""
 
 import math
 
@@ -27,15 +27,15 @@ class Muon(torch.optim.Optimizer):
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
                 precision = choose_precision("auto", weights[0].device)
-                # One matrix after the other, so that what lies between is still near the processor.
-                steps = torch.stack([self._averaged(each, group["momentum"]).to(precision) for each in weights])
+                # One matrix after the other, so that the tensors in between are still in the cache.
+                steps = torch.stack([self._averaged(weight, group["momentum"]).to(precision) for weight in weights])
                 length = 0.2 * math.sqrt(max(shape)) * group["lr"]
                 for weight, step in zip(weights, orthogonal(steps), strict=True):
                     weight.mul_(1 - group["lr"] * group["weight_decay"])
                     weight.sub_(sharded_like(step, weight), alpha=length)
 
     def _averaged(self, weight: Tensor, momentum: float) -> Tensor:
-        """The gradient and those before it."""
+        """The gradient, mixed with the moving average of those before it (Nesterov momentum)."""
         assert weight.grad is not None
         moment = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
         moment.lerp_(weight.grad, 1 - momentum)
@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """About U V^T of each matrix U S V^T, by five Newton-Schulz steps, for which bfloat16 is precise enough."""
+    """Approximates U V^T of each matrix U S V^T by five Newton-Schulz steps; bfloat16 is precise enough for them."""
     tall = matrices.size(1) > matrices.size(2)
     wide = matrices.mT if tall else matrices
     wide = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
@@ -65,6 +65,6 @@ class CombinedOptimizer(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         groups = iter(self.param_groups)
         for part in self.parts:
-            # Shared at each step, because loading a state replaces both.
+            # Shared again at each step, because loading a state replaces both.
             part.state, part.param_groups = self.state, [next(groups) for _ in part.param_groups]
             part.step()

@@ -1,4 +1,4 @@
-"""Optimizers by name."""
+"""Builds optimizers by name, and stores and restores their state."""
 
 import inspect
 from typing import Any, cast
@@ -15,7 +15,7 @@ from dragoman.training.muon import CombinedOptimizer, Muon
 MOMENTS = {
     "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
 }  # fmt: skip
-"""For each optimizer the name of a state of torch's that tells it from others."""
+"""For each optimizer the name of one of its states, by which its checkpoints are recognised."""
 WRAPPED = "add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"
 """Methods of optimizers that import torch.compile when they are called."""
 
@@ -24,7 +24,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     """The optimizer `config.optimizer` over all weights of `model`; weight decay spares norms and biases.
 
     RMSprop takes the second of `betas`, `momentum` is SGD's. Muon is for the matrices inside the layers; tables, the
-    projection, norms and biases have AdamW beside it. The learning rate is set before every step.
+    projection, norms and biases have AdamW beside it. The learning rate is 0 until it is set, before every step.
     """
     groups: list[dict[str, Any]] = [
         {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": config.weight_decay},
@@ -35,35 +35,39 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     if config.optimizer == "sgd":
         return eager(torch.optim.SGD)(groups, lr=0.0, momentum=config.momentum, fused=True)
     if config.optimizer == "muon":
-        matrices = [cast(nn.Parameter, each.weight) for each in linear_maps(model)]
-        of_muon = set(map(id, matrices))
-        others = [group | {"params": [p for p in group["params"] if id(p) not in of_muon]} for group in groups]
-        rest = eager(torch.optim.AdamW)(others, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
-        return eager(CombinedOptimizer)(eager(Muon)(matrices, weight_decay=config.weight_decay), rest)
+        matrices = [cast(nn.Parameter, linear.weight) for linear in linear_maps(model)]
+        matrix_ids = set(map(id, matrices))
+        for group in groups:
+            group["params"] = [p for p in group["params"] if id(p) not in matrix_ids]
+        muon = eager(Muon)(matrices, weight_decay=config.weight_decay)
+        adamw = eager(torch.optim.AdamW)(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
+        return eager(CombinedOptimizer)(muon, adamw)
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     return eager(optimizer)(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
 
 
 def eager(kind: type[torch.optim.Optimizer]) -> Any:
-    """The same optimizer without what torch wraps around methods for torch.compile, whose import takes 70 MB."""
+    """An optimizer class without the wrappers of its methods that import torch.compile, which takes 70 MB."""
     methods = {name: inspect.unwrap(getattr(kind, name)) for name in WRAPPED}
     return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(methods["step"])})
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The state of an optimizer, by index of the weight and name of the state, such as "3.exp_avg"."""
+    """The state of an optimizer, by the index of each weight and the name of its state, such as "3.exp_avg"."""
     state = optimizer.state_dict()["state"]
     return {f"{i}.{name}": whole(value) for i, values in state.items() for name, value in values.items()}
 
 
-def load_moments(optimizer: torch.optim.Optimizer, found: dict[str, Tensor], *, name: str) -> None:
+def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], *, name: str) -> None:
     """Restore the `moments` of the optimizer `name`; raises `UsageError` if they are of another kind of optimizer."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for label, value in found.items():
-        index, _, key = label.partition(".")
-        weight = weights[int(index)]
-        state.setdefault(int(index), {})[key] = sharded_like(value, weight) if value.shape == weight.shape else value
+    for label, value in tensors.items():
+        number, _, key = label.partition(".")
+        index = int(number)
+        if value.shape == weights[index].shape:  # else it is a number, such as that of the steps
+            value = sharded_like(value, weights[index])
+        state.setdefault(index, {})[key] = value
     if state and MOMENTS[name] not in state[min(state)]:
         raise UsageError(
             f"The checkpoint does not fit training.optimizer={name}; resume it with the one that it was written by, or "

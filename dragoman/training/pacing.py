@@ -1,12 +1,15 @@
-"""When a run validates, when its learning rate falls, and when it ends: in steps, or by a clock.
+"""Decides when a run validates, when its learning rate falls, and when it ends: by steps, or by a clock.
 
-What a clock decides is decided once and saved with the run (`Plan`), so that a resumed run computes the same bits.
+Each decision that depends on the clock is made once and saved with the run (`Plan`), so that a resumed run computes the
+same bits.
 """
 
 import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
 
 from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import TokenBatches
@@ -14,21 +17,31 @@ from dragoman.training.progress import Progress
 from dragoman.training.schedule import by_minutes, last_step, learning_rate, no_better, plan_decay, steps_in
 
 FIRST_VALIDATION = 50, 200
-"""The step of the first validation, if the config leaves it open: two epochs, but not before or after these."""
+"""Earliest and latest step of the first validation, if the config leaves it open; within these it is after two
+epochs."""
 VALIDATION_SHARE = 0.05
 """Share of the time of training that validations may take."""
 FEWEST_STEPS = 10
-"""Steps that tell how long others take; the first ones are slow."""
-AMISS = 1.1
-"""A decay that would take so many times the time that is left is made shorter, and one that would leave it longer."""
+"""Fewest steps from which the speed is estimated; the first ones of a command are slow."""
+TOLERANCE = 1.1
+"""The end of a decay stays as long as the steps planned and those for which there is time differ by less than this
+factor."""
 WINDOW = 30, 200
-"""Fewest and most steps that tell how long they take at present."""
+"""Fewest and most steps from which the speed during a decay is estimated."""
+
+
+class Moment(NamedTuple):
+    """A step and the time at which it ended."""
+
+    seconds: float
+    step: int
 
 
 class Pacing:
-    """The clock of a run. `seconds_after` tells how long what follows the training takes, if a validation does so.
+    """Compares the steps and the time of a run with its limits.
 
-    Every rank asks `clock` equally often, so that all of them decide the same.
+    `seconds_after` estimates the seconds of the work after training from the seconds of a validation. Every rank calls
+    `clock` equally often, so that all of them decide the same.
     """
 
     def __init__(
@@ -36,6 +49,7 @@ class Pacing:
         progress: Progress,
         config: TrainingConfig,
         batches: TokenBatches,
+        *,
         started: float,
         seconds_after: Callable[[float], float],
         clock: Callable[[], float],
@@ -44,16 +58,17 @@ class Pacing:
         self.last_step = last_step(config, batches)
         self._seconds_after = seconds_after
         self._started, self._clock = started, clock
-        self._first = self._latest = started, 0
+        # Beginnings of the steps from which the speed is estimated: of this command, and of the present window.
+        self._first = self._latest = Moment(started, 0)
 
     def begin(self) -> None:
-        """The next step is the first one of this command."""
+        """Start the clock before the first step of this command; earlier commands of the run count too."""
         self._started -= self.progress.seconds
-        self._first = self._latest = self._clock(), self.progress.step
+        self._first = self._latest = self._now()
 
     @property
     def end(self) -> int | None:
-        """The last step of the run, as far as it is known."""
+        """The last step of the run; None if it is not known yet."""
         return self.progress.plan.last_step or self.last_step
 
     def seconds(self) -> float:
@@ -72,34 +87,54 @@ class Pacing:
         return self.progress.step % self._validate_every() == 0
 
     def validated(self, seconds: float) -> None:
-        """Take in how long a validation has taken; the first one settles how often to validate."""
-        progress, every = self.progress, self._validate_every()
+        """Record the duration of a validation; the first one settles how often to validate."""
+        progress, plan = self.progress, self.progress.plan
+        interval = self._validate_every()
         affordable = self._steps_in(seconds / VALIDATION_SHARE, self._first)
-        if self.config.validate_every is None and progress.plan.validate_every is None and affordable < math.inf:
-            progress.plan.validate_every = every * max(1, math.ceil(affordable / every))
+        if self.config.validate_every is None and plan.validate_every is None and affordable < math.inf:
+            plan.validate_every = interval * max(1, math.ceil(affordable / interval))
         progress.validation_seconds = seconds
-        then, step = self._latest
-        self._latest = then + seconds, step
+        # The time of validations does not count as that of steps.
+        self._latest = Moment(self._latest.seconds + seconds, self._latest.step)
 
-    def plan(self) -> bool:
+    def update_plan(self) -> bool:
         """Begin the decay of `wsd` in time, or move its end if the speed has changed; returns whether it did."""
-        progress, plan, left = self.progress, self.progress.plan, self._seconds_left()
         if self.config.schedule != "wsd":
             return False
-        if plan.last_step is None:
-            steps, stale = self._steps_in(left, self._first), progress.stale
-            decay = plan_decay(progress.step, self.config, last_step=self.last_step, steps_left=steps, stale=stale)
-            progress.plan = replace(decay, validate_every=plan.validate_every) if decay else plan
-            self._latest = self._clock(), progress.step
-            return decay is not None
+        seconds_left = self._seconds_left()
+        if self.progress.plan.last_step is None:
+            return self._begin_decay(seconds_left)
+        return self._move_end(seconds_left, self.progress.plan.last_step)
+
+    def _begin_decay(self, seconds_left: float) -> bool:
+        """Plan the decay if it has to begin now; returns whether it does."""
+        progress = self.progress
+        decay = plan_decay(
+            progress.step,
+            self.config,
+            last_step=self.last_step,
+            steps_left=self._steps_in(seconds_left, self._first),
+            stale=progress.stale,
+        )
+        if decay is not None:
+            progress.plan = replace(decay, validate_every=progress.plan.validate_every)
+        self._latest = self._now()
+        return decay is not None
+
+    def _move_end(self, seconds_left: float, last_step: int) -> bool:
+        """Move the end of the decay, now `last_step`, if the speed of the last steps has changed; whether it did."""
+        progress, plan = self.progress, self.progress.plan
         fewest, most = WINDOW
-        steps, planned = self._steps_in(left, self._latest, fewest=fewest), plan.last_step - progress.step
-        early = AMISS * planned + fewest < steps < math.inf and plan.reason == by_minutes(self.config)
-        if moved := planned > AMISS * steps or early:
-            plan.last_step = min(progress.step + max(1, int(steps)), self.last_step or sys.maxsize)
-        if moved or progress.step - self._latest[1] >= most:
-            self._latest = self._clock(), progress.step
-        return moved
+        planned = last_step - progress.step
+        possible = self._steps_in(seconds_left, self._latest, fewest=fewest)
+        is_too_late = planned > TOLERANCE * possible
+        is_too_early = TOLERANCE * planned + fewest < possible < math.inf and plan.reason == by_minutes(self.config)
+        is_moved = is_too_late or is_too_early
+        if is_moved:
+            plan.last_step = min(progress.step + max(1, int(possible)), self.last_step or sys.maxsize)
+        if is_moved or progress.step - self._latest.step >= most:
+            self._latest = self._now()
+        return is_moved
 
     def why_finished(self) -> str | None:
         """The limit that the run has reached, or None. A decay that has begun goes to its end."""
@@ -108,8 +143,9 @@ class Pacing:
             return plan.reason if progress.step >= plan.last_step else None
         if config.max_steps and progress.step >= config.max_steps:
             return f"{config.max_steps} steps"
-        last_batch = progress.position.batch >= len(self.batches.plan(progress.position.epoch))
-        if config.max_epochs and progress.position.epoch + last_batch >= config.max_epochs:
+        position = progress.position
+        is_epoch_over = position.batch >= len(self.batches.plan(position.epoch))
+        if config.max_epochs and position.epoch + is_epoch_over >= config.max_epochs:
             return f"{config.max_epochs} epochs"
         if progress.step and self._seconds_left() <= 0:  # there is no model without a step
             return by_minutes(config)
@@ -118,22 +154,38 @@ class Pacing:
         return None
 
     def _validate_every(self) -> int:
-        every = self.config.validate_every
-        if every == "epoch":
-            return steps_in(1, self.config, self.batches)
+        """Steps between two validations."""
+        settled = self.progress.plan.validate_every
+        if self.config.validate_every is None and settled is not None:
+            return settled
+        return self._first_validation
+
+    @cached_property
+    def _first_validation(self) -> int:
+        """Step of the first validation, and steps between others until one settles that."""
+        # Counted once: this plans epoch 0, and in a later epoch all of its batches would have to be planned again.
+        config = self.config
+        if config.validate_every == "epoch":
+            return steps_in(1, config, self.batches)
+        if config.validate_every is not None:
+            return config.validate_every
         earliest, latest = FIRST_VALIDATION
-        first = min(latest, max(earliest, steps_in(2, self.config, self.batches)))
-        return every or self.progress.plan.validate_every or first
+        return min(latest, max(earliest, steps_in(2, config, self.batches)))
 
     def _seconds_left(self) -> float:
-        """Seconds for steps, less those that a last validation and what follows it will take."""
+        """Seconds left for steps, after subtracting those of a last validation and of the work after training."""
         if not self.config.max_minutes:
             return math.inf
-        known = self.progress.validation_seconds
-        return 60 * self.config.max_minutes - self.seconds() - known - self._seconds_after(known)
+        validation_seconds = self.progress.validation_seconds
+        seconds_after = self._seconds_after(validation_seconds)
+        return 60 * self.config.max_minutes - self.seconds() - validation_seconds - seconds_after
 
-    def _steps_in(self, seconds: float, since: tuple[float, int], *, fewest: int = FEWEST_STEPS) -> float:
-        """How many steps take so many seconds, by those since a time and step; infinity if these are too few."""
-        then, step = since
-        taken = self.progress.step - step
-        return math.inf if taken < fewest else max(0.0, seconds) * taken / max(1e-9, self._clock() - then)
+    def _steps_in(self, seconds: float, since: Moment, *, fewest: int = FEWEST_STEPS) -> float:
+        """Steps that fit in `seconds` at the speed since a moment; infinity if fewer than `fewest` were taken since."""
+        taken = self.progress.step - since.step
+        if taken < fewest:
+            return math.inf
+        return max(0.0, seconds) * taken / max(1e-9, self._clock() - since.seconds)
+
+    def _now(self) -> Moment:
+        return Moment(self._clock(), self.progress.step)

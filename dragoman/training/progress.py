@@ -1,4 +1,4 @@
-"""How far a run has come."""
+"""Counters of a training run, which its checkpoints store."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -16,16 +16,17 @@ class Progress:
     step: int = 0
     position: Position = field(default_factory=Position)
     seconds: float = 0.0
-    """Since the command began, and in commands before."""
+    """Time of the run, in this command and those before."""
     validation_seconds: float = 5.0
-    """What the last validation took; before the first one a guess."""
+    """Duration of the last validation; before the first one a guess."""
     tokens: int = 0
     """Source and target tokens seen, without padding."""
     best_scores: dict[str, float] = field(default_factory=dict)
-    """`Metric.sort_key` of each score of the best validation, by name; empty: there was no validation yet."""
+    """`Metric.sort_key` of each score of the best validation, by name; empty before the first one."""
     best_step: int = 0
+    """The step of the best validation whose model could be written."""
     unkept: bool = False
-    """Whether a better model than that could not be written."""
+    """Whether a better model than that of `best_step` could not be written."""
     stale: int = 0
     """Validations since the best one."""
     validated_step: int = 0
@@ -37,7 +38,7 @@ class Progress:
     bad_steps: int = 0
     """Steps in a row whose loss or gradient was not finite."""
     skipped_steps: int = 0
-    """All such steps of the run."""
+    """All steps of the run whose loss or gradient was not finite."""
     roll_backs: int = 0
     """Roll-backs since the best validation."""
     too_large: int | None = None
@@ -45,7 +46,7 @@ class Progress:
     left_out: int = 0
     """Pairs that did not fit in memory even alone, counted each time."""
     computed_with: str = ""
-    """Threads, number format and version of torch, which decide about the last bits of weights."""
+    """Machine, precision and version of torch, on which the last bits of the weights depend."""
     plan: Plan = field(default_factory=Plan)
     loss_monitor: LossMonitor = field(default_factory=LossMonitor)
 
@@ -60,10 +61,12 @@ class Progress:
         return asdict(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to a `state_dict`. Fields that an older version did not have get their defaults."""
+        """Restore a `state_dict`. Fields that an older version did not have get their defaults."""
         if "best_bleu" in state:  # version 0.1.0
             state = state | {"best_scores": {"bleu": state["best_bleu"]}}
-        parts = {"position": Position, "plan": Plan, "loss_monitor": LossMonitor}
-        known = {name: value for name, value in state.items() if name in self.__dict__}
-        known |= {name: kind(**state.get(name, {})) for name, kind in parts.items()}
-        self.__dict__.update(Progress().__dict__ | known)
+        fields = Progress().__dict__
+        fields |= {name: value for name, value in state.items() if name in fields}
+        fields["position"] = Position(**state.get("position", {}))
+        fields["plan"] = Plan(**state.get("plan", {}))
+        fields["loss_monitor"] = LossMonitor(**state.get("loss_monitor", {}))
+        self.__dict__.update(fields)

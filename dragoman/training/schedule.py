@@ -1,4 +1,4 @@
-"""Learning-rate schedules by name, and when a run ends.
+"""Learning-rate schedules by name, and the last step of a run.
 
 A schedule that falls to 0 has to know the end of the run. `wsd` (warmup-stable-decay, Hu et al. 2024, 2404.06395) need
 not know it before its decay begins: until then all runs are the same, however long they will be.
@@ -15,18 +15,18 @@ from dragoman.metrics import METRICS
 
 @dataclass
 class Plan:
-    """What is settled while a run is under way; saved with it, so that a resumed run computes the same bits."""
+    """Decisions made while a run is under way. Stored in checkpoints, so that a resumed run computes the same bits."""
 
     validate_every: int | None = None
-    """Steps between validations, if the config leaves it open; known after the first one."""
+    """Steps between validations, if the config leaves them open; known after the first validation."""
     decay_from: int | None = None
     """The last step before the decay of `wsd`."""
     last_step: int | None = None
     """The last step of that decay."""
     reason: str = ""
-    """Why it ends there."""
+    """The limit that ends the run at `last_step`, such as "90 minutes"."""
     limits: list[float | None] = field(default_factory=list)
-    """The limits that were known when the decay began."""
+    """All limits of the run (`limits`) when the decay began."""
 
 
 def learning_rate(
@@ -35,8 +35,8 @@ def learning_rate(
     """The learning rate of optimizer step `step`, counted from 1.
 
     It rises linearly to `config.learning_rate` at step `config.warmup`, and then follows `config.schedule`. `cosine`
-    and `linear` need to know the `last_step` of the run, the one before they reach 0. `wsd` is constant without it, and
-    else up to `decay_from`, by default the beginning of the last share `config.decay` of the steps.
+    and `linear` reach 0 at the step after `last_step`. `wsd` is constant if there is no `last_step`; else it falls to 0
+    from `decay_from` on, by default over the last share `config.decay` of the steps.
     """
     share = 1.0  # `constant`, and `plateau`, which the trainer lowers when validations get no better
     if config.schedule == "inverse_sqrt":
@@ -52,7 +52,7 @@ def learning_rate(
 
 
 def _covered(step: int, start: int, last_step: int) -> float:
-    """The part of the way from `start` to the step after the last one."""
+    """Share of the way from `start` to the step after the last one, from 0 to 1."""
     return min(max(step - start, 0) / max(1, last_step + 1 - start), 1.0)
 
 
@@ -66,10 +66,12 @@ def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
 
     Raises `UsageError` if the schedule reaches its end there and would still be warming up.
     """
-    limits = [config.max_steps] if config.max_steps else []
+    ends = []
+    if config.max_steps:
+        ends.append(config.max_steps)
     if config.max_epochs:
-        limits.append(steps_in(config.max_epochs, config, batches))
-    last = min(limits, default=None)
+        ends.append(steps_in(config.max_epochs, config, batches))
+    last = min(ends, default=None)
     if config.schedule in ENDING and last is not None and last < config.warmup:
         raise UsageError(
             f"The run ends after {last:,} steps, so that the schedule {config.schedule} would end inside its "
@@ -79,45 +81,48 @@ def last_step(config: TrainingConfig, batches: TokenBatches) -> int | None:
 
 
 def limits(config: TrainingConfig) -> list[float | None]:
-    """Everything that ends a run."""
+    """All limits that can end a run; None and 0 mean no limit."""
     return [config.max_steps, config.max_epochs, config.max_minutes, config.patience]
 
 
 def admits_more(config: TrainingConfig, plan: Plan) -> bool:
     """Whether a limit is higher than when the decay began, or gone."""
-    known = zip(limits(config), plan.limits, strict=False)
-    return any((now or math.inf) > (then or math.inf) for now, then in known)
+    now_and_then = zip(limits(config), plan.limits, strict=False)
+    return any((now or math.inf) > (then or math.inf) for now, then in now_and_then)
 
 
 def plan_decay(
     step: int, config: TrainingConfig, *, last_step: int | None, steps_left: float, stale: int
 ) -> Plan | None:
-    """The end of a run whose decay has to begin after `step`; None while there is time.
+    """The plan of a run whose decay has to begin after `step`; None while there is time.
 
     `last_step` is that of a limit of steps or epochs, `steps_left` are those for which there are minutes, and `stale`
     validations were not better than one before.
     """
-    decay = math.ceil(step * config.decay / (1 - config.decay))
-    ends: dict[str, float] = {}
+    decay_steps = math.ceil(step * config.decay / (1 - config.decay))
+    steps_until: dict[str, float] = {}
+    """Steps until each limit ends the run."""
     if config.max_minutes and math.isfinite(steps_left):
-        ends[by_minutes(config)] = steps_left
+        steps_until[by_minutes(config)] = steps_left
     if last_step is not None:
-        by_steps = last_step == config.max_steps
-        ends[f"{config.max_steps} steps" if by_steps else f"{config.max_epochs} epochs"] = last_step - step
+        limit = f"{config.max_steps} steps" if last_step == config.max_steps else f"{config.max_epochs} epochs"
+        steps_until[limit] = last_step - step
     if stale >= config.patience:
-        ends[no_better(config)] = decay
-    reason = min(ends, key=ends.__getitem__, default=None)
-    if reason is None or ends[reason] > decay:
+        steps_until[no_better(config)] = decay_steps
+    if not steps_until:
         return None
-    last = step + max(1, math.floor(ends[reason]))
+    reason = min(steps_until, key=steps_until.__getitem__)
+    if steps_until[reason] > decay_steps:
+        return None
+    last = step + max(1, math.floor(steps_until[reason]))
     return Plan(decay_from=step, last_step=last, reason=reason, limits=limits(config))
 
 
 def by_minutes(config: TrainingConfig) -> str:
-    """The reason of a run whose time is over."""
+    """Reason for which a run ends whose time is over."""
     return f"{config.max_minutes:g} minutes"
 
 
 def no_better(config: TrainingConfig) -> str:
-    """The reason of a run that has come to the end of its patience."""
+    """Reason for which a run ends that no longer gets better."""
     return f"{config.patience} validations without a {METRICS[config.monitor].improvement}"

@@ -1,7 +1,7 @@
 """The training loop: steps, validation, checkpoints, stopping, and resuming with the same bits.
 
-Random numbers follow from (seed, step, micro-batch), the batches from (seed, epoch, index), so that weights,
-optimizer and a few counters are all there is to resume.
+Random numbers follow from (seed, step, micro-batch), and batches from (seed, epoch, index). So a checkpoint needs only
+the weights, the state of the optimizer and a few counters (`Progress`).
 """
 
 import math
@@ -33,13 +33,19 @@ from dragoman.training.parallel import build_parallel_executor
 from dragoman.training.progress import Progress
 from dragoman.training.saving import Saver, Tensors
 from dragoman.training.schedule import Plan, admits_more
-from dragoman.training.stability import BAD_STEPS, after_roll_back, count_bad_step, count_memory, count_move
+from dragoman.training.stability import (
+    BAD_STEPS,
+    count_bad_step,
+    count_memory_errors,
+    fields_after_roll_back,
+    remember_machine,
+)
 
 Metrics = dict[str, Any]
 INTERRUPTED = "interrupted"
-"""The reason why a run ended that was stopped and saved."""
+"""Result of `Trainer.train` when a run was stopped and its last step is saved."""
 LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
-"""Fields of `Progress` that stay when a run goes back to before its decay."""
+"""Fields of `Progress` that keep their values when a run goes back to the step before its decay."""
 
 
 @dataclass
@@ -47,29 +53,30 @@ class TrainerCallbacks:
     """Functions and folders that the caller of a trainer provides."""
 
     evaluate: Callable[[Transformer], Metrics]
-    """Scores of the model on the validation set; one must be that of `training.monitor`, unless it is the loss."""
+    """Returns the scores of a model on the validation set. They include `training.monitor`, unless that is the loss."""
     keep_best: Callable[[Transformer], None]
     """Called with every model that is better than all before."""
     on_event: Callable[[str, Metrics], None]
-    """Called with each `step`, `validation`, `decay`, `average`, `roll_back` and `warning`, and its values."""
+    """Called with the name of each event (`step`, `validation`, `decay`, `average`, `roll_back`, `warning`) and its
+    values."""
     checkpoints: Checkpoints
-    """Everything a resumed run needs; the last two are kept."""
+    """Everything that a resumed run needs; the last two steps stay."""
     snapshots: Checkpoints
     """Weights at the last validations, for the average."""
     stop_requested: Callable[[], bool] = lambda: False
-    """Asked after every step; True ends the run as an interruption does."""
+    """Called after every step; True interrupts the run, which can be resumed."""
     finish_requested: Callable[[], bool] = lambda: False
-    """Asked after every step; True ends the run as a limit does."""
+    """Called after every step; True ends the run as if it had reached a limit."""
     started: float = field(default_factory=time.monotonic)
-    """When the command began, by the clock of rank 0; its time counts."""
+    """Time at which the command began, by the clock of rank 0. `training.max_minutes` counts from here."""
     ranks: Ranks = ALONE
     """The processes that train this model together; rank 0 alone writes and evaluates."""
     seconds_after: Callable[[float], float] = lambda validation_seconds: 0.0
-    """How long what comes after the training will take, given how long a validation does."""
+    """Estimates the seconds of the work after training from the seconds of a validation."""
 
 
 class Trainer:
-    """Trains `model` on `batches` as `config` says, from where the checkpoints left off."""
+    """Trains `model` on `batches` as `config` says; `resume` continues from the last checkpoint."""
 
     def __init__(
         self,
@@ -83,87 +90,125 @@ class Trainer:
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
-        options = LossOptions(model.config.pad_id, config.label_smoothing, config.r_drop, config.soft_targets)
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
+        self.ranks = callbacks.ranks
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
-        self.ranks = ranks = callbacks.ranks
+        options = LossOptions(
+            pad_id=model.config.pad_id,
+            smoothing=config.label_smoothing,
+            r_drop=config.r_drop,
+            soft_targets=config.soft_targets,
+        )
         self.executor = build_parallel_executor(
-            model, self.precision, options, config=config, ranks=ranks, warn=self._warn
+            model, self.precision, options, config=config, ranks=self.ranks, warn=self._warn
         )
         self.optimizer = build_optimizer(model, config)
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
-        after = callbacks.seconds_after
-        self.pacing = Pacing(self.progress, config, batches, callbacks.started, after, ranks.clock)
-        self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots, ranks)
+        self.pacing = Pacing(
+            self.progress,
+            config,
+            batches,
+            started=callbacks.started,
+            seconds_after=callbacks.seconds_after,
+            clock=self.ranks.clock,
+        )
+        self.saver = Saver(self.progress, callbacks.checkpoints, callbacks.snapshots, self.ranks)
         self._is_wanted_to_finish = False
 
     def train(self) -> str:
         """Train until a limit is reached or a stop requested; returns the reason, such as "500 steps".
 
-        After a stop this is `INTERRUPTED` if the last step is saved, else a text that begins with it.
+        After a stop the reason is `INTERRUPTED` if the last step is saved, else a text that begins with it.
         """
-        progress, config = self.progress, self.config
         self.pacing.begin()
-        if progress.unkept and self.pacing.why_finished():
+        if self.progress.unkept and self.pacing.why_finished():
+            # The best model could not be written, and no step is left after which that would be tried again.
             self._validate_and_save()
-        while not (reason := self._why_finished()) or progress.validated_step != progress.step:
+        reason = self._take_steps()
+        if self.config.average > 1 and not self.callbacks.stop_requested():
+            self._try_average()
+        if reason and not self.callbacks.stop_requested():
+            return reason
+        is_saved = self.saver.saved_step == self.progress.step
+        return INTERRUPTED if is_saved else f"{INTERRUPTED}, not saved"
+
+    def _take_steps(self) -> str:
+        """Take steps and validate until a limit is reached, which is returned, or a stop requested; then "" is."""
+        progress = self.progress
+        while True:
+            reason = self._why_finished()
+            if reason and progress.validated_step == progress.step:
+                return reason
             if reason:
-                self._validate_and_save()
+                self._validate_and_save()  # this may roll back, and then steps are left
                 continue
-            if self.pacing.plan():
+            if self.pacing.update_plan():
                 self.saver.save(*self.state_dict())
                 self._report("decay", last_step=progress.plan.last_step, reason=progress.plan.reason)
-            if metrics := self.train_step():
+            metrics = self.train_step()
+            if metrics:
                 self.callbacks.on_event("step", metrics)
                 if self.pacing.validates():
                     self._validate_and_save()
             elif progress.bad_steps >= BAD_STEPS:
                 self._roll_back()
-            self._is_wanted_to_finish |= self.callbacks.finish_requested()
+            if self.callbacks.finish_requested():
+                self._is_wanted_to_finish = True
             if self.callbacks.stop_requested():
-                # Bad weights are never saved: the steps since the last checkpoint will be taken again.
-                if self.saver.saved_step != progress.step and all(
-                    bool(w.isfinite().all()) for w in self.model.parameters()
-                ):
-                    self.saver.save(*self.state_dict())
-                break
-        if config.average > 1 and not self.callbacks.stop_requested():
-            self._try_average()
-        if reason and not self.callbacks.stop_requested():
-            return reason
-        return INTERRUPTED if self.saver.saved_step == progress.step else f"{INTERRUPTED}, not saved"
+                self._save_before_stop()
+                return ""
 
     def _why_finished(self) -> str:
-        """The limit that is reached, or that somebody wants the training to end; empty before that."""
-        return self.pacing.why_finished() or (REQUESTED if self._is_wanted_to_finish else "")
+        """The limit that is reached, or `REQUESTED` if the run shall end; empty while it goes on."""
+        limit = self.pacing.why_finished()
+        if limit:
+            return limit
+        return REQUESTED if self._is_wanted_to_finish else ""
+
+    def _save_before_stop(self) -> None:
+        """Write a checkpoint of the last step, unless it is written already or its weights are not finite.
+
+        Without one, a resumed run takes the steps since the checkpoint before again.
+        """
+        if self.saver.saved_step == self.progress.step:
+            return
+        if all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+            self.saver.save(*self.state_dict())
 
     def train_step(self) -> Metrics | None:
-        """One optimizer step over `accumulate` batches. None if it was skipped: its loss or gradient is not finite."""
+        """Take one optimizer step over `accumulate` batches; returns what it reports.
+
+        If the loss or the gradient is not finite, or nothing fitted in memory, the weights stay and None is returned.
+        """
         config, progress = self.config, self.progress
         progress.step += 1
         self.model.train()
-        rows = [self.batches.next_rows(progress.position) for _ in range(config.accumulate)]
-        batches = [self.batches.part(each, self.ranks.index, self.ranks.size) for each in rows]
+        # All rows first: a step that reaches into a new epoch collates all of its batches in that one.
+        row_lists = [self.batches.next_rows(progress.position) for _ in range(config.accumulate)]
+        batches = [self.batches.part(rows, self.ranks.index, self.ranks.size) for rows in row_lists]
         gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
-        self._warn(*count_memory(progress, gradient, self.executor.too_large, config))
+        self._warn(*count_memory_errors(progress, gradient, self.executor.too_large, config))
+
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)))
         rate = self.pacing.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)))
-        if usable := gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm):
+        is_usable = gradient.target_tokens > 0 and math.isfinite(gradient.loss + norm)
+        if is_usable:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.seconds = self.pacing.seconds()
-        if not usable:
+        if not is_usable:
             if gradient.target_tokens:  # else no pair fitted in memory, which is no sign of bad weights
                 self._warn(count_bad_step(progress))
             return None
+
         if self.ema:
             self.ema.update(self.model, progress.step)
+        loss = gradient.loss / gradient.target_tokens
         progress.bad_steps = 0
         progress.tokens += gradient.target_tokens + gradient.source_tokens
-        loss = gradient.loss / gradient.target_tokens
         progress.loss_monitor.step(loss)
         return {
             "step": progress.step,
@@ -176,33 +221,40 @@ class Trainer:
         }
 
     def resume(self) -> None:
-        """Go on from the last checkpoint, or from that before the decay if limits now admit more than was planned."""
-        checkpoints, progress = self.callbacks.checkpoints, self.progress
-        if latest := checkpoints.load_latest():
+        """Continue from the last checkpoint, or from that before the decay if the limits now admit more steps."""
+        progress = self.progress
+        latest = self.callbacks.checkpoints.load_latest()
+        if latest:
             self.load_state_dict(*latest)
-        if (before := progress.plan.decay_from) is not None and admits_more(self.config, progress.plan):
-            lasting = {name: getattr(progress, name) for name in LASTING} | {"stale": 0}
-            every = progress.plan.validate_every
-            try:
-                tensors, state = checkpoints.load(before)
-                self.load_state_dict(tensors, state | lasting)
-            except DataError as error:
-                self._warn(f"The decay cannot be taken back: {error}")
-            progress.plan = Plan(every)
-        self._warn(*count_move(progress, self.precision, self.ranks.size))
+        if progress.plan.decay_from is not None and admits_more(self.config, progress.plan):
+            self._take_back_decay(progress.plan.decay_from)
+        self._warn(*remember_machine(progress, self.precision, self.ranks.size))
+
+    def _take_back_decay(self, step_before: int) -> None:
+        """Go back to `step_before` the decay; the time that has passed and the best model so far still count."""
+        progress = self.progress
+        lasting = {name: getattr(progress, name) for name in LASTING}
+        validate_every = progress.plan.validate_every
+        try:
+            tensors, state = self.callbacks.checkpoints.load(step_before)
+            self.load_state_dict(tensors, state | lasting | {"stale": 0})
+        except DataError as error:
+            self._warn(f"The decay cannot be taken back: {error}")
+        progress.plan = Plan(validate_every)
 
     @torch.no_grad()
     def validate(self) -> tuple[Transformer, Metrics]:
-        """The model with all of its weights, and its scores: the loss per token without smoothing, in nats, and what
-        `evaluate` adds.
+        """The model with all of its weights, and its metrics.
+
+        These are the loss per token without smoothing, in nats, and the scores of `TrainerCallbacks.evaluate`.
         """
         executor = self.executor.whole()
         executor.model.eval()
         return executor.model, self.ranks.once(partial(self._validate, executor))
 
     def _validate(self, executor: Executor) -> Metrics:
-        sums = [executor.loss(batch) for batch in self.valid.in_order()]
-        loss = sum(loss for loss, _ in sums) / sum(count for _, count in sums)
+        losses_and_counts = [executor.loss(batch) for batch in self.valid.in_order()]
+        loss = sum(loss for loss, _ in losses_and_counts) / sum(count for _, count in losses_and_counts)
         return {"valid_loss": loss, **self.callbacks.evaluate(executor.model)}
 
     def state_dict(self) -> tuple[Tensors, dict[str, Any]]:
@@ -214,7 +266,7 @@ class Trainer:
         return tensors, self.progress.state_dict()
 
     def load_state_dict(self, tensors: Tensors, state: dict[str, Any]) -> None:
-        """Go back to a checkpoint; raises `UsageError` if it is of another optimizer."""
+        """Restore a checkpoint; raises `UsageError` if another optimizer wrote it."""
         load_moments(self.optimizer, tensors["optimizer"], name=self.config.optimizer)
         copy_weights(tensors["model"], self.model, origin=self.callbacks.checkpoints.folder)
         if self.ema:
@@ -224,51 +276,61 @@ class Trainer:
         self.saver.saved_step = self.progress.step
 
     def _validate_and_save(self) -> None:
+        """Validate, keep the model if it is the best, and write a checkpoint; roll back if its loss is not finite."""
         config, progress, started = self.config, self.progress, self.ranks.clock()
-        # With an average, its weights are what is validated and kept.
+        # With a moving average, its weights are validated and kept.
         with self.ema.applied(self.model) if self.ema else nullcontext():
             model, metrics = self.validate()
-            sound = math.isfinite(metrics["valid_loss"])
-            better = sound and self._keep_if_better(model, metrics)
-            if sound and config.average > 1:
+            is_finite = math.isfinite(metrics["valid_loss"])
+            is_better = is_finite and self._keep_if_better(model, metrics)
+            if is_finite and config.average > 1:
                 self.saver.save_snapshot(dict(model.named_parameters()), keep=config.average)
-        if not sound:
+        if not is_finite:
             self._roll_back()
             return
-        progress.stale = 0 if better else progress.stale + 1
-        if better:
-            progress.roll_backs = 0
-        elif config.schedule == "plateau" and progress.stale % config.plateau_patience == 0:
-            progress.rate_factor *= config.plateau_factor
-        progress.validated_step = progress.step
-        progress.seconds = self.pacing.seconds()
-        self._report("validation", better=better, **metrics)
-        self.batches.plan(progress.position.epoch)  # a run that is only finished has not opened it
-        self._warn(*progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target))
+        self._count_validation(is_better=is_better)
+        self._report("validation", better=is_better, **metrics)
+        self.batches.plan(progress.position.epoch)  # opens the epoch, which a run without steps has not done yet
+        advice = progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target)
+        self._warn(*advice)
         self.pacing.validated(self.ranks.clock() - started)
         self.saver.save(*self.state_dict())
 
+    def _count_validation(self, *, is_better: bool) -> None:
+        """Update the counters after a validation; the schedule `plateau` may lower the learning rate."""
+        config, progress = self.config, self.progress
+        if is_better:
+            progress.stale = 0
+            progress.roll_backs = 0
+        else:
+            progress.stale += 1
+            if config.schedule == "plateau" and progress.stale % config.plateau_patience == 0:
+                progress.rate_factor *= config.plateau_factor
+        progress.validated_step = progress.step
+        progress.seconds = self.pacing.seconds()
+
     def _keep_if_better(self, model: Transformer, metrics: Metrics) -> bool:
-        """Keep a model that scores better than all before, and tell whether it does."""
-        known = [metric for metric in VALIDATED if metric.validation_key in metrics]
-        scores = {metric.name: metric.sort_key(metrics[metric.validation_key]) for metric in known}
+        """Keep a model that scores better than all before; returns whether it does."""
         progress = self.progress
-        better = progress.is_better(scores, self.config.monitor)
-        if better:
-            progress.unkept = not self.saver.attempt(
-                "The best model was not written", lambda: self.callbacks.keep_best(model)
-            )
-            if not progress.unkept:
-                progress.best_scores, progress.best_step = scores, progress.step
-        return better
+        scores = {}
+        for metric in VALIDATED:
+            if metric.validation_key in metrics:
+                scores[metric.name] = metric.sort_key(metrics[metric.validation_key])
+        if not progress.is_better(scores, self.config.monitor):
+            return False
+        is_kept = self.saver.attempt("The best model was not written", lambda: self.callbacks.keep_best(model))
+        progress.unkept = not is_kept
+        if is_kept:
+            progress.best_scores, progress.best_step = scores, progress.step
+        return True
 
     def _roll_back(self) -> None:
-        """Go back to the last validation, or to the start, and on with a smaller learning rate."""
+        """Go back to the last validation, or to the start, and continue with a smaller learning rate."""
         progress, checkpoints, bad_step = self.progress, self.callbacks.checkpoints, self.progress.step
-        lasting = after_roll_back(progress, self.config)
+        lasting = fields_after_roll_back(progress, self.config)
         # An interruption may have saved a later step.
-        good = {step for step in checkpoints.steps() if step <= progress.validated_step}
-        self.ranks.once(lambda: checkpoints.prune(good))
+        good_steps = {step for step in checkpoints.steps() if step <= progress.validated_step}
+        self.ranks.once(lambda: checkpoints.prune(good_steps))
         start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
         tensors, state = checkpoints.load_latest() or start
         self.load_state_dict(tensors, state | lasting)
@@ -284,22 +346,23 @@ class Trainer:
             self._report("warning", text=text)
 
     def _try_average(self) -> None:
-        """Section 6.1 of the paper averages the last checkpoints; here the average is kept if it is better."""
+        """Average the snapshots, as section 6.1 of the paper does checkpoints, and keep the mean if it is better."""
         snapshots = self.callbacks.snapshots
         steps = snapshots.steps()
         if len(steps) < 2 or self.progress.averaged_step == self.progress.step:
             return
-        own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+        last_weights = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
         try:
-            weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
+            mean_weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
         except DataError as error:
             self._warn(f"No average: {error}")
             return
-        copy_weights(weights, self.model, origin=snapshots.folder)
+        copy_weights(mean_weights, self.model, origin=snapshots.folder)
         model, metrics = self.validate()
-        self._report("average", steps=steps, better=self._keep_if_better(model, metrics), **metrics)
-        # A resumed run goes on from its own weights, and knows the score that it has to beat.
-        copy_weights(own, self.model, origin=snapshots.folder)
+        is_better = self._keep_if_better(model, metrics)
+        self._report("average", steps=steps, better=is_better, **metrics)
+        # A resumed run continues from the weights of the last step, and knows the score that it has to beat.
+        copy_weights(last_weights, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step
         self.saver.save(*self.state_dict())
 

@@ -110,15 +110,15 @@ def test_weights_stay(tmp_path, models):
 
 def test_processes_score_as_one_does(tmp_path, models, monkeypatch):
     monkeypatch.setattr(agreement, "AT_ONCE", 29)
-    found, told = [], []
+    found, messages = [], []
     for cores in (1, 2):
         monkeypatch.setattr(processes, "cores", lambda cores=cores: cores)
         found.append(lines(kept(tmp_path, models)))
     assert found[0] == found[1]
     config, pairs = plan_run([str(tmp_path / "pairs.tsv")], recipe="tiny", settings=parse_settings(["data.held_out=7"]))
     config.data.cleaning.models = tuple(models)
-    agreement.keep_best(pairs, config, near=tmp_path, tell=told.append)
-    assert told[0] == f"29 of about {len(NOISY)}"
+    agreement.keep_best(pairs, config, near=tmp_path, tell=messages.append)
+    assert messages[0] == f"29 of about {len(NOISY)}"
 
 
 def test_what_is_too_long_for_a_model_is_left_out(tmp_path, models, monkeypatch):

@@ -28,7 +28,7 @@ HYPOTHESES = [
 
 def test_the_same_text_scores_best():
     texts = ["Le chat noir dort, n'est-ce pas ?", "Il pleut sur la ville de Nantes."]
-    values = {name: each.value for name, each in score(texts, texts).items()}
+    values = {name: result.value for name, result in score(texts, texts).items()}
     assert values == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
 
 
@@ -51,7 +51,7 @@ def test_case_counts_in_bleu():
 
 
 def test_signatures_tell_tokenizer_case_and_word_order():
-    bleu, chrf, ter = (set(each.signature.split("|")) for each in score(["a"], ["a"]).values())
+    bleu, chrf, ter = (set(result.signature.split("|")) for result in score(["a"], ["a"]).values())
     assert {"tok:13a", "case:mixed"} <= bleu
     assert "nw:2" in chrf
     assert {"tok:tercom", "asian:no"} <= ter
@@ -161,4 +161,4 @@ def test_values_are_written_and_ranked_as_their_metric_says():
 
 
 def test_the_monitor_can_be_every_metric_of_a_validation():
-    assert set(metrics.Monitor.__args__) == {each.name for each in metrics.VALIDATED}
+    assert set(metrics.Monitor.__args__) == {metric.name for metric in metrics.VALIDATED}

@@ -206,7 +206,7 @@ def test_the_cache_returns_what_was_appended_beyond_its_first_capacity(rows: int
 
 
 def test_in_bfloat16_the_formula_stays_in_bfloat16_and_near_double_precision():
-    query, key, value = (each.bfloat16() for each in query_key_value(11))
+    query, key, value = (x.bfloat16() for x in query_key_value(11))
     found = attention(query, key, value, None, dropout=NO_DROPOUT)
     assert found.dtype == torch.bfloat16
     np.testing.assert_allclose(found.float().numpy(), by_hand(query, key, value, None), rtol=0.05, atol=0.2)

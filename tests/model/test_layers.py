@@ -186,7 +186,7 @@ def test_rotary_models_turn_self_attention_and_nothing_else():
     assert added is None
     layer = DecoderLayer(config, rotation)
     assert layer.self_attention.rotation is rotation
-    assert not any(isinstance(each, RotaryPositions) for each in layer.cross_attention.modules())
+    assert not any(isinstance(module, RotaryPositions) for module in layer.cross_attention.modules())
     attention, x = SelfAttention(config, rotation), torch.randn(2, 7, 30)
     swapped = x[:, [1, 0, 2, 3, 4, 5, 6]]
     # Without positions the last query would not notice that two keys changed places.

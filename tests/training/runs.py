@@ -30,7 +30,7 @@ def equal(first: Weights, second: Weights) -> bool:
 
 
 class Watcher:
-    """What a trainer is handed, with its checkpoints in `folder`; remembers all that it is told."""
+    """Callbacks of a trainer, with its checkpoints in `folder`; remembers all events and models."""
 
     def __init__(self, folder: Path, bleu: Callable[[Transformer], float]):
         self.bleu = bleu

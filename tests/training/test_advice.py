@@ -98,7 +98,7 @@ def test_a_rising_training_loss_is_reported(target: TokenStore, clip_norm: float
     assert remedy in text
 
 
-def test_learning_by_heart_is_reported_after_three_worse_validations(target: TokenStore):
+def test_overfitting_is_reported_after_three_worse_validations(target: TokenStore):
     better = [(0.9, 0.8), (0.8, 0.7), (0.7, 0.6)]
     worse = [(0.6, 0.65), (0.5, 0.7), (0.4, 0.75)]
     assert advice(better + worse[:2], target) == []
@@ -109,12 +109,12 @@ def test_learning_by_heart_is_reported_after_three_worse_validations(target: Tok
     assert "dropout" in text
 
 
-def test_a_validation_loss_that_only_fluctuates_is_no_learning_by_heart(target: TokenStore):
+def test_a_validation_loss_that_only_fluctuates_is_no_overfitting(target: TokenStore):
     assert advice([(0.9, 0.6), (0.8, 0.61), (0.7, 0.605), (0.6, 0.61), (0.5, 0.611)], target) == []
     assert advice([(0.9, 0.6), (0.8, 0.7), (0.7, 0.7), (0.6, 0.6), (0.5, 0.7), (0.4, 0.7)], target) == []
 
 
-def test_a_validation_loss_that_rises_with_the_training_loss_is_no_learning_by_heart(target: TokenStore):
+def test_a_validation_loss_that_rises_with_the_training_loss_is_no_overfitting(target: TokenStore):
     assert advice([(0.9, 0.6), (0.9, 0.7), (0.91, 0.7), (0.92, 0.7), (0.93, 0.7)], target) == []
 
 

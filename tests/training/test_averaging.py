@@ -48,7 +48,7 @@ def test_what_is_validated_and_kept_is_the_average_over_all_steps(runs: Runs, de
         for name, weight in weighted_sum(history[: step + 1], decay).items():
             torch.testing.assert_close(found[name], weight, rtol=1e-5, atol=1e-6, msg=f"{name} at {step}")
             assert not torch.allclose(found[name], history[step][name], rtol=1e-4)
-    assert any(equal(watcher.kept[-1], each) for each in watcher.evaluated)
+    assert any(equal(watcher.kept[-1], weights) for weights in watcher.evaluated)
     assert equal(weights_of(trainer.model), history[-1])  # the run itself goes on from its own weights
     snapshot = watcher.callbacks.snapshots.load(13)[0]["model"]
     assert equal(snapshot, watcher.evaluated[3])

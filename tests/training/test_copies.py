@@ -39,8 +39,8 @@ def copied() -> Iterator[Callable[..., Executor]]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for executor in made:
+        executor.close()
 
 
 def a_batch(model: Transformer, *, rows: int = 7) -> Batch:
@@ -108,8 +108,8 @@ def test_in_bfloat16_gradients_point_the_same_way(copied, choices: dict[str, Any
     expected, theirs = alone(model, a_batch(model))
     loss, own = side_by_side(copied(model, torch.bfloat16, copies), a_batch(model))
     assert loss == pytest.approx(expected, rel=0.01)
-    assert {each.dtype for each in own.values()} == {torch.float32}
-    flat, flat_theirs = (torch.cat([each[name].flatten() for name in theirs]) for each in (own, theirs))
+    assert {gradient.dtype for gradient in own.values()} == {torch.float32}
+    flat, flat_theirs = (torch.cat([gradients[name].flatten() for name in theirs]) for gradients in (own, theirs))
     assert (flat - flat_theirs).norm() < 0.08 * flat_theirs.norm()
     assert any(not torch.equal(own[name], theirs[name]) for name in theirs)
 
@@ -122,7 +122,7 @@ def test_gradients_of_several_batches_add_up(copied):
     executor = copied(model)
     for batch in batches:
         executor.run(LEARN, batch)
-    assert_close(gradients_of(model), {name: sum(each[name] for each in theirs) for name in theirs[0]})
+    assert_close(gradients_of(model), {name: sum(part[name] for part in theirs) for name in theirs[0]})
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
@@ -141,8 +141,8 @@ def test_copies_compute_with_the_weights_that_the_model_has_now(copied, precisio
 
 def test_copies_have_their_weights_together(copied):
     executor = copied(build())
-    for each in executor.copies:
-        for own, weight in zip(each.model.parameters(), executor.weights, strict=True):
+    for copy in executor.copies:
+        for own, weight in zip(copy.model.parameters(), executor.weights, strict=True):
             assert own.data_ptr() == weight.data_ptr()
 
 
@@ -234,15 +234,15 @@ def die(model: Transformer, part: Batch, *, parent: int) -> tuple[float, int]:
 def test_what_a_killed_copy_should_have_done_is_done_here_from_then_on(copied):
     model = build(dropout=0.5).train()
     expected, theirs = copied(model).run(LEARN, a_batch(model), seed=7), gradients_of(model)
-    told = []
-    executor = build_executor(model, torch.float32, SMOOTHED, max_tokens=2 * TOKENS_PER_COPY, warn=told.append)
+    warnings = []
+    executor = build_executor(model, torch.float32, SMOOTHED, max_tokens=2 * TOKENS_PER_COPY, warn=warnings.append)
     for compute in (partial(die, parent=os.getpid()), LEARN):
         model.zero_grad()
         assert executor.run(compute, a_batch(model), seed=7) == expected
         for name, gradient in gradients_of(model).items():
             assert torch.equal(gradient, theirs[name])
-    assert len(told) == 1
-    assert "goes on in one process" in told[0]
+    assert len(warnings) == 1
+    assert "goes on in one process" in warnings[0]
     assert {process for _, process in executor.run(rows_and_process, a_batch(model))} == {os.getpid()}
     assert torch.get_num_threads() == 2
 
@@ -250,7 +250,7 @@ def test_what_a_killed_copy_should_have_done_is_done_here_from_then_on(copied):
 def test_copies_that_cannot_be_forked_are_no_end(monkeypatch: pytest.MonkeyPatch):
     model = build()
     _, theirs = alone(model, a_batch(model))
-    told, fork, forked = [], os.fork, []
+    warnings, fork, forked = [], os.fork, []
 
     def seldom() -> int:
         if forked:
@@ -260,8 +260,8 @@ def test_copies_that_cannot_be_forked_are_no_end(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "fork", seldom)
     torch.set_num_threads(3)
-    executor = build_executor(model, torch.float32, SMOOTHED, max_tokens=3 * TOKENS_PER_COPY, warn=told.append)
+    executor = build_executor(model, torch.float32, SMOOTHED, max_tokens=3 * TOKENS_PER_COPY, warn=warnings.append)
     assert_close(side_by_side(executor, a_batch(model))[1], theirs)
     assert len(forked) == 1
-    assert "temporarily unavailable" in told[0]
+    assert "temporarily unavailable" in warnings[0]
     os.waitpid(forked[0], 0)  # it ends

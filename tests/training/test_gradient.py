@@ -21,7 +21,7 @@ from dragoman.training import executors
 from dragoman.training.executors import TOKENS_PER_COPY, out_of_memory
 from dragoman.training.loss import loss_and_backward
 from dragoman.training.trainer import Trainer
-from tests.storage.test_checkpoints import in_child
+from tests.storage.crashes import in_child
 from tests.training.runs import Runs, computing_model, equal, random_pairs, small_model, weights_of
 from tests.training.test_trainer import Fixed, step_with_gradients
 
@@ -177,7 +177,7 @@ def test_as_large_a_batch_is_halved_at_once_the_next_time(runs: Runs):
     assert 1 <= len(failed) < 13 / 2
     assert whole > 13 + len(failed)
     assert trainer.progress.state_dict()["too_large"] == failed[-1]
-    warned = [each["text"] for each in watcher.of("warning")]
+    warned = [event["text"] for event in watcher.of("warning")]
     assert 1 <= len(warned) <= len(failed)
     assert all("training.max_tokens than 4,096" in text for text in warned)
 
@@ -207,7 +207,7 @@ def test_a_pair_that_does_not_fit_alone_is_left_out_and_the_others_weigh_as_if_i
     assert metrics["loss"] == pytest.approx(expected_metrics["loss"], rel=1e-5)
     assert metrics["tokens"] == expected_metrics["tokens"]
     assert short.progress.left_out == 1
-    assert any("left out" in each["text"] for each in watcher.of("warning"))
+    assert any("left out" in event["text"] for event in watcher.of("warning"))
 
 
 def test_a_step_of_which_nothing_fits_changes_nothing_and_the_run_goes_on(runs: Runs):
@@ -225,7 +225,7 @@ def test_a_step_of_which_nothing_fits_changes_nothing_and_the_run_goes_on(runs: 
     assert equal(weights_of(trainer.model), before)
     assert trainer.progress.bad_steps == 0
     assert trainer.train() == "6 steps"
-    assert [each["step"] for each in watcher.of("step")] == [6]
+    assert [event["step"] for event in watcher.of("step")] == [6]
     assert not equal(weights_of(trainer.model), before)
 
 

@@ -16,10 +16,10 @@ SLICE = 16  # the smallest number of tokens that are computed at once
 
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Forces the smallest slices, and tells of each its tokens."""
+    """Forces the smallest slices; the list holds the number of tokens of each."""
     seen, slice_loss = [], module._slice_loss
 
-    def spy(states: Tensor, *rest: object) -> tuple[Tensor, ...]:
+    def spy(states: Tensor, *rest: object) -> object:
         seen.append(len(states))
         return slice_loss(states, *rest)
 
@@ -73,7 +73,7 @@ def test_value_and_gradients_are_those_of_torch(slices, shape, bias: bool, smoot
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_double_precision_stays_double(slices, smoothing: float):
     tensors, targets = problem(19)
-    tensors = [each.detach().double().requires_grad_() for each in tensors]
+    tensors = [tensor.detach().double().requires_grad_() for tensor in tensors]
     assert ours(tensors, targets, smoothing)[0].dtype == torch.float64
     assert torch.autograd.gradcheck(lambda *given: ours(list(given), targets, smoothing)[0], tensors)
 
@@ -101,8 +101,8 @@ def test_a_division_of_the_loss_divides_the_gradients():
     loss, count = ours(tensors, targets, 0.1)
     whole = torch.autograd.grad(loss, tensors)
     divided = torch.autograd.grad(ours(tensors, targets, 0.1)[0] / count, tensors)
-    for each, all_of_it in zip(divided, whole, strict=True):
-        torch.testing.assert_close(each, all_of_it / int(count))
+    for part, all_of_it in zip(divided, whole, strict=True):
+        torch.testing.assert_close(part, all_of_it / int(count))
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2], ids=["states", "weight", "bias"])
@@ -146,18 +146,18 @@ def test_without_a_clue_a_token_costs_the_logarithm_of_the_vocabulary(smoothing:
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 def test_validation_computes_no_gradient(monkeypatch, context, smoothing: float):
     tensors, targets = problem(5, 13)
-    found, all_slices = [], module._all_slices
+    gradients, loss_and_gradients = [], module._loss_and_gradients
 
     def spy(*arguments: object, **options: object) -> tuple:
-        found.append(all_slices(*arguments, **options)[1])
-        return all_slices(*arguments, **options)
+        gradients.append(loss_and_gradients(*arguments, **options)[1])
+        return loss_and_gradients(*arguments, **options)
 
-    monkeypatch.setattr(module, "_all_slices", spy)
+    monkeypatch.setattr(module, "_loss_and_gradients", spy)
     expected = torchs(tensors, targets, smoothing)
     with context():
         loss, _ = ours(tensors, targets, smoothing)
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
-    assert found == [(None, None, None)]
+    assert gradients == [(None, None, None)]
 
 
 def confident(logit: float) -> tuple[list[Tensor], Tensor]:

@@ -43,7 +43,7 @@ def test_without_a_limit_no_step_is_the_last(runs: Runs):
 def test_a_schedule_falls_to_0_over_the_epochs_of_a_run(runs: Runs):
     trainer, watcher = runs.trainer(schedule="linear", max_epochs=2, warmup=1, learning_rate=0.008, validate_every=100)
     trainer.train()
-    rates = [each["learning_rate"] for each in watcher.of("step")]
+    rates = [event["learning_rate"] for event in watcher.of("step")]
     assert rates == pytest.approx([0.008 * left / len(rates) for left in range(len(rates), 0, -1)])
 
 
@@ -58,7 +58,7 @@ def test_a_plateau_lowers_the_rate_with_every_so_many_validations_without_a_bett
     scores = scripted(1, 2, 1.9, 1.8, 1.7, 3, 1, 1, 0)
     trainer, watcher = runs.trainer(bleu=scores, max_steps=9, validate_every=1, learning_rate=0.008, **choices)
     trainer.train()
-    factors = [each["learning_rate"] / 0.008 for each in watcher.of("step")]
+    factors = [event["learning_rate"] / 0.008 for event in watcher.of("step")]
     # Better at 1, 2 and 6; without a better one at 3 and 4, at 5, at 7 and 8.
     assert factors == pytest.approx([1, 1, 1, 1, 1 / 4, 1 / 4, 1 / 4, 1 / 4, 1 / 16])
 
@@ -91,7 +91,7 @@ def by_clock(runs: Runs, monkeypatch, *, name: str = "run", seconds_after: float
 
 
 def rates(watcher: Watcher) -> list[float]:
-    return [each["learning_rate"] for each in watcher.of("step")]
+    return [event["learning_rate"] for event in watcher.of("step")]
 
 
 def test_a_decay_begins_in_time_for_the_last_minute(runs: Runs, monkeypatch):
@@ -138,7 +138,7 @@ def test_no_better_validations_begin_the_decay(runs: Runs):
     scores = scripted(1, 5, 4, 3, *range(6, 99))
     trainer, watcher = runs.trainer(bleu=scores, schedule="wsd", patience=2, validate_every=3)
     assert trainer.train() == "2 validations without a better BLEU"
-    assert [each["step"] for each in watcher.of("decay")] == [12]
+    assert [event["step"] for event in watcher.of("decay")] == [12]
     assert trainer.progress.step == 24  # half of it
 
 
@@ -177,6 +177,17 @@ def test_a_run_that_is_given_more_has_the_bits_of_one_that_had_it_from_the_start
     assert again.progress.step == 24  # nothing is admitted that was not before
 
 
+@pytest.mark.parametrize("validate_every", [4, "epoch", None])
+def test_each_epoch_is_planned_once(runs: Runs, validate_every: int | str | None):
+    """Planning sorts all pairs, which would take longer than a step."""
+    planned, plan = [], runs.train._plan
+    runs.train._plan = lambda rng: planned.append(rng) or plan(rng)
+    trainer, _ = runs.trainer(max_epochs=4, validate_every=validate_every)
+    trainer.train()
+    assert trainer.progress.position.epoch == 3
+    assert len(planned) == 4
+
+
 @pytest.mark.slow
 def test_validations_take_a_twentieth_of_the_time(runs: Runs, monkeypatch):
     """The first comes after two epochs, but not before step 20. Until then a step takes 27 / 20 seconds, so that a
@@ -184,4 +195,4 @@ def test_validations_take_a_twentieth_of_the_time(runs: Runs, monkeypatch):
     trainer, watcher, _ = by_clock(runs, monkeypatch, validation=7.0)(max_steps=250, validate_every=None)
     monkeypatch.setattr(pacing, "FIRST_VALIDATION", (20, 60))
     trainer.train()
-    assert [each["step"] for each in watcher.of("validation")] == [20, 120, 240, 250]
+    assert [event["step"] for event in watcher.of("validation")] == [20, 120, 240, 250]

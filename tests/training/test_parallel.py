@@ -101,8 +101,8 @@ def train(runs: Runs, ranks: Ranks, name: str, *, stop_after: float = math.inf, 
     trainer.train()
     trainer.executor.close()
     digest = [float(whole(weight.detach()).double().abs().sum()) for weight in trainer.model.parameters()]
-    losses = {each["step"]: each["loss"] for each in watcher.of("step")}
-    warned = [each["text"] for each in watcher.of("warning")]
+    losses = {event["step"]: event["loss"] for event in watcher.of("step")}
+    warned = [event["text"] for event in watcher.of("warning")]
     return {"losses": list(losses.values()), "weights": digest, "kept": len(watcher.kept), "warned": warned}
 
 
@@ -119,10 +119,10 @@ def alone(runs: Runs) -> dict[str, Any]:
 def test_the_losses_of_several_ranks_are_those_of_one(size: int, parallel: str, launcher: Launcher, runs: Runs, alone):
     """Batches have one to six rows, so that ranks have different numbers of tokens, or none."""
     found = launcher.run(size, lambda ranks: train(runs, ranks, f"{parallel}-{size}", parallel=parallel))
-    for each in found:
-        assert each["losses"] == pytest.approx(alone["losses"], rel=1e-6)
-        assert each["weights"] == found[0]["weights"]
-    assert [bool(each["kept"]) for each in found] == [True] + [False] * (size - 1)
+    for rank in found:
+        assert rank["losses"] == pytest.approx(alone["losses"], rel=1e-6)
+        assert rank["weights"] == found[0]["weights"]
+    assert [bool(rank["kept"]) for rank in found] == [True] + [False] * (size - 1)
 
 
 def test_a_run_goes_on_with_another_number_of_ranks(launcher: Launcher, runs: Runs, alone):
@@ -195,5 +195,5 @@ def test_an_error_of_rank_0_is_told_once(launcher: Launcher):
         raise DataError("no pairs")
 
     children = launcher.start(2, lambda ranks: ranks.once(fail))
-    assert [launcher.code(each) for each in children] == [3, 3]
+    assert [launcher.code(child) for child in children] == [3, 3]
     assert "no pairs" not in (launcher.folder / "1.log").read_text()

@@ -96,7 +96,7 @@ def plain(model: Transformer, batch: Batch, alpha: float, smoothing: float) -> T
     logits = model(batch.source_ids.repeat(2, 1), batch.target_ids.repeat(2, 1))
     labels, options = batch.labels.flatten(), {"ignore_index": 0, "label_smoothing": smoothing, "reduction": "sum"}
     first, second = logits.chunk(2)
-    losses = [F.cross_entropy(each.flatten(0, 1), labels, **options) for each in (first, second)]
+    losses = [F.cross_entropy(logits.flatten(0, 1), labels, **options) for logits in (first, second)]
     counted = batch.labels != 0
     return (losses[0] + losses[1] + alpha * torchs(first[counted], second[counted])) / 2
 

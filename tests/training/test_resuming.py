@@ -89,9 +89,9 @@ def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict
 def test_copies_in_several_processes_resume_with_the_same_bits(runs: Runs, precision: str):
     choices = {"max_tokens": 2 * TOKENS_PER_COPY, "precision": precision, "accumulate": 2}
     trainers = assert_resumed_with_the_same_bits(runs, choices)
-    for each in trainers:
-        assert len(each.executor.copies) == 2
-        each.executor.close()
+    for trainer in trainers:
+        assert len(trainer.executor.copies) == 2
+        trainer.executor.close()
 
 
 def assert_resumed_with_the_same_bits(runs: Runs, choices: dict[str, Any]) -> list[Trainer]:

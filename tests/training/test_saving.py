@@ -73,8 +73,8 @@ def test_a_failure_is_told_once_until_it_is_over(runs: Runs, monkeypatch: pytest
     monkeypatch.setattr(Checkpoints, "save", failing)
     trainer, watcher = runs.trainer(max_steps=21)
     assert trainer.train() == "21 steps"
-    told = "No checkpoint was written at step {}: [Errno 30] Read-only file system"
-    assert watcher.warnings == [told.format(8), told.format(20)]
+    warning = "No checkpoint was written at step {}: [Errno 30] Read-only file system"
+    assert watcher.warnings == [warning.format(8), warning.format(20)]
 
 
 def test_a_model_that_could_not_be_kept_is_kept_when_the_run_is_resumed(runs: Runs):

@@ -47,7 +47,7 @@ def test_value_and_gradients_are_those_of_torch(monkeypatch, share: float, alpha
     assert int(count) == int(counted.sum()) < TOKENS
     logits = F.linear(scale * states, weight, *rest)[counted].view(int(count), -1, VOCAB)
     wanted = distributions(targets, soft, options, VOCAB)[counted]
-    expected = sum(F.cross_entropy(each, wanted, reduction="sum") for each in logits.unbind(1))
+    expected = sum(F.cross_entropy(prediction, wanted, reduction="sum") for prediction in logits.unbind(1))
     expected = expected + alpha * torchs(*logits.unbind(1)) if alpha else expected
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
     for own, theirs in zip(torch.autograd.grad(found, tensors), torch.autograd.grad(expected, tensors), strict=True):
@@ -77,7 +77,7 @@ def test_each_position_of_a_batch_has_its_own(batches: TokenBatches):
         batch = batches.collate(rows)
         for row, index in enumerate(rows.tolist()):
             length, at = len(batches.target[index]) + 1, soft.positions(np.array([index]))
-            ids, probabilities = (each[row] for each in batch.soft_targets)
+            ids, probabilities = (tensor[row] for tensor in batch.soft_targets)
             assert ids[:length].tolist() == soft.ids[at].tolist()
             assert probabilities[:length].tolist() == soft.probabilities[at].astype(np.float32).tolist()
             assert not probabilities[length:].any()
@@ -91,7 +91,7 @@ def test_copies_and_halves_have_the_gradient_of_the_whole(batches: TokenBatches)
         executor = build_executor(model, torch.float32, options, max_tokens=4096 if parts == "copies" else 16)
         executor.too_large = 1 if parts == "halves" else None
         gradient = executor.backward([batch], seed=int)
-        found.append((gradient.loss, [each.grad for each in model.parameters()]))
+        found.append((gradient.loss, [weight.grad for weight in model.parameters()]))
         executor.close()
     for loss, gradients in found[1:]:
         assert loss == pytest.approx(found[0][0], rel=1e-5)

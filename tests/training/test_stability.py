@@ -41,7 +41,7 @@ def at(*steps: int) -> Callable[[int, float], bool]:
 
 
 def texts(watcher: Any) -> list[str]:
-    return [each["text"] for each in watcher.of("warning")]
+    return [event["text"] for event in watcher.of("warning")]
 
 
 @pytest.mark.parametrize("by", [math.nan, math.inf])
@@ -59,7 +59,7 @@ def test_a_bad_step_changes_nothing_but_the_counts(runs: Runs, by: float):
     assert trainer.train() == "7 steps"
     assert (trainer.progress.bad_steps, trainer.progress.skipped_steps) == (0, 1)
     assert [text[:20] for text in texts(watcher)] == ["Step 6 was skipped: "]
-    assert [each["step"] for each in watcher.of("step")] == [7]
+    assert [event["step"] for event in watcher.of("step")] == [7]
     assert "1 step skipped" in account(trainer.progress)
 
 
@@ -87,7 +87,7 @@ def test_after_three_in_a_row_the_run_goes_back_and_on_at_half_the_rate(runs: Ru
     (roll_back,) = watcher.of("roll_back")
     assert roll_back == {"step": 4, "bad_step": 8, "rate_factor": 0.5}
     assert equal(saved[0], saved[1])  # the weights of step 4
-    taken = [(each["step"], each["learning_rate"]) for each in watcher.of("step")]
+    taken = [(event["step"], event["learning_rate"]) for event in watcher.of("step")]
     assert taken == [(s, 0.004) for s in range(1, 6)] + [(s, 0.002) for s in range(5, 10)]
     assert (trainer.progress.skipped_steps, trainer.progress.rate_factor) == (3, 0.5)
     assert texts(watcher)[-1] == "Going back to step 4, and on with 0.5 times the learning rate."
@@ -124,7 +124,7 @@ def test_a_run_that_only_goes_back_gives_up_and_leaves_whole_checkpoints(runs: R
     with pytest.raises(DragomanError, match=r"step 8 .* 3 times .*training\.learning_rate=0\.0008") as caught:
         trainer.train()
     assert "\n" not in str(caught.value)
-    assert [each["rate_factor"] for each in watcher.of("roll_back")] == [0.5, 0.25, 0.125]
+    assert [event["rate_factor"] for event in watcher.of("roll_back")] == [0.5, 0.25, 0.125]
     assert watcher.callbacks.checkpoints.steps() == [4]
     tensors, _ = watcher.callbacks.checkpoints.load_latest()
     assert all(weight.isfinite().all() for weight in tensors["model"].values())
@@ -161,8 +161,8 @@ def test_weights_that_are_no_numbers_are_never_kept_or_saved(runs: Runs):
 
     watcher.callbacks.on_event = break_weights
     assert trainer.train() == "12 steps"
-    assert [each["step"] for each in watcher.of("roll_back")] == [4]
-    assert [each["step"] for each in watcher.of("validation")] == [4, 8, 12]
+    assert [event["step"] for event in watcher.of("roll_back")] == [4]
+    assert [event["step"] for event in watcher.of("validation")] == [4, 8, 12]
     assert all(weight.isfinite().all() for kept in watcher.kept for weight in kept.values())
 
 
@@ -174,7 +174,7 @@ def test_a_checkpoint_of_an_interruption_is_not_what_a_run_goes_back_to(runs: Ru
     second, watcher = runs.resumed(max_steps=9)
     spoil(second, at(7, 8, 9))
     assert second.train() == "9 steps"
-    assert [each["step"] for each in watcher.of("roll_back")] == [4]
+    assert [event["step"] for event in watcher.of("roll_back")] == [4]
 
 
 @pytest.mark.parametrize("stop", [5, 8, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 6, 7, 10))])
@@ -192,14 +192,17 @@ def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, s
     assert whole.train() == "10 steps"
     assert whole.progress.skipped_steps == 3
     first, watcher = trainer("run")
-    asked = iter(range(1, 99))
-    watcher.callbacks.stop_requested = lambda: next(asked) >= stop
+    calls = iter(range(1, 99))
+    watcher.callbacks.stop_requested = lambda: next(calls) >= stop
     assert first.train() == "interrupted"
     second, _ = trainer("run", resumed=True)
     assert second.train() == "10 steps"
     found, expected = second.state_dict()[0], whole.state_dict()[0]
     assert all(equal(found[name], expected[name]) for name in ("model", "optimizer", "ema"))
-    progress = [each.progress.state_dict() | {"seconds": 0, "validation_seconds": 0} for each in (second, whole)]
+    progress = [
+        trainer_of_run.progress.state_dict() | {"seconds": 0, "validation_seconds": 0}
+        for trainer_of_run in (second, whole)
+    ]
     assert progress[0] == progress[1]
 
 

@@ -1,6 +1,6 @@
-"""Faster ways to compute the formulas of the model. Importing this package has them used.
+"""Faster ways to compute the formulas of the model. Importing this package makes the formulas use them.
 
-Each stands in a file with a function beside it that says what it takes; what no way takes, the formula computes. The
+Beside each way stands a function that says which arguments it takes; what no way takes, the formula computes. The
 kernels in C are one library (library.py); where it was not compiled, its ways take nothing.
 """
 

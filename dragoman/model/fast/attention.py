@@ -1,4 +1,7 @@
-"""Attention in one pass over memory: by PyTorch's fused kernel, or by the library's own."""
+"""Attention in one pass over memory: by PyTorch's fused kernel, or by the library's own.
+
+`fused_attention`, `compiled_attention` and `single_pass_attention` equal `dragoman.model.attention.attention`.
+"""
 
 import ctypes
 from typing import Any
@@ -15,21 +18,21 @@ from dragoman.model.fast.dropout import Draws
 from dragoman.model.fast.memory import pointer, takes
 
 LONGEST = 512
-"""Most keys that the library takes; with more, matrix products are worth their copies. A row must fit on the stack."""
+"""Most keys that the library takes: a row must fit on the stack. With more, matrix products are worth their copies."""
 
 
 def can_fuse(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> bool:
-    """Whether `fused_attention` is quicker than what else there is.
+    """Whether `fused_attention` is quicker than the other ways.
 
-    On a CPU it pays only when the weights outgrow the cache, and it draws dropout from a generator that all threads
-    share.
+    On a CPU it pays only when the weights outgrow the cache. Its dropout there has a generator that all threads share.
     """
     return query.device.type != "cpu" or (key.size(-2) > LONGEST and not dropout.drops)
 
 
 def fused_attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """One kernel of PyTorch that never stores the weights. A query that may attend to nothing gets zeros, where the
-    formula gives it the mean of the values.
+    """Attention by a kernel of PyTorch that never stores the weights.
+
+    A query that may attend to nothing gets zeros, where the formula gives it the mean of the values.
     """
     rate = dropout.rate if dropout.drops else 0.0
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
@@ -43,7 +46,7 @@ def can_compile(query: Queries, key: Keys, value: Keys, mask: Mask | None = None
 def compiled_attention(
     query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout
 ) -> Queries:
-    """For training: one compiled pass between the two matrix products, and one in the backward pass."""
+    """Attention for training, with one compiled pass between the two matrix products, and one in the backward pass."""
     draws = Draws.of(dropout.rate, dropout.generator) if dropout.drops else None
     scores = query @ key.transpose(-2, -1)
     return MaskedSoftmaxDropout.apply(scores, mask, key.size(-1), draws) @ value
@@ -52,9 +55,10 @@ def compiled_attention(
 def can_attend(
     query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout | None = None
 ) -> bool:
-    """Whether `single_pass_attention` takes these: it gives no gradient, and is for CPUs and few keys."""
-    return not (dropout and dropout.drops) and (
-        takes(query)
+    """Whether `single_pass_attention` takes these: it has no gradient and no dropout, and is for CPUs and few keys."""
+    return (
+        not (dropout and dropout.drops)
+        and takes(query)
         and query.size(3) % library.LANES == 0
         and 0 < key.size(2) <= LONGEST
         and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))
@@ -64,23 +68,23 @@ def can_attend(
 def single_pass_attention(
     query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout | None = None
 ) -> Queries:
-    """softmax(Q K^T / sqrt(d_k)) V for tensors of any strides.
+    """softmax(Q K^T / sqrt(d_k)) V for tensors of any strides, without dropout.
 
     In memory, the heads of each position of the result are side by side. Raises `MemoryError`.
     """
     query, key, value = (x if x.stride(3) == 1 else x.contiguous() for x in (query, key, value))
     rows, heads, queries, width = query.shape
     out = query.new_empty(rows, queries, heads, width).transpose(1, 2)
-    steps = [step for x in (query, key, value, out) for step in x.stride()[:3]]
+    strides = [stride for x in (query, key, value, out) for stride in x.stride()[:3]]
     if mask is not None:
         mask = mask.bool().expand(rows, heads, queries, key.size(2))
-        steps += mask.stride()
+        strides += mask.stride()
     failed = library.functions.attention(
         *(x.data_ptr() for x in (query, key, value)),
         pointer(mask),
         out.data_ptr(),
         (ctypes.c_int64 * 5)(rows, heads, queries, key.size(2), width),
-        (ctypes.c_int64 * 16)(*steps),
+        (ctypes.c_int64 * 16)(*strides),
         query.dtype == torch.bfloat16,
     )
     if failed:
@@ -111,9 +115,9 @@ class MaskedSoftmaxDropout(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         weights, mask = ctx.saved_tensors
-        found, gradient = torch.empty_like(weights), gradient.contiguous()
+        scores_gradient, gradient = torch.empty_like(weights), gradient.contiguous()
         library.functions.masked_softmax_dropout_backward(
-            weights.data_ptr(), pointer(mask), gradient.data_ptr(), found.data_ptr(),
+            weights.data_ptr(), pointer(mask), gradient.data_ptr(), scores_gradient.data_ptr(),
             ctx.shape, ctx.strides, library.address(ctx.draws), weights.dtype == torch.bfloat16,
         )  # fmt: skip
-        return found, None, None, None
+        return scores_gradient, None, None, None

@@ -1,6 +1,8 @@
 """Training in bfloat16 on processors that multiply it (bfloat16.c): attention, and a projection with its loss.
 
-Other processors, and shapes that the library does not take, have the formulas and attention.py.
+`attend` equals `dragoman.model.attention.attention`. `Projection` computes the parts of
+`dragoman.model.loss.cross_entropy` that need all logits; fast/loss.py adds the rest. Other processors, and shapes that
+the library does not take, have fast/attention.py and the formulas.
 """
 
 import ctypes
@@ -22,24 +24,27 @@ from dragoman.model.fast.library import LANES
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
 BLOCK, WORDS, GROUP = 2 * LANES, 128, 8
-"""As in bfloat16.c: columns and words that are multiplied at a time, and rows."""
+"""Columns, words and rows that are multiplied at a time; as in bfloat16.c."""
 SLICE = 256
-"""Most rows that a `Projection` takes at once: enough to be worth the way of its gradient through the cache."""
+"""Most rows that a `Projection` takes at once. The gradient of the weights passes through the cache once a slice, which
+so many rows are worth."""
 
 
-class _Heads(ctypes.Structure):
+class _HeadsStruct(ctypes.Structure):
+    """A tensor (rows, heads, positions, width): its address and its strides, in numbers."""
+
     _fields_ = [("at", Pointer), ("row", Size), ("head", Size), ("position", Size)]
 
     @classmethod
-    def of(cls, x: Tensor) -> "_Heads":
+    def of(cls, x: Tensor) -> "_HeadsStruct":
         return cls(x.data_ptr(), *x.stride()[:3])
 
 
-class _Attention(ctypes.Structure):
+class _AttentionStruct(ctypes.Structure):
     _fields_ = [
         *((name, Size) for name in ("rows", "heads", "queries", "keys", "width")),
-        *((name, _Heads) for name in ("query", "key", "value", "out")),
-        *((name, _Heads) for name in ("query_gradient", "key_gradient", "value_gradient")),
+        *((name, _HeadsStruct) for name in ("query", "key", "value", "out")),
+        *((name, _HeadsStruct) for name in ("query_gradient", "key_gradient", "value_gradient")),
         ("mask", Pointer), ("mask_strides", Size * 4), ("weights", Pointer), ("dropout", ctypes.POINTER(Draws)),
     ]  # fmt: skip
 
@@ -60,7 +65,10 @@ def can_attend(
 
 
 def attend(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, *, dropout: Dropout) -> Queries:
-    """Dropout of softmax(Q K^T / sqrt(d_k)), times V; in memory, the heads of each position are side by side."""
+    """The same as `dragoman.model.attention.attention`, with other random numbers.
+
+    In memory, the heads of each position are side by side. Raises `MemoryError`.
+    """
     draws = Draws.of(dropout.rate, dropout.generator) if dropout.drops else None
     return _Attend.apply(query, key, value, mask, draws)
 
@@ -74,54 +82,55 @@ class _Attend(torch.autograd.Function):
         out = query.new_empty(rows, queries, heads, width).transpose(1, 2)
         weights = query.new_empty(rows, heads, queries, -(-keys // LANES) * LANES)
         mask = None if mask is None else mask.bool().expand(rows, heads, queries, keys)
-        of = _Attention(rows, heads, queries, keys, width, *map(_Heads.of, (query, key, value, out)))
-        of.weights = weights.data_ptr()
+        tensor_structs = map(_HeadsStruct.of, (query, key, value, out))
+        struct = _AttentionStruct(rows, heads, queries, keys, width, *tensor_structs)
+        struct.weights = weights.data_ptr()
         if mask is not None:
-            of.mask, of.mask_strides = mask.data_ptr(), (Size * 4)(*mask.stride())
+            struct.mask, struct.mask_strides = mask.data_ptr(), (Size * 4)(*mask.stride())
         if draws is not None:
-            of.dropout = ctypes.pointer(draws)
-        _run(of, back=False)
-        ctx.of = of
-        ctx.save_for_backward(query, key, value, weights, mask)
+            struct.dropout = ctypes.pointer(draws)
+        _train_attention(struct, back=False)
+        ctx.struct = struct
+        ctx.save_for_backward(query, key, value, weights, mask)  # the struct points to all of them
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        gradient, of = _in_rows(gradient), ctx.of
+    def backward(ctx: Any, out_gradient: Tensor) -> tuple[Tensor | None, ...]:
+        out_gradient, struct = _in_rows(out_gradient), ctx.struct
         query, key, _, *_ = ctx.saved_tensors
-        # Side by side, so that those of a joint projection need not be joined again.
-        joined = query.untyped_storage().data_ptr() == key.untyped_storage().data_ptr()
-        beside, own = (3, ()) if joined else (2, _side_by_side(query, 1))
-        found = *own, *_side_by_side(key, beside)
-        of.out = _Heads.of(gradient)
-        of.query_gradient, of.key_gradient, of.value_gradient = map(_Heads.of, found)
-        _run(of, back=True)
-        return *found, None, None
+        # The gradients of a joint projection lie side by side, so that they need not be joined again.
+        is_joint = query.untyped_storage().data_ptr() == key.untyped_storage().data_ptr()
+        gradients = _side_by_side(key, 3) if is_joint else (*_side_by_side(query, 1), *_side_by_side(key, 2))
+        struct.out = _HeadsStruct.of(out_gradient)
+        struct.query_gradient, struct.key_gradient, struct.value_gradient = map(_HeadsStruct.of, gradients)
+        _train_attention(struct, back=True)
+        return *gradients, None, None
 
 
 def _side_by_side(x: Tensor, count: int) -> tuple[Tensor, ...]:
-    """Space for tensors (rows, heads, length, width), of which each position is one piece of memory."""
+    """Empty tensors of the shape (rows, heads, length, width) of `x`; a position of all is one piece of memory."""
     rows, heads, length, width = x.shape
     return x.new_empty(rows, length, count, heads, width).permute(2, 0, 3, 1, 4).unbind()
 
 
 def _in_rows(x: Tensor) -> Tensor:
+    """The tensor, or a copy if the numbers of its last dimension are not side by side."""
     return x if x.stride(3) == 1 else x.contiguous()
 
 
-def _run(of: _Attention, *, back: bool) -> None:
-    _check(_functions.train_attention(ctypes.byref(of), back))
+def _train_attention(struct: _AttentionStruct, *, back: bool) -> None:
+    _check(_functions.train_attention(ctypes.byref(struct), back))
 
 
-class _Projection(ctypes.Structure):
+class _ProjectionStruct(ctypes.Structure):
     _fields_ = [
         ("vocab", Size), ("width", Size), *((name, Pointer) for name in ("weight", "across", "beside", "spread")),
         ("most_rows", Size),
     ]  # fmt: skip
 
 
-class _Slice(ctypes.Structure):
+class _SliceStruct(ctypes.Structure):
     _fields_ = [
         ("states", Pointer), ("targets", Pointer), ("rows", Size), ("mixed", Pointer), ("terms", Pointer),
         ("far", ctypes.c_float),
@@ -145,27 +154,33 @@ class Projection:
     def __init__(self, weight: Float[Tensor, "vocab width"]):
         vocab, width = weight.shape
         words = -(-vocab // WORDS) * WORDS
-        sizes = words * width // 2, words * width // 2, words // WORDS * SLICE // 2 * (WORDS + LANES)
-        self._tensors = [weight.contiguous(), *(torch.empty(size, dtype=torch.int32) for size in sizes)]
-        self.of = _Projection(vocab, width, *(each.data_ptr() for each in self._tensors), SLICE)
-        self._whole_gradient = torch.zeros(words, width)
-        self.gradient = self._whole_gradient[:vocab]
+        across, beside = (torch.empty(words * width // 2, dtype=torch.int32) for _ in range(2))
+        spread = torch.empty(words // WORDS * SLICE // 2 * (WORDS + LANES), dtype=torch.int32)
+        self._tensors = weight.contiguous(), across, beside, spread  # the struct points to them
+        self._struct = _ProjectionStruct(vocab, width, *(tensor.data_ptr() for tensor in self._tensors), SLICE)
+        self._padded_gradient = torch.zeros(words, width)
+        self.gradient = self._padded_gradient[:vocab]
         """The gradient of the weights; grows by each `Spread.multiply`."""
-        _functions.pack_projection(ctypes.byref(self.of))
+        _functions.pack_projection(ctypes.byref(self._struct))
 
     def spread(
         self, states: Float[Tensor, "rows width"], targets: Int[Tensor, " rows"], *, far: float
     ) -> "Spread | None":
-        """Exponentials of the logits of at most `SLICE` rows; they are overwritten by the next ones.
+        """Exponentials of the logits of at most `SLICE` rows; the next call overwrites them.
 
-        None if any logit is so far from 0 that `exp` may leave the range of float32.
+        None if logits are farther from 0 than `far`, where `exp` might leave the range of float32.
         """
         states, targets, (rows, width) = states.contiguous(), targets.contiguous(), states.shape
         mixed, terms = torch.empty(-(-rows // GROUP) * GROUP, width), torch.empty(rows, 2)
-        of = _Slice(states.data_ptr(), targets.data_ptr(), rows, mixed.data_ptr(), terms.data_ptr(), far)
-        found = _functions.raise_slice(ctypes.byref(self.of), ctypes.byref(of))
-        _check(found == 1)
-        return None if found else Spread(self, terms[:, :1], terms[:, 1:], mixed[:rows])
+        struct = _SliceStruct(states.data_ptr(), targets.data_ptr(), rows, mixed.data_ptr(), terms.data_ptr(), far)
+        code = _functions.raise_slice(ctypes.byref(self._struct), ctypes.byref(struct))
+        _check(code == 1)  # else it is 0, or 2 if logits are too far from 0
+        return None if code else Spread(self, target_logits=terms[:, :1], sums=terms[:, 1:], mixed=mixed[:rows])
+
+    def add_outer(self, states: Float[Tensor, "rows width"]) -> None:
+        """Add the exponentials of the last `spread`, transposed, times `states` to the gradient of the weights."""
+        gradient = self._padded_gradient.data_ptr()
+        _check(_functions.add_outer(ctypes.byref(self._struct), states.data_ptr(), len(states), gradient))
 
 
 @dataclass
@@ -173,17 +188,15 @@ class Spread:
     """exp(logits) of a slice, but 0 at the targets."""
 
     projection: Projection
-    chosen: Float[Tensor, "rows 1"]
-    """Logits of the targets."""
+    target_logits: Float[Tensor, "rows 1"]
     sums: Float[Tensor, "rows 1"]
     """The sum of the exponentials of each row."""
     mixed: Float[Tensor, "rows width"]
     """The exponentials times the weights."""
 
     def multiply(self, states: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width"]:
-        """`mixed`; the gradient of the weights gets the exponentials, transposed, times `states`."""
-        to, of = self.projection._whole_gradient, self.projection.of
-        _check(_functions.add_outer(ctypes.byref(of), states.data_ptr(), len(states), to.data_ptr()))
+        """Returns `mixed`. The gradient of the weights grows by the exponentials, transposed, times `states`."""
+        self.projection.add_outer(states)
         return self.mixed
 
 
@@ -193,10 +206,12 @@ def _check(failed: int) -> None:
 
 
 def _load() -> Any:
-    found = library.loaded
-    if found is not None:
-        found.add_outer.argtypes = [Pointer, Pointer, Size, Pointer]
-    return found if found is not None and found.multiplies_bfloat16() else None
+    """The library, if this processor multiplies bfloat16."""
+    if library.loaded is None or not library.loaded.multiplies_bfloat16():
+        return None
+    library.loaded.add_outer.argtypes = [Pointer, Pointer, Size, Pointer]
+    return library.loaded
 
 
-_functions: Any = _load()  # None: `can_attend` says no to everything
+_functions: Any = _load()
+"""None: this processor or this library has no products of bfloat16."""

@@ -1,4 +1,4 @@
-"""Dropout in one pass over memory, and what it is added to with it."""
+"""Dropout, and the addition of its result to another tensor, in one pass over memory."""
 
 import ctypes
 from typing import Any
@@ -25,13 +25,16 @@ def drop(x: Tensor, rate: float, generator: torch.Generator | None = None, add_t
 
 
 class Draws(ctypes.Structure):
-    """The elements that dropout keeps. They follow from a key, so the backward pass finds the same."""
+    """Random numbers that decide which elements dropout keeps.
+
+    They follow from a key and the index of each element, so that the backward pass draws the same.
+    """
 
     _fields_ = [("key", ctypes.c_uint32 * 2), ("dropped", ctypes.c_uint32), ("scale", ctypes.c_float)]
 
     @classmethod
     def of(cls, rate: float, generator: torch.Generator | None) -> "Draws":
-        """The next draws of a generator; `None` is that of torch."""
+        """New draws, whose key comes from a generator; None: that of torch."""
         key = torch.empty(1, dtype=torch.int64).random_(-(2**63), None, generator=generator).view(torch.int32)
         return cls((ctypes.c_uint32 * 2)(*key.tolist()), min(round(rate * 2**32), 2**32 - 1), 1 / (1 - rate))
 

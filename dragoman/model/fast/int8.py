@@ -54,7 +54,7 @@ class _Sources(ctypes.Structure):
 
 
 def can_quantise(config: TransformerConfig) -> bool:
-    """Whether this processor and this library multiply eight bits, and a model of this architecture."""
+    """Whether this processor and this library can multiply the eight-bit weights of such a model."""
     widths = config.d_model, config.d_ff, config.d_model // config.num_heads
     return int8_linear.functions is not None and not any(width % library.LANES for width in widths)
 
@@ -75,18 +75,18 @@ def is_int8(model: Transformer) -> bool:
 
 
 class Int8Cache(DecoderCache):
-    """What decoding has computed so far, each position where it was computed; rows say by whom theirs was."""
+    """Cache that is never reordered: each row stores the indices of its ancestors."""
 
     def __init__(self) -> None:
         super().__init__(num_layers=0)
         self.positions: list[Tensor] = []
-        """Keys and values of each, (layers, rows of that time, 2, d_model)."""
+        """Keys and values of each target position, (layers, rows at that time, 2, d_model)."""
         self.ancestors = torch.empty(0, 0, dtype=torch.int32)
-        """For each row, its row of the time of each position."""
+        """For each row and position, the row of `positions` that it continues."""
         self.sentences = torch.empty(0, dtype=torch.int32)
         """For each row, the row of the memory that it reads."""
         self.memory: list[Tensor] = []
-        """Keys and values of each layer, (sentences, src_len, 2, d_model)."""
+        """Keys and values of the memory for each layer, (sentences, src_len, 2, d_model)."""
         self.source_lengths = torch.empty(0, dtype=torch.int32)
         self.stack = _Stack()
         """The layers of the decoder as int8.h takes them, over this memory."""
@@ -97,7 +97,7 @@ class Int8Cache(DecoderCache):
         return len(self.positions)
 
     def reorder(self, rows: Int[Tensor, " kept"], memory_rows: Int[Tensor, " groups"] | None = None) -> None:
-        """Keep these target rows. The memory stays: rows know which part of it is theirs."""
+        """Keep these target rows. The memory stays: `sentences` says which part of it each row reads."""
         self.ancestors, self.sentences = self.ancestors[rows], self.sentences[rows]
 
 
@@ -112,7 +112,7 @@ class _Layers:
         self.norm = self._norm(module.norm) if isinstance(module.norm, Norm) else _Norm()
 
     def stack(self, layers: ctypes.Array[_Layer]) -> _Stack:
-        """All that int8.h needs to know of them."""
+        """The structure that describes these layers to int8.h."""
         config = self.config
         return _Stack(
             layers, len(layers), config.d_model, config.d_ff, config.num_heads, self.norm,
@@ -124,25 +124,26 @@ class _Layers:
         return self.embedding(ids, offset).float().contiguous()
 
     def turns(self, length: int, x: Tensor) -> Tensor | None:
-        """Factors of rotary positions, (length, 2, width of a head)."""
+        """Cosines and sines of rotary positions, (length, 2, width of a head); None for other positions."""
         if self.rotation is None:
             return None
         return self.rotation.turns_before(length, x.unflatten(2, (self.config.num_heads, -1)))
 
     def _layer(self, layer: Any) -> _Layer:
-        own, memory, network = layer.self_attention, getattr(layer, "cross_attention", None), layer.feed_forward
-        applied = [own.project.args[0], own.output.forward]
-        applied += [memory.query.forward, memory.output.forward] if memory else [None, None]
-        applied += [network.inner.forward, network.gate and network.gate.forward, network.outer.forward]
-        structs = [each.struct if each else LinearStruct() for each in applied]
-        norms = [self._norm(each.norm) for each in layer.residuals]
+        attention, network = layer.self_attention, layer.feed_forward
+        cross_attention = getattr(layer, "cross_attention", None)
+        linears = [attention.project.args[0], attention.output.forward]
+        linears += [cross_attention.query.forward, cross_attention.output.forward] if cross_attention else [None, None]
+        linears += [network.inner.forward, network.gate and network.gate.forward, network.outer.forward]
+        structs = [linear.struct if linear else LinearStruct() for linear in linears]
+        norms = [self._norm(residual.norm) for residual in layer.residuals]
         return _Layer(*structs, (_Norm * 3)(norms[0], norms[1], norms[-1]))
 
     def _norm(self, norm: Norm) -> _Norm:
         tensors = [norm.gain] if norm.bias is None else [norm.gain, norm.bias]
-        kept = [each.detach().float().expand(self.config.d_model).contiguous() for each in tensors]
-        self._kept += kept
-        return _Norm(*(each.data_ptr() for each in kept))
+        expanded = [tensor.detach().float().expand(self.config.d_model).contiguous() for tensor in tensors]
+        self._kept += expanded  # the structure points to them
+        return _Norm(*(tensor.data_ptr() for tensor in expanded))
 
 
 class Int8Encoder(_Layers):
@@ -165,7 +166,7 @@ class Int8Decoder(_Layers):
 
     def __init__(self, module: Any, config: TransformerConfig):
         super().__init__(module, config)
-        self.memory_products = [each.cross_attention.project.args[0] for each in module.layers]
+        self.memory_products = [layer.cross_attention.project.args[0] for layer in module.layers]
 
     def forward(
         self, target_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: Any = None, maps: Any = None
@@ -198,8 +199,8 @@ class Int8Decoder(_Layers):
         step = _Step(
             x.data_ptr(), rows, length,
             (Pointer * length)(*map(Tensor.data_ptr, cache.positions)),
-            (Size * length)(*(each.size(1) for each in cache.positions)),
-            *(each.data_ptr() for each in (cache.ancestors, cache.sentences, cache.source_lengths)),
+            (Size * length)(*(position.size(1) for position in cache.positions)),
+            *(tensor.data_ptr() for tensor in (cache.ancestors, cache.sentences, cache.source_lengths)),
             cache.memory[0].size(1), None if turns is None else turns[-1].data_ptr(),
         )  # fmt: skip
         check(int8_linear.functions.decoder_step(ctypes.byref(cache.stack), ctypes.byref(step)))

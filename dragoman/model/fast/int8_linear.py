@@ -1,6 +1,6 @@
-"""Products of eight bits on a CPU: numbers, linear layers, and the compiled library (int8.h).
+"""Products of eight-bit integers on a CPU: numbers, linear layers, and the compiled library (int8.h).
 
-Weights have a scale for each output, and activations one for each row, which is found while they are multiplied.
+Weights have a scale for each output, and activations one for each row, which is computed as they are multiplied.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dragoman.model.fast import library
 
 GREATEST = 127
-"""Whole numbers reach from minus this to this, but for the weights of processors without VNNI."""
+"""Quantised numbers range from -127 to 127; weights for processors without VNNI have a smaller range."""
 SCALE = ".scale"
 """End of the names of scales in a file of weights."""
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
@@ -31,32 +31,32 @@ class LinearStruct(ctypes.Structure):
 def quantised(
     weight: Float[Tensor, "outputs inputs"], greatest: int = GREATEST
 ) -> tuple[Int[Tensor, "outputs inputs"], Float[Tensor, " outputs"]]:
-    """Whole numbers, and the scale of each output that they have to be multiplied by."""
+    """Weights as eight-bit integers, and the scale of each output by which they have to be multiplied."""
     scale = weight.detach().float().abs().amax(1) / greatest
     return (weight.detach().float() / scale.clamp_min(torch.finfo().tiny)[:, None]).round().to(torch.int8), scale
 
 
 def stored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices as whole numbers, and their scales beside them, by the name of the matrix and `SCALE`."""
-    found = {}
+    """Weights for a file: matrices as eight-bit integers, with their scales under the name of the matrix + `SCALE`."""
+    tensors = {}
     for name, weight in weights.items():
         if weight.dim() == 2:
-            found[name], found[name + SCALE] = quantised(weight)
+            tensors[name], tensors[name + SCALE] = quantised(weight)
         else:
-            found[name] = weight
-    return found
+            tensors[name] = weight
+    return tensors
 
 
 def restored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of `stored`; what has no scale for each row stays as it is."""
-    found = dict(weights)
+    """The inverse of `stored`; tensors without a scale for each row stay as they are."""
+    tensors = dict(weights)
     for name, whole in weights.items():
         scale = weights.get(name + SCALE)
         if scale is None or (whole.dtype, scale.dtype) != (torch.int8, torch.float32):
             continue
         if scale.shape == whole.shape[:1]:
-            found[name] = whole * found.pop(name + SCALE)[:, None]
-    return found
+            tensors[name] = whole * tensors.pop(name + SCALE)[:, None]
+    return tensors
 
 
 class Int8Linear:
@@ -72,7 +72,7 @@ class Int8Linear:
         self.scale = nn.functional.pad(scale, (0, missing))
         bias = torch.zeros(self.outputs) if bias is None else bias.detach().float()
         self.bias = nn.functional.pad(bias, (0, missing))
-        pointers = (each.data_ptr() for each in (self.weight, self.scale, self.bias, self.offset))
+        pointers = (tensor.data_ptr() for tensor in (self.weight, self.scale, self.bias, self.offset))
         self.struct = LinearStruct(*pointers, inputs, self.outputs)
 
     def __call__(self, x: Float[Tensor, "*shape inputs"]) -> Float[Tensor, "*shape outputs"]:
@@ -92,12 +92,12 @@ class Int8Linear:
         """The same with PyTorch."""
         whole = self.weight.transpose(1, 2).reshape(-1, x.size(-1))[: self.outputs].double()
         rows, scale = quantised(x)
-        found = rows.double() @ whole.T * scale[:, None] * self.scale[: self.outputs]
-        return (found + self.bias[: self.outputs]).float()
+        products = rows.double() @ whole.T * scale[:, None] * self.scale[: self.outputs]
+        return (products + self.bias[: self.outputs]).float()
 
 
 def check(failed: int) -> None:
-    """Raises `MemoryError` for what functions of int8.h return where there is none."""
+    """Raise `MemoryError` if a function of int8.h returned that memory ran out."""
     if failed:
         raise MemoryError("There is no memory to multiply eight bits.")
 
@@ -105,15 +105,15 @@ def check(failed: int) -> None:
 def compiled(kind: str) -> Any:
     """The functions of int8.h for vectors of `512` or `256` bits and the VNNI of each, or for `avx2` alone.
 
-    None where this processor or this library has none. `greatest_weight` says how far its whole numbers may reach.
+    None where this processor or this library has none. `greatest_weight` is the largest integer for their weights.
     """
-    found = library.loaded
-    if found is None or not found[f"multiplies_int8_{kind}"]():
+    loaded = library.loaded
+    if loaded is None or not loaded[f"multiplies_int8_{kind}"]():
         return None
-    chosen = {name: found[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
+    functions_of_kind = {name: loaded[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
     for name in ("linear", "log_probs"):
-        chosen[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
-    return SimpleNamespace(**chosen, greatest_weight=64 if kind == "avx2" else GREATEST)
+        functions_of_kind[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    return SimpleNamespace(**functions_of_kind, greatest_weight=64 if kind == "avx2" else GREATEST)
 
 
 KINDS = "512", "256", "avx2"

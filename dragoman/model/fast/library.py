@@ -1,7 +1,7 @@
-"""The library of kernels in C, each of which makes one pass over memory where its formula makes several.
+"""Loads the library of kernels in C, each of which makes one pass over memory where its formula makes several.
 
-It is compiled from the C files in this folder when the package is built where there is a C compiler. Where there is
-none, the formulas run.
+The library is compiled from the C files in this folder when the package is built, if there is a C compiler. Where
+there is none, the formulas run.
 """
 
 import ctypes
@@ -13,9 +13,9 @@ LIBRARY = Path(__file__).with_name("libkernels.so")
 INTERFACE = 12
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
-"""Numbers that are read at a time; the width of a head must be a multiple of it."""
+"""Numbers that kernels read at a time; the width of a head must be a multiple of it."""
 KINDS = "512", "avx2", "any"
-"""Instructions that the kernels are compiled for (kernels.h), the quickest first."""
+"""Kinds of instructions that the kernels are compiled for (kernels.h), the quickest first."""
 
 _POINTER, _SIZE, _FLAG, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
 KERNELS: dict[str, list[Any]] = {
@@ -39,15 +39,15 @@ def compiled() -> bool:
 
 
 def address(structure: ctypes.Structure | None) -> Any:
-    """The address of a structure, or NULL."""
+    """The address of a structure; None, which C sees as NULL, for None."""
     return None if structure is None else ctypes.byref(structure)
 
 
 def load() -> Any:
     """The library; None where it cannot be used."""
     try:
-        found = ctypes.CDLL(str(LIBRARY))
-        return found if found.interface() == INTERFACE else None
+        library = ctypes.CDLL(str(LIBRARY))
+        return library if library.interface() == INTERFACE else None
     except (OSError, AttributeError):
         return None
 
@@ -56,13 +56,24 @@ def kernels(kind: str) -> Any:
     """The kernels for one kind of instructions; None where this processor or this library has none."""
     if loaded is None or not loaded[f"runs_{kind}"]():
         return None
-    chosen = {name: loaded[f"{name}_{kind}"] for name in KERNELS}
+    functions_of_kind = {}
     for name, types in KERNELS.items():
-        chosen[name].argtypes = types
-    return SimpleNamespace(**chosen)
+        function = loaded[f"{name}_{kind}"]
+        function.argtypes = types
+        functions_of_kind[name] = function
+    return SimpleNamespace(**functions_of_kind)
+
+
+def quickest_kernels() -> Any:
+    """The kernels for the quickest instructions of this processor; None where there is no library."""
+    for kind in KINDS:
+        found = kernels(kind)
+        if found is not None:
+            return found
+    return None
 
 
 loaded: Any = load()
 """The library with the functions of all kinds; None where there is none."""
-functions: Any = next(filter(None, map(kernels, KINDS)), None)
+functions: Any = quickest_kernels()
 """The kernels for this processor; None where there is no library."""

@@ -1,4 +1,4 @@
-"""What follows from logits, in one pass over memory: log-probabilities, exponentials, the best of a beam."""
+"""Log-probabilities, exponentials and the best continuations of a beam from logits, in one pass over memory each."""
 
 import torch
 from jaxtyping import Float, Int
@@ -26,14 +26,14 @@ def can_exponentiate(logits: Float[Tensor, "rows vocab"]) -> bool:
 def exponentiate(
     logits: Float[Tensor, "rows vocab"], targets: Int[Tensor, " rows"], *, far: float, alpha: float = 0.0
 ) -> Float[Tensor, "rows 4"]:
-    """Turn each row, in place, into exp(logits - shift), and 0 at its target.
+    """Replace each row by exp(logits - shift), but 0 at its target; the same as the formula in fast/loss.py.
 
-    The shift is the largest number of a row if that is farther from 0 than `far`, else 0. Returns the shift of each
-    row, its logit at the target less the shift, and the sum of what the row has become, in float32; then 0.
+    The shift is the largest number of a row if that is farther from 0 than `far`, else 0. Returns four numbers for each
+    row, in float32: the shift, the logit of the target less the shift, the sum of the new row, and 0.
 
-    With `alpha`, that of R-Drop, rows come in twos, whatever `far` is. The shift is the log of the sum of exponentials,
-    so that rows become probabilities, 0 at the target, plus what R-Drop adds to the gradient of each logit. The third
-    number is the sum of the other tokens' probabilities, the fourth what R-Drop adds to the loss.
+    With `alpha`, that of R-Drop, rows come in twos, and `far` has no effect. The shift is the log of the sum of
+    exponentials, so that rows become probabilities, 0 at the target, plus what R-Drop adds to the gradient of each
+    logit. The third number is then the sum of the other tokens' probabilities, the fourth what R-Drop adds to the loss.
     """
     terms = torch.empty(len(logits), 4, dtype=torch.float32)
     library.functions.exponentiate(
@@ -50,10 +50,10 @@ def can_rank(log_probs: Float[Tensor, "sentences beam vocab"]) -> bool:
 def best_continuations(
     log_probs: Float[Tensor, "sentences beam vocab"], totals: Float[Tensor, "sentences beam"], count: int
 ) -> tuple[Float[Tensor, "sentences count"], Int[Tensor, "sentences count"]]:
-    """As that of `decoding.search`, in one pass; `totals` are float64."""
-    shape, totals = log_probs.shape, totals.contiguous()
-    found, indices = totals.new_empty(len(totals), count), torch.empty(len(totals), count, dtype=torch.long)
+    """The same as `best_continuations` of `decoding.search`; `totals` are float64."""
+    totals = totals.contiguous()
+    best, indices = totals.new_empty(len(totals), count), torch.empty(len(totals), count, dtype=torch.long)
     library.functions.best_continuations(
-        log_probs.data_ptr(), totals.data_ptr(), *shape, count, found.data_ptr(), indices.data_ptr()
+        log_probs.data_ptr(), totals.data_ptr(), *log_probs.shape, count, best.data_ptr(), indices.data_ptr()
     )
-    return found, indices
+    return best, indices

@@ -1,10 +1,11 @@
-"""The loss without its largest tensor: `dragoman.model.loss.cross_entropy`, slice by slice.
+"""The loss without its largest tensor: equals `dragoman.model.loss.cross_entropy`, but is computed slice by slice.
 
 The logits of a batch, (tokens, vocabulary), are by far its largest tensor. They are computed here in slices that fit in
 the cache, and each slice turns into its gradient at once, so the whole tensor never exists.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +19,8 @@ from dragoman.model.loss import LossOptions, SoftTargets
 
 SLICE_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
 """Logits that are computed at a time: on a CPU 4 MB of bfloat16, which stay near a core."""
-_FAR = 60.0  # exp of 88 is the largest in float32
+_FAR = 60.0
+"""Logits up to this distance from 0 need no shift: exp of 88 is the largest in float32."""
 
 
 def cross_entropy(
@@ -33,12 +35,14 @@ def cross_entropy(
     """The same as `dragoman.model.loss.cross_entropy`, in value, count and gradients."""
     counted = (targets != options.pad_id).flatten()
     states, targets = states.flatten(0, targets.dim() - 1)[counted], targets.flatten()[counted]
-    predicted = 2 if options.r_drop else 1
-    states, targets = states.flatten(0, -2), targets.repeat_interleave(predicted)
+    predictions = 2 if options.r_drop else 1  # of each target, in rows one after the other
+    states, targets = states.flatten(0, -2), targets.repeat_interleave(predictions)
     if soft:
-        soft = SoftTargets(*(each.flatten(0, -2)[counted].repeat_interleave(predicted, 0) for each in soft))
+        ids, probabilities = (x.flatten(0, -2)[counted].repeat_interleave(predictions, 0) for x in soft)
+        soft = SoftTargets(ids, probabilities)
     # Inside a Function gradients are always off; whether they are wanted has to be asked here.
-    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, (options, soft, torch.is_grad_enabled()))
+    is_grad_enabled = torch.is_grad_enabled()
+    loss = _ProjectedCrossEntropy.apply(states, weight, bias, targets, options, soft, is_grad_enabled)
     return loss, counted.sum()
 
 
@@ -50,17 +54,20 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
-        settings: tuple[LossOptions, SoftTargets | None, bool],
+        options: LossOptions,
+        soft: SoftTargets | None,
+        is_grad_enabled: bool,
     ) -> Tensor:
-        options, soft, grad_enabled = settings
-        kind = states.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+        with_gradient = is_grad_enabled and any(ctx.needs_input_grad)
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
-        output = _Output(weight.detach(), None if bias is None else bias.detach(), dtype, options)
-        with_gradient = grad_enabled and any(ctx.needs_input_grad)
-        with torch.autocast(kind, enabled=False):
+        projection = _Projection(weight.detach(), None if bias is None else bias.detach(), dtype)
+        with torch.autocast(device, enabled=False):
             states = states.detach()
-            loss, gradients = _all_slices(states.to(dtype), output, targets, soft, with_gradient=with_gradient)
+            loss, gradients = _loss_and_gradients(
+                states.to(dtype), projection, targets, options, soft, with_gradient=with_gradient
+            )
         ctx.save_for_backward(*gradients)
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         return loss.to(_at_least_float32(states.dtype))
@@ -68,151 +75,216 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        found = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        gradients = [None if gradient is None else (gradient * scale).to(dtype) for gradient, dtype in found]
-        return *gradients, None, None
+        scaled = []
+        for gradient, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True):
+            scaled.append(None if gradient is None else (gradient * scale).to(dtype))
+        return *scaled, None, None, None, None
 
 
-class _Output:
-    """The projection to logits and what they are compared with, in the precision of the products; and its gradients."""
+class _Projection:
+    """The projection to logits, in the precision of the products, and the gradients of its weight and bias."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, options: LossOptions):
-        self.weight, self.alpha, self.soft = weight.to(dtype), options.r_drop, options.soft_targets
-        self.smoothing = (1 - self.soft) * options.smoothing
-        self.certain = 1 - self.soft - self.smoothing
-        """Share of each target that is the target itself."""
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype):
+        self.weight = weight.to(dtype)
         self.bias = None if bias is None else bias.to(dtype)
         self.wide = _at_least_float32(dtype)
+        """Precision of sums."""
         self.mean_weight = weight.mean(0, dtype=self.wide)
         self.mean_bias = 0.0 if bias is None else bias.mean(dtype=self.wide)
         self.packed: bfloat16.Projection | None = None
-        self.bias_grad: Tensor | None = None
+        """Computes the products of a slice in one pass, on processors that multiply bfloat16."""
+        self.weight_gradient: Tensor
+        self.bias_gradient: Tensor | None = None
 
-    def begin(self) -> None:
-        """Prepare for gradients of weight and bias."""
-        if self.bias is None and not self.alpha and bfloat16.can_project(self.weight):
+    def prepare_gradients(self, *, r_drop: bool) -> None:
+        """Set the gradients of weight and bias to 0."""
+        if self.bias is None and not r_drop and bfloat16.can_project(self.weight):
             self.packed = bfloat16.Projection(self.weight)
-            self.weight_grad = self.packed.gradient
-        else:
-            self.weight_grad = torch.zeros_like(self.weight, dtype=self.wide)
-            self.bias_grad = None if self.bias is None else torch.zeros_like(self.bias, dtype=self.wide)
+            self.weight_gradient = self.packed.gradient
+            return
+        self.weight_gradient = torch.zeros_like(self.weight, dtype=self.wide)
+        self.bias_gradient = None if self.bias is None else torch.zeros_like(self.bias, dtype=self.wide)
 
-    def rows(self) -> int:
+    def slice_rows(self, *, r_drop: bool) -> int:
         """The number of rows in a slice."""
         if self.packed:
             return bfloat16.SLICE
         rows = max(16, SLICE_ELEMENTS.get(self.weight.device.type, 2**24) // len(self.weight))
         # Both predictions of a target are in one slice; the formula of R-Drop holds several tensors of this size.
-        return rows // 4 * 2 if self.alpha else rows
+        return rows // 4 * 2 if r_drop else rows
 
     def logits(self, states: Tensor) -> Tensor:
         return states @ self.weight.T if self.bias is None else torch.addmm(self.bias, states, self.weight.T)
 
     def mean_logits(self, states: Tensor) -> Tensor:
+        """The mean over the vocabulary of the logits of each row, (rows, 1), without computing them."""
         return states.to(self.wide) @ self.mean_weight[:, None] + self.mean_bias
 
     def expected(self, soft: SoftTargets) -> tuple[Tensor, Tensor]:
-        """Row of the weights, and bias, that teachers expect in the place of each target."""
+        """Means of the rows of the weights, and of the biases, by the probabilities of the soft targets."""
         probabilities = soft.probabilities.to(self.wide)
         rows = F.embedding_bag(soft.ids, self.weight.to(self.wide), per_sample_weights=probabilities, mode="sum")
         return rows, probabilities.new_zeros(()) if self.bias is None else probabilities * self.bias[soft.ids]
 
-    def add_expected(self, soft: SoftTargets, states: Tensor) -> None:
-        """The gradients get what the soft targets of all rows add to them."""
-        shares = -self.soft * soft.probabilities.to(self.wide)
-        self.weight_grad.index_add_(0, soft.ids.flatten(), (shares[..., None] * states[:, None]).flatten(0, 1))
-        if self.bias_grad is not None:
-            self.bias_grad.index_add_(0, soft.ids.flatten(), shares.flatten())
-
     def multiply(self, spread: "Tensor | bfloat16.Spread", states: Tensor, norm: Tensor) -> Tensor:
-        """`spread` times the weights; the gradients get what it adds to them."""
+        """Returns `spread` times the weights; adds its share to the gradients of weight and bias."""
         scaled = (states / norm).to(states.dtype)
         if not isinstance(spread, Tensor):
             return spread.multiply(scaled)
-        self.weight_grad += spread.T @ scaled
-        if self.bias_grad is not None:
-            self.bias_grad += (spread.T @ (1 / norm).to(states.dtype))[:, 0]
+        self.weight_gradient += spread.T @ scaled
+        if self.bias_gradient is not None:
+            self.bias_gradient += (spread.T @ (1 / norm).to(states.dtype))[:, 0]
         return (spread @ self.weight).to(self.wide)
 
+    def add_soft_targets(self, soft: SoftTargets, states: Tensor, *, share: float) -> None:
+        """Add the share of the soft targets of all rows to the gradients of weight and bias."""
+        factors = -share * soft.probabilities.to(self.wide)
+        self.weight_gradient.index_add_(0, soft.ids.flatten(), (factors[..., None] * states[:, None]).flatten(0, 1))
+        if self.bias_gradient is not None:
+            self.bias_gradient.index_add_(0, soft.ids.flatten(), factors.flatten())
 
-def _all_slices(
-    states: Tensor, output: _Output, targets: Tensor, soft: SoftTargets | None, *, with_gradient: bool
-) -> tuple[Tensor, tuple[Tensor | None, Tensor | None, Tensor | None]]:
+    def add_targets(self, targets: Tensor, states: Tensor, pulls: Tensor, *, smoothing: float) -> None:
+        """Add the share of the targets and of smoothing, for all rows, to the gradients of weight and bias."""
+        share = smoothing / len(self.weight)
+        self.weight_gradient.index_add_(0, targets, states * pulls).sub_(states.sum(0, dtype=self.wide), alpha=share)
+        if self.bias_gradient is not None:
+            self.bias_gradient.index_add_(0, targets, pulls[:, 0]).sub_(smoothing * len(states) / len(self.weight))
+
+
+class _Shares(NamedTuple):
+    """Parts of the distribution with which a prediction is compared; they add up to 1."""
+
+    certain: float
+    """Share of the target itself."""
+    smoothing: float
+    """Share that is spread over the vocabulary."""
+    soft: float
+    """Share of the soft targets."""
+
+
+class _Gradients(NamedTuple):
+    """Gradients of the loss; None where they are not wanted or there is no bias."""
+
+    states: Tensor | None = None
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+
+
+def _loss_and_gradients(
+    states: Tensor,
+    projection: _Projection,
+    targets: Tensor,
+    options: LossOptions,
+    soft: SoftTargets | None,
+    *,
+    with_gradient: bool,
+) -> tuple[Tensor, _Gradients]:
     """The summed loss, and its gradients with respect to states, weight and bias."""
-    vocab, wide = len(output.weight), output.wide
+    smoothing = (1 - options.soft_targets) * options.smoothing
+    shares = _Shares(1 - options.soft_targets - smoothing, smoothing, options.soft_targets)
     if with_gradient:
-        output.begin()
-    rows, loss = output.rows(), states.new_zeros((), dtype=torch.float64)
-    states_grad, pulls = torch.empty_like(states), states.new_empty(len(states), 1, dtype=wide)
+        projection.prepare_gradients(r_drop=options.r_drop > 0)
+    rows = projection.slice_rows(r_drop=options.r_drop > 0)
+    loss = states.new_zeros((), dtype=torch.float64)
+    states_gradient = torch.empty_like(states)
+    pulls = states.new_empty(len(states), 1, dtype=projection.wide)
     if soft:
-        expected, bias = output.expected(soft)
-        loss -= output.soft * ((states * expected).sum(dtype=torch.float64) + bias.sum(dtype=torch.float64))
+        expected_rows, expected_bias = projection.expected(soft)
+        expected_sum = (states * expected_rows).sum(dtype=torch.float64) + expected_bias.sum(dtype=torch.float64)
+        loss -= shares.soft * expected_sum
     for start in range(0, len(states), rows):
         part, target = states[start : start + rows], targets[start : start + rows]
-        slice_loss, spread, norm, pull = _slice_loss(part, output, target)
-        loss += slice_loss
+        result = _slice_loss(part, target, projection, shares, options.r_drop)
+        loss += result.loss
         if not with_gradient:
             continue
-        grad = output.multiply(spread, part, norm) / norm
-        grad.addcmul_(pull, output.weight[target].to(wide)).sub_(output.mean_weight, alpha=output.smoothing)
+        gradient = projection.multiply(result.spread, part, result.norm) / result.norm
+        gradient.addcmul_(result.pull, projection.weight[target].to(projection.wide))
+        gradient.sub_(projection.mean_weight, alpha=shares.smoothing)
         if soft:
-            grad.sub_(expected[start : start + rows], alpha=output.soft)
-        states_grad[start : start + rows] = grad
-        pulls[start : start + rows] = pull
+            gradient.sub_(expected_rows[start : start + rows], alpha=shares.soft)
+        states_gradient[start : start + rows] = gradient
+        pulls[start : start + rows] = result.pull
     if not with_gradient:
-        return loss, (None, None, None)
-    # What smoothing and the targets add to every slice, at once: rows of one target each, and one row for all.
+        return loss, _Gradients()
+    # The shares of targets and smoothing, for all slices at once: rows of one target each, and one row for all.
     if soft:
-        output.add_expected(soft, states)
-    weight_grad, bias_grad = output.weight_grad, output.bias_grad
-    weight_grad.index_add_(0, targets, states * pulls).sub_(states.sum(0, dtype=wide), alpha=output.smoothing / vocab)
-    if bias_grad is not None:
-        bias_grad.index_add_(0, targets, pulls[:, 0]).sub_(output.smoothing * len(states) / vocab)
-    return loss, (states_grad, weight_grad, bias_grad)
+        projection.add_soft_targets(soft, states, share=shares.soft)
+    projection.add_targets(targets, states, pulls, smoothing=shares.smoothing)
+    return loss, _Gradients(states_gradient, projection.weight_gradient, projection.bias_gradient)
 
 
-def _slice_loss(
-    states: Tensor, output: _Output, target: Tensor
-) -> "tuple[Tensor, Tensor | bfloat16.Spread, Tensor, Tensor]":
-    """The summed loss of some rows, and its gradient with respect to their logits in three parts.
+@dataclass
+class _SliceLoss:
+    """The summed loss of some rows, and its gradient with respect to their logits z, in parts.
 
-    With p = softmax(z): loss = log sum exp z - certain z_target - smoothing mean(z), and the gradient is p minus the
-    smoothed target, but for soft targets. It is spread / norm, where spread is 0 at the target, but for what R-Drop
-    adds to all of it; there it is `pull`; and everywhere comes -smoothing / vocabulary. So exp z need not be divided or
-    touched again, nor its rounding be that of the probability of the target, which is near to 1.
+    With p = softmax(z) the loss is log sum exp z - certain z_target - smoothing mean(z), but for soft targets. Its
+    gradient is `spread / norm`, plus `pull` at the target, minus smoothing / vocabulary everywhere. So exp z is not
+    divided or read again, and the probability of the target, which is near 1, is not rounded as exp z is.
     """
-    if output.packed and (found := output.packed.spread(states, target, far=_FAR)):
-        loss, norm, pull = _compared(output, output.mean_logits(states), found.chosen, found.sums)
-        return loss, found, norm, pull
-    spread, shift, chosen, others, apart = _exponentials(output.logits(states), target, output.alpha)
-    loss, norm, pull = _compared(output, output.mean_logits(states) - shift, chosen, others)
-    return loss + output.soft * shift.sum() + apart.sum(), spread, norm, pull
+
+    loss: Tensor
+    spread: "Tensor | bfloat16.Spread"
+    """exp(z - shift), but 0 at the target; with R-Drop, what that adds to the gradient is added to it."""
+    norm: Tensor
+    """The sum of exp(z - shift) with the target, (rows, 1)."""
+    pull: Tensor
+    """p_target - certain, (rows, 1)."""
 
 
-def _compared(output: _Output, mean: Tensor, chosen: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss, norm and pull of some rows, from the means of their logits, those of the targets, and exp of all others."""
-    own = chosen.exp()
-    norm = others + own
-    loss = (norm.log() - output.certain * chosen - output.smoothing * mean).sum()
-    return loss, norm, own / norm - output.certain
+def _slice_loss(states: Tensor, target: Tensor, projection: _Projection, shares: _Shares, r_drop: float) -> _SliceLoss:
+    mean = projection.mean_logits(states)
+    spread = projection.packed.spread(states, target, far=_FAR) if projection.packed else None
+    if spread is not None:
+        return _compare(spread, spread.target_logits, spread.sums, mean, shares)
+    exponentials = _exponentials(projection.logits(states), target, r_drop)
+    shift = exponentials.shift
+    result = _compare(exponentials.spread, exponentials.target_logits, exponentials.sums, mean - shift, shares)
+    result.loss = result.loss + shares.soft * shift.sum() + exponentials.r_drop.sum()
+    return result
 
 
-def _exponentials(logits: Tensor, target: Tensor, alpha: float) -> tuple[Tensor, ...]:
-    """In place exp(logits - shift), 0 at the targets; the shifts; the targets' logits less these; sums of the rows; and
-    what R-Drop, with which rows come in twos, adds to the loss. What it adds to the gradient is in the first."""
+def _compare(
+    spread: "Tensor | bfloat16.Spread", target_logits: Tensor, sums: Tensor, mean: Tensor, shares: _Shares
+) -> _SliceLoss:
+    """The loss of some rows from the logits of their targets, the sums of exp of all others, and their mean logits."""
+    target_exp = target_logits.exp()
+    norm = sums + target_exp
+    loss = (norm.log() - shares.certain * target_logits - shares.smoothing * mean).sum()
+    return _SliceLoss(loss, spread, norm, pull=target_exp / norm - shares.certain)
+
+
+class _Exponentials(NamedTuple):
+    """exp(logits - shift) of some rows, and what the loss needs of them; tensors (rows, 1) unless it says otherwise."""
+
+    spread: Tensor
+    """exp(logits - shift), but 0 at the targets, (rows, vocabulary); with R-Drop, what that adds to the gradient is
+    added to it."""
+    shift: Tensor
+    target_logits: Tensor
+    """Logits of the targets, less the shift."""
+    sums: Tensor
+    """Sums of exp(logits - shift) without the targets."""
+    r_drop: Tensor
+    """What R-Drop adds to the loss, in any shape."""
+
+
+def _exponentials(logits: Tensor, target: Tensor, r_drop: float) -> _Exponentials:
+    """Compute the exponentials in the memory of `logits`; with R-Drop, rows come in twos."""
     if can_exponentiate(logits):
-        return logits, *exponentiate(logits, target, far=_FAR, alpha=alpha).split(1, dim=1)
-    if alpha:
-        return _predicted_twice(logits, target, alpha)
+        terms = exponentiate(logits, target, far=_FAR, alpha=r_drop)
+        return _Exponentials(logits, *terms.split(1, dim=1))
+    if r_drop:
+        return _predicted_twice(logits, target, r_drop)
     wide = _at_least_float32(logits.dtype)
     largest = logits.amax(1, keepdim=True)
     # Only for rows whose exp would leave the range of float32: the others keep all their digits.
     shift = largest * (largest.abs() > _FAR)
     logits -= shift
-    chosen = logits.gather(1, target[:, None]).to(wide)
+    target_logits = logits.gather(1, target[:, None]).to(wide)
     spread = logits.exp_()
     spread[torch.arange(len(target), device=target.device), target] = 0.0
-    return spread, shift, chosen, _row_sums(spread, wide), torch.zeros_like(shift)
+    return _Exponentials(spread, shift, target_logits, _row_sums(spread, wide), r_drop=torch.zeros_like(shift))
 
 
 def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -220,21 +292,26 @@ def _row_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack([part.sum(1) for part in x.chunk(16, dim=1)], dim=1).sum(1, keepdim=True, dtype=dtype)
 
 
-def _predicted_twice(logits: Tensor, target: Tensor, alpha: float) -> tuple[Tensor, ...]:
-    """As `_exponentials`: shifted, the logits are log-probabilities.
+def _predicted_twice(logits: Tensor, target: Tensor, alpha: float) -> _Exponentials:
+    """The formula of `_exponentials` with R-Drop. The shift is the log of their sum, so that they are probabilities.
 
     P and Q are rows 2i and 2i + 1. With d = log P - log Q, the gradient of KL(P || Q) with respect to P's logits is
     P (d - KL(P || Q)), that of KL(Q || P) is P - Q.
     """
     log_probs = logits.unflatten(0, (-1, 2)).log_softmax(2, dtype=_at_least_float32(logits.dtype))
-    chosen = log_probs.flatten(0, 1).gather(1, target[:, None])
+    target_logits = log_probs.flatten(0, 1).gather(1, target[:, None])
     probs, d = log_probs.exp(), log_probs[:, 0] - log_probs[:, 1]
-    grads = torch.stack([d, -d], 1, out=log_probs)  # in place from here on: fresh memory would cost more
-    apart = (probs * grads).sum(2, keepdim=True)
-    grads.sub_(apart - 1).mul_(probs).sub_(probs.flip(1)).mul_(alpha / 2).add_(probs)
-    spread = grads.flatten(0, 1).scatter_add_(1, target[:, None], -chosen.exp())
-    shift = logits.gather(1, target[:, None]) - chosen
-    return spread.to(logits.dtype), shift, chosen, 1 - chosen.exp(), apart.sum() * alpha / 2
+    gradients = torch.stack([d, -d], 1, out=log_probs)  # in place from here on: fresh memory would cost more
+    divergences = (probs * gradients).sum(2, keepdim=True)
+    gradients.sub_(divergences - 1).mul_(probs).sub_(probs.flip(1)).mul_(alpha / 2).add_(probs)
+    spread = gradients.flatten(0, 1).scatter_add_(1, target[:, None], -target_logits.exp())
+    return _Exponentials(
+        spread.to(logits.dtype),
+        shift=logits.gather(1, target[:, None]) - target_logits,
+        target_logits=target_logits,
+        sums=1 - target_logits.exp(),
+        r_drop=divergences.sum() * alpha / 2,
+    )
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:

@@ -34,7 +34,7 @@ def can_normalise(x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"
 def normalise(
     x: Float[Tensor, "*shape width"], gain: Float[Tensor, " width"], bias: Float[Tensor, " width"] | None, eps: float
 ) -> Float[Tensor, "*shape width"]:
-    """LayerNorm of `x`, or RMSNorm where there is no bias."""
+    """The same as `dragoman.model.layers.normalise`."""
     return _Normalise.apply(x, gain, bias, eps)
 
 
@@ -57,9 +57,9 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, gain, bias, _ = ctx.saved_tensors
         gradient = gradient.contiguous()
-        found, sums = torch.empty_like(x), torch.zeros(2, len(gain))
-        pointers = (each.data_ptr() for each in (x, gradient, found, *sums))
+        x_gradient, gain_gradient, bias_gradient = torch.empty_like(x), *torch.zeros(2, len(gain))
+        pointers = (tensor.data_ptr() for tensor in (x, gradient, x_gradient, gain_gradient, bias_gradient))
         library.functions.normalise_rows_back(
             (ctypes.c_void_p * 5)(*pointers), ctypes.byref(ctx.norm), x.dtype == torch.bfloat16
         )
-        return found, sums[0], None if bias is None else sums[1], None
+        return x_gradient, gain_gradient, None if bias is None else bias_gradient, None

@@ -1,4 +1,4 @@
-"""Weights as oneDNN reads them: with few rows, to put them in that order takes longer than the product itself."""
+"""Linear layers with weights stored in oneDNN's order: for few rows, making it takes longer than the product."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -11,16 +11,16 @@ from dragoman.model.attention import CrossAttention, MultiHeadAttention
 from dragoman.model.transformer import Transformer
 
 SMALLEST = 2**18
-"""Weights of a matrix in float32 that gain by it; in half precision all do."""
+"""Elements of the smallest float32 matrix for which it pays; in half precision it always does."""
 
 Product = Callable[[Tensor], Tensor]
 
 
 def prepack(model: Transformer) -> Transformer:
-    """A copy for inference on a CPU, which has the weights of `model` twice: shared with it, and in the quicker order.
+    """A copy for inference on a CPU, whose linear layers have their weights in the quicker order too.
 
-    It does not see later changes of them. On a device, a build of PyTorch without oneDNN or a processor for whose
-    instructions oneDNN has no such product it is `model` itself.
+    It does not see later changes of the weights. Returns `model` itself where oneDNN has no such product: on a GPU,
+    with a build of PyTorch without oneDNN, or on processors without the instructions.
     """
     weight = model.projection.weight
     if weight.device.type != "cpu" or not can_prepack(weight.dtype):
@@ -33,17 +33,21 @@ def with_products(
     product_of: Callable[[Tensor, Tensor | None], Product],
     worth_it: Callable[[Tensor], bool] = lambda weight: True,
 ) -> Transformer:
-    """A copy with the same parameters whose linear layers are what `product_of` makes of weight and bias."""
+    """A copy with the same parameters whose linear layers are replaced by `product_of(weight, bias)`.
+
+    Projections of one input become one product. Layers whose weight is not `worth_it` stay.
+    """
     twin = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
     joined = set()
     for module in twin.modules():
         if isinstance(module, MultiHeadAttention):
             # Queries of cross-attention come from the target, keys and values from the memory.
-            first = [] if isinstance(module, CrossAttention) else [module.query]
-            together = [*first, module.key, module.value]
-            weight = torch.cat([each.weight for each in together])
+            together = [module.key, module.value]
+            if not isinstance(module, CrossAttention):
+                together.insert(0, module.query)
+            weight = torch.cat([linear.weight for linear in together])
             if worth_it(weight):
-                product = product_of(weight, torch.cat([each.bias for each in together]))
+                product = product_of(weight, torch.cat([linear.bias for linear in together]))
                 module.project = partial(project_prepacked, product)
                 joined.update(together)
         elif isinstance(module, nn.Linear) and module not in joined and worth_it(module.weight):
@@ -52,17 +56,14 @@ def with_products(
 
 
 def prepacked_linear(weight: Tensor, bias: Tensor | None) -> Product:
-    """Returns a function that applies a linear layer with these weights.
-
-    The weights are put into the order in which oneDNN multiplies them; see `can_prepack`.
-    """
+    """Returns a function that applies a linear layer with these weights, in oneDNN's order; see `can_prepack`."""
     in_order = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
     bias = None if bias is None else bias.detach()
     return lambda x: torch.ops.mkldnn._linear_pointwise(x, in_order, bias, "none", [], "")
 
 
 def project_prepacked(product: Product, x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
-    """As `project`; `product` is the prepacked layer of all `projections` together."""
+    """The same as `dragoman.model.attention.project`; `product` is the layer of all `projections` together."""
     return product(x).chunk(len(projections), dim=-1)
 
 

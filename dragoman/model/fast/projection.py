@@ -1,4 +1,4 @@
-"""Projections of one input as a single product."""
+"""Several projections of one input, computed as a single matrix product."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def project_together(x: Tensor, *projections: nn.Linear) -> Sequence[Tensor]:
 
 
 class _Parts(torch.autograd.Function):
-    """Equal parts of the last dimension. Gradients that lie side by side are joined without a copy."""
+    """Splits the last dimension into equal parts. Gradients that lie side by side are joined without a copy."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, count: int) -> tuple[Tensor, ...]:
@@ -34,12 +34,12 @@ class _Parts(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        first, *others = gradients
-        width, steps = first.size(-1), first.stride()
-        beside = steps == (first.size(1) * len(gradients) * width, len(gradients) * width, 1)
-        for index, gradient in enumerate(others, 1):
-            place = first.data_ptr() + index * width * gradient.itemsize
-            beside &= gradient.stride() == steps and gradient.data_ptr() == place
-        if beside:
-            return first.as_strided((*first.shape[:-1], len(gradients) * width), steps), None
+        first, count, width = gradients[0], len(gradients), gradients[0].size(-1)
+        strides = first.stride()
+        are_side_by_side = strides == (first.size(1) * count * width, count * width, 1)
+        for index, gradient in enumerate(gradients):
+            address = first.data_ptr() + index * width * gradient.itemsize
+            are_side_by_side &= gradient.stride() == strides and gradient.data_ptr() == address
+        if are_side_by_side:
+            return first.as_strided((*first.shape[:-1], count * width), strides), None
         return torch.cat(gradients, dim=-1), None

@@ -1,4 +1,4 @@
-"""Rotary positions in one pass over memory."""
+"""Rotation of queries and keys by their positions, in one pass over memory."""
 
 import ctypes
 from typing import Any
@@ -38,7 +38,7 @@ class _Rotation(torch.autograd.Function):
 def _rotate(heads: Tensor, turns: Tensor, sign: float) -> Tensor:
     heads = heads if heads.stride(3) == 1 else heads.contiguous()
     out = torch.empty(heads.shape, dtype=heads.dtype)
-    shape, steps = (ctypes.c_int64 * 4)(*heads.shape), (ctypes.c_int64 * 3)(*heads.stride()[:3])
-    pointers = (each.data_ptr() for each in (heads, turns, out))
-    library.functions.rotate(*pointers, shape, steps, sign, heads.dtype == torch.bfloat16)
+    shape, strides = (ctypes.c_int64 * 4)(*heads.shape), (ctypes.c_int64 * 3)(*heads.stride()[:3])
+    pointers = (tensor.data_ptr() for tensor in (heads, turns, out))
+    library.functions.rotate(*pointers, shape, strides, sign, heads.dtype == torch.bfloat16)
     return out

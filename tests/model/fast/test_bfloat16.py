@@ -35,7 +35,7 @@ def near(found: Tensor, exact: Tensor, share: float) -> bool:
 def heads(rows: int, length: int, *, count: int, width: int) -> list[Tensor]:
     """`count` tensors (rows, 3, length, width) that lie side by side, as those of a joint projection."""
     x = torch.randn(rows, length, count * 3 * width, dtype=torch.bfloat16)
-    return [each.unflatten(-1, (3, width)).transpose(1, 2) for each in x.chunk(count, -1)]
+    return [part.unflatten(-1, (3, width)).transpose(1, 2) for part in x.chunk(count, -1)]
 
 
 @needs_instruction
@@ -46,7 +46,7 @@ def test_attention_and_its_gradients_are_those_of_the_formula(rate: float, width
     torch.manual_seed(keys)
     own = heads(2, queries, count=3, width=width)
     given = own if queries == keys else [own[0], *heads(2, keys, count=2, width=width)]
-    given = [each.detach().requires_grad_() for each in given]
+    given = [tensor.detach().requires_grad_() for tensor in given]
     nothing = torch.rand(2, 1, 1, keys) > 0.4
     nothing[0] = False
     for mask in (None, nothing, torch.rand(queries, keys) > 0.4):
@@ -55,7 +55,7 @@ def test_attention_and_its_gradients_are_those_of_the_formula(rate: float, width
         # What dropout took is negative in what is kept for the backward pass.
         left = ~torch.signbit(found.grad_fn.saved_tensors[3][..., :keys])
         assert abs(left.double().mean() - 1 + rate) <= 5 * math.sqrt(rate * (1 - rate) / left.numel())
-        exactly = [each.detach().double().requires_grad_() for each in given]
+        exactly = [tensor.detach().double().requires_grad_() for tensor in given]
         scores = exactly[0] @ exactly[1].mT / math.sqrt(width)
         scores = scores if mask is None else scores.masked_fill(~mask, -1e30)
         formula = (scores.softmax(-1) * left / (1 - rate)) @ exactly[2]
@@ -67,7 +67,7 @@ def test_attention_and_its_gradients_are_those_of_the_formula(rate: float, width
 
 @needs_instruction
 def test_the_same_seed_drops_the_same_and_no_number_stays_none():
-    given = [each.detach().requires_grad_() for each in heads(2, 11, count=3, width=32)]
+    given = [tensor.detach().requires_grad_() for tensor in heads(2, 11, count=3, width=32)]
     dropout = Dropout(0.5).train()
     first, again, other = ((torch.manual_seed(seed), bfloat16.attend(*given, dropout=dropout))[1] for seed in (3, 3, 4))
     assert torch.equal(first, again)
@@ -96,9 +96,9 @@ def test_parts_of_a_joint_projection_get_the_gradients_of_single_ones(joined: bo
     x, layers = torch.randn(3, 5, 7), [torch.nn.Linear(7, 11) for _ in range(3)]
     away = torch.randn(3, 5, 3, 11)
     gradients = [away[:, :, i] if joined else away[:, :, i].clone() for i in range(3)]
-    weights = [each.weight for each in layers]
+    weights = [layer.weight for layer in layers]
     ours = torch.autograd.grad(project(x, *layers), weights, gradients)
-    theirs = torch.autograd.grad([each(x) for each in layers], weights, gradients)
+    theirs = torch.autograd.grad([layer(x) for layer in layers], weights, gradients)
     torch.testing.assert_close(ours, theirs)
 
 
@@ -123,13 +123,13 @@ def test_projection_and_loss_are_those_of_torch(
     states, weight = torch.randn(tokens, width), torch.randn(vocab, width) / math.sqrt(width)
     targets = torch.randint(1, vocab, (tokens,))
     targets[-1] = vocab - 1
-    states, weight = (each.bfloat16().float().requires_grad_() for each in (states, weight))
+    states, weight = (tensor.bfloat16().float().requires_grad_() for tensor in (states, weight))
     seen = []
     monkeypatch.setattr(losses, "_exponentials", lambda *given: seen.append(given))  # the formula
     options, soft = LossOptions(0, smoothing, soft_targets=share), random_targets(tokens, vocab)
     found = losses_of(states, weight, targets, options, soft if share else None)
     assert not seen
-    exactly = [each.detach().double().requires_grad_() for each in (states, weight)]
+    exactly = [tensor.detach().double().requires_grad_() for tensor in (states, weight)]
     labels = distributions(targets, soft, options, vocab)
     exact = F.cross_entropy(exactly[0] @ exactly[1].T, labels, reduction="sum")
     assert near(found[0], exact.detach(), 1e-5)
@@ -149,4 +149,4 @@ def test_logits_far_from_zero_are_left_to_the_formula(level: float):
     assert projection.spread(states[:40].bfloat16(), targets[:40], far=60.0) is not None
     assert projection.spread(states.bfloat16(), targets, far=60.0) is None
     found = losses_of(states.requires_grad_(), weight.requires_grad_(), targets, LossOptions(0, 0.1))
-    assert all(each.isfinite().all() for each in found)
+    assert all(tensor.isfinite().all() for tensor in found)

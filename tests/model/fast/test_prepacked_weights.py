@@ -18,7 +18,7 @@ def needs_product(dtype: torch.dtype) -> pytest.MarkDecorator:
 
 
 needs_bfloat16 = needs_product(torch.bfloat16)
-PRECISIONS = [pytest.param(each, marks=needs_product(each)) for each in (torch.float32, torch.bfloat16)]
+PRECISIONS = [pytest.param(dtype, marks=needs_product(dtype)) for dtype in (torch.float32, torch.bfloat16)]
 
 
 def all_logits(model: Transformer) -> torch.Tensor:
@@ -79,8 +79,8 @@ def test_later_changes_are_not_seen():
     twin = prepack(model)
     torch.manual_seed(1)
     before = all_logits(twin)
-    for each in model.decoder.layers:
-        each.feed_forward.inner.weight.zero_()
+    for layer in model.decoder.layers:
+        layer.feed_forward.inner.weight.zero_()
     torch.manual_seed(1)
     assert torch.equal(all_logits(twin), before)
 
