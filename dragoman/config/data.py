@@ -1,4 +1,4 @@
-"""The sections `data` and `tokenizer`: where pairs come from and how they become token ids."""
+"""The sections `data` and `tokenizer`: where pairs come from, and how they become token ids."""
 
 import unicodedata
 from collections.abc import Callable
@@ -15,14 +15,14 @@ Column = Annotated[int, Field(ge=1)] | str
 
 
 class CleaningConfig(Section):
-    """Pairs that are left out of training besides those with an empty side or with damaged characters."""
+    """Rules for pairs that are left out of training, besides those with an empty side or with damaged characters."""
 
     max_characters: int | None = Field(5_000, ge=1)
-    """Longest side; null: any."""
+    """Most characters of a side; null: any number."""
     max_ratio: float | None = Field(6.0, gt=1)
-    """Longest that a side may be, as a multiple of the other side with 10 characters more; null: any."""
+    """Most characters of a side, as a multiple of those of the other side plus 10; null: any number."""
     max_copied: int | None = Field(60, ge=0)
-    """Longest text, in characters, that may be the same on both sides, as names and numbers are; null: any."""
+    """Most characters of a text that is the same on both sides, as names and numbers are; null: any number."""
     drop_repeated: bool = True
     """Keep only the first of equal pairs in a corpus."""
     check_languages: bool = False
@@ -31,8 +31,8 @@ class CleaningConfig(Section):
     """Largest share of the words of the shorter side that may be in the other side too, if it has 5 different words or
     more; 0.8 suits most languages; null: any."""
     models: tuple[str, str] | None = None
-    """Two model directories, from source to target and back. Pairs that they find unlikely are left out last; empty:
-    none are."""
+    """Two model directories, from source to target and back. Pairs that they find unlikely are left out; empty: none
+    are."""
     keep: float = Field(0.8, gt=0, lt=1)
     """With `models`: the share of the pairs that is kept, those with the best scores."""
 
@@ -43,8 +43,8 @@ class CleaningConfig(Section):
         return self
 
 
-def _norwegian(names: Any) -> Any:
-    """Names of languages or columns; YAML 1.1 reads the code of Norwegian as a negation."""
+def _with_norwegian(names: Any) -> Any:
+    """Names of languages or columns with "no" for False: YAML 1.1 reads the code of Norwegian as a negation."""
     if isinstance(names, list | tuple):
         return ["no" if name is False else name for name in names]
     return names
@@ -54,15 +54,16 @@ class CorpusConfig(Section):
     """One of several corpora."""
 
     source: str
-    """As in `data`."""
+    """The file of this corpus, as in `data`."""
     target: str | None = None
-    """As in `data`."""
+    """The target-side file, if the sides are in two files."""
     columns: tuple[Column, Column] | None = None
-    """As in `data`."""
+    """Source and target column, as in `data`."""
     languages: tuple[str, str] | None = None
-    """As in `data`. If corpora have several, each source begins with a token of its target language."""
+    """Source and target language, as in `data`. If corpora have several targets, each source begins with a token of
+    its target language."""
     language_column: Column | None = None
-    """As in `data`."""
+    """Column with the target language of each pair, as in `data`."""
     valid: list[str] = Field([], max_length=2)
     """Pairs of these languages to validate on, as in `data`."""
     test: list[str] = Field([], max_length=2)
@@ -70,14 +71,15 @@ class CorpusConfig(Section):
     weight: float = Field(1.0, gt=0, le=1_000)
     """How often each pair occurs in an epoch. With 1.5, half of the pairs occur twice; with 0.5, half of them once."""
 
-    _codes = field_validator("languages", "columns", mode="before")(_norwegian)
+    _codes = field_validator("languages", "columns", mode="before")(_with_norwegian)
 
 
 class DataConfig(Section):
     """The files of sentence pairs, how they are read and cleaned, and which pairs are held out."""
 
     source: str | None = None
-    """A file with pairs or with source sentences, its URL, hf:NAME or builtin:grammar; those of `train` come first."""
+    """A file with pairs or with source sentences, its URL, hf:NAME or builtin:grammar. Files after `train` replace
+    it."""
     target: str | None = None
     """The target-side file, if the sides are in two files."""
     corpora: list[CorpusConfig] = Field([])
@@ -90,7 +92,7 @@ class DataConfig(Section):
     columns: tuple[Column, Column] | None = None
     """Source and target column of .tsv, .csv and JSON: numbers from 1, or names; empty: found by what they hold."""
     language_column: Column | None = None
-    """Column of .tsv, .csv and JSON with the target language of each pair, of which a model may learn several."""
+    """Column of .tsv, .csv and JSON with the target language of each pair; a model may learn several languages."""
     replace_bad_bytes: bool = False
     """Read bytes that are not UTF-8 as U+FFFD. Their pairs are then left out and counted. false: refuse such a file."""
     cleaning: CleaningConfig = CleaningConfig()
@@ -100,16 +102,17 @@ class DataConfig(Section):
     test: list[str] = Field([], max_length=2)
     """Pairs to score at the end, one or two files; empty: split off `source`."""
     held_out: int | float | tuple[int | float, int | float] | None = None
-    """Source sentences to split off for each of the two, or [validation, test]; a number below 1 is a share of all;
-    empty: 5 % and at most 2,000."""
+    """Source sentences to split off, as many to validate as to test on, or [validation, test]; a number below 1 is a
+    share of all; empty: 5 % and at most 2,000."""
     split: Literal["sentence", "line"] = "sentence"
-    """Split off source sentences with all their translations, or, which leaks, pairs one by one."""
+    """`sentence` splits off source sentences with all their translations; `line` splits off single pairs, so that
+    sources of the test may also be trained on."""
     max_length: int = Field(256, ge=4)
     """Pairs with more tokens than this on a side are left out of training."""
 
     @field_validator("held_out", mode="before")
     @classmethod
-    def _sizes(cls, held_out: Any) -> tuple[int | float, int | float] | None:
+    def _two_sizes(cls, held_out: Any) -> tuple[int | float, int | float] | None:
         if held_out is None:
             return None
         sizes = tuple(held_out) if isinstance(held_out, list | tuple) else (held_out, held_out)
@@ -122,10 +125,10 @@ class DataConfig(Section):
             raise ValueError(f"{list(sizes)} are shares that leave nothing to train on; lower them.")
         return sizes
 
-    _codes = field_validator("languages", "columns", mode="before")(_norwegian)
+    _codes = field_validator("languages", "columns", mode="before")(_with_norwegian)
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _has_one_origin(self) -> Self:
         if self.corpora and self.source:
             raise ValueError("`source` and `corpora` both say where the pairs come from; set one of them.")
         if self.target and not self.source:
@@ -135,14 +138,20 @@ class DataConfig(Section):
     @property
     def sources(self) -> list[CorpusConfig]:
         """The corpora, or `source` as the only one."""
-        return self.corpora or [self._own(source=self.source or "", target=self.target)]
+        return self.corpora or [self._corpus(source=self.source or "", target=self.target)]
 
     def held_out_files(self, part: str) -> list[tuple[list[str], CorpusConfig]]:
         """The files of the part `valid` or `test`, each with the corpus whose languages and columns it has."""
-        own = self._own(source="")
-        return [(files, of) for of in (own, *self.corpora) if (files := getattr(self if of is own else of, part))]
+        held_out: list[tuple[list[str], CorpusConfig]] = []
+        if files := getattr(self, part):
+            held_out.append((files, self._corpus(source="")))
+        for corpus in self.corpora:
+            if files := getattr(corpus, part):
+                held_out.append((files, corpus))
+        return held_out
 
-    def _own(self, **sides: Any) -> CorpusConfig:
+    def _corpus(self, **sides: Any) -> CorpusConfig:
+        """A corpus with the columns of this section."""
         return CorpusConfig(**sides, columns=self.columns, language_column=self.language_column)
 
     @property
@@ -153,39 +162,43 @@ class DataConfig(Section):
     @property
     def origin(self) -> str:
         """Names of the files that the pairs come from, without folders, such as "train.en and train.fr"."""
-        corpora: list[tuple[str | None, str | None]] = [(corpus.source, corpus.target) for corpus in self.corpora]
-        corpora = corpora or [(self.source, self.target)]
-        names = (" and ".join(without_folders([name for name in sides if name])) for sides in corpora)
+        names = []
+        for corpus in self.sources:
+            files = [file for file in (corpus.source, corpus.target) if file]
+            names.append(" and ".join(without_folders(files)))
         return ", ".join(filter(None, names))
 
 
 def without_folders(value: Any) -> Any:
     """Settings in which paths and URLs are reduced to file names, because folders and buckets are private."""
-    return _changed(value, _name)
+    return _with_texts(value, _file_name)
 
 
 def without_secrets(value: Any) -> Any:
-    """Settings with URLs as they may be kept: without passwords and signatures."""
-    return _changed(value, redacted)
+    """Settings with URLs that may be stored: without passwords and signatures."""
+    return _with_texts(value, redacted)
 
 
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with all texts changed that it is, or that dicts and lists in it have as values."""
     if isinstance(value, dict):
-        return {key: _changed(each, change) for key, each in value.items()}
+        return {key: _with_texts(entry, change) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_changed(each, change) for each in value]
+        return [_with_texts(entry, change) for entry in value]
     return change(value) if isinstance(value, str) else value
 
 
-def _name(value: str) -> str:
+def _file_name(value: str) -> str:
     if is_url(value):
         return name_of(value)
     local = value.removeprefix("hf:")
+    is_on_hub = local != value and not local.startswith((".", "/", "~"))
     # A data set of the Hub has a public name, with a slash in it.
-    return value if local != value and not local.startswith((".", "/", "~")) else Path(local).name
+    return value if is_on_hub else Path(local).name
 
 
 def _is_size(value: Any) -> bool:
+    """Whether a value is a share between 0 and 1, or a whole number from 1."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return 0 < value < 1 or (isinstance(value, int) and value >= 1)
@@ -199,18 +212,20 @@ class TokenizerConfig(Section):
     vocab_size: int | None = Field(None, ge=260, le=1_000_000)
     """Entries of the vocabulary, at most; empty: chosen from the number of pairs."""
     min_frequency: int | None = Field(None, ge=2)
-    """With `word`: words rarer than this have no entry, but train the unknown token; empty: none is left out."""
+    """With `word`: words rarer than this are not in the vocabulary, but train the unknown token; empty: all are in
+    it."""
     pairs: list[str] = Field([], max_length=2)
     """Pairs to learn the vocabulary from, one or two files; empty: those to train on."""
     shared: bool = True
     """One vocabulary for both sides; false: one each."""
     standardisation: Literal["punctuation", "lowercase", "none"] | None = None
-    """How `word` splits text: marks apart (empty: this), lower case without marks, or at spaces alone."""
+    """With `word`: `punctuation` splits marks off words, `lowercase` lowers case and deletes marks, `none` splits
+    at spaces alone; empty: `punctuation`."""
     symbols: list[str] = Field([])
-    """Each is one token wherever it stands, such as "<2de>": never split, and never made of anything else."""
+    """Texts that are one token wherever they stand, such as "<2de>": never split, and never made of other text."""
     placeholders: bool | None = None
-    """Copy {name}, %s, <b>, web addresses, numbers, acronyms, emoji and the like into the translation; empty: with
-    every kind but `word`."""
+    """Copy {name}, %s, <b>, web addresses, numbers, acronyms, emoji and the like into the translation; empty: yes,
+    except with `word`."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """With `bpe`, in training: probability that a merge is skipped, so that words are split anew in each epoch."""
     sampling_alpha: float | None = Field(None, gt=0, le=1_000)
@@ -223,7 +238,7 @@ class TokenizerConfig(Section):
 
     @field_validator("symbols")
     @classmethod
-    def _usable(cls, symbols: list[str]) -> list[str]:
+    def _are_usable(cls, symbols: list[str]) -> list[str]:
         symbols = [unicodedata.normalize("NFC", symbol) for symbol in symbols]
         for symbol in symbols:
             if len(symbol) < 2 or any(character.isspace() for character in symbol) or symbols.count(symbol) > 1:
@@ -231,7 +246,7 @@ class TokenizerConfig(Section):
         return symbols
 
     @model_validator(mode="after")
-    def _fitting(self) -> Self:
+    def _fits_its_kind(self) -> Self:
         fields = {"dropout": "bpe", "sampling_alpha": "unigram", "standardisation": "word", "min_frequency": "word"}
         for name, kind in fields.items():
             if getattr(self, name) and self.kind != kind:

@@ -1,6 +1,6 @@
 """The section `decoding`: how translations are searched for."""
 
-from typing import Self
+from typing import Self, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -77,3 +77,25 @@ class DecodingConfig(Section):
             if len(term) > LONGEST_TERM:
                 raise ValueError(f"A term of `glossary` or `forbid` has over {LONGEST_TERM} characters; shorten it.")
         return self
+
+
+class DecodingOptions(TypedDict, total=False):
+    """The fields of `DecodingConfig` as keywords, for editors and type checkers."""
+
+    split: bool
+    max_source_length: int | None
+    beam_size: int
+    length_penalty: float
+    n_best: int
+    diversity: float
+    sample: bool
+    temperature: float
+    top_k: int | None
+    top_p: float
+    seed: int
+    prefix: str
+    max_copies: int
+    alignments: bool
+    glossary: dict[str, str]
+    forbid: list[str]
+    max_tokens: int | None

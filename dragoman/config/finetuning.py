@@ -1,4 +1,4 @@
-"""The section `finetune`: a run that goes on from a trained model."""
+"""The section `finetune`: a trained model that is adapted to the pairs of a run."""
 
 from typing import Literal, Self
 
@@ -13,9 +13,9 @@ class FinetuneConfig(Section):
     """A trained model that is adapted to the pairs of this run; its tokenizers and architecture are kept."""
 
     model: str | None = None
-    """The model directory to go on from, trained here or imported; empty: training begins from random weights."""
+    """The model directory to adapt, trained here or imported; empty: training begins from random weights."""
     mix: list[str] = Field([], max_length=2)
-    """General pairs to train on as well, one or two files, so that the model does not forget what it could."""
+    """General pairs to train on as well, one or two files, so that the model does not forget what it knew."""
     share: float = Field(0.25, gt=0, lt=1)
     """With `mix`: the share of general pairs in an epoch."""
     test: list[str] = Field([], max_length=2)

@@ -1,4 +1,4 @@
-"""Recipes: YAML files of settings, inside the package by name or anywhere by path."""
+"""Reads recipes: YAML files of settings, inside the package by name or anywhere by path."""
 
 import re
 from importlib.resources import files
@@ -10,11 +10,11 @@ import yaml
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 MOST_NESTED = 100
-"""Brackets inside of each other in YAML. For each character, the library looks at all that are open."""
+"""Most brackets inside of each other in YAML. For each character, the library looks at all that are open."""
 
 
 class BoundedLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """Reads YAML in a time that grows with its length.
+    """Reads YAML in a time that grows linearly with its length.
 
     Raises `YAMLError` for too many brackets inside of each other.
     """
@@ -32,23 +32,27 @@ class _Loader(BoundedLoader):
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
-# The last two come from numbers of 5,000 digits or a 13th month, and from 1,000 brackets.
+# ValueError comes from numbers of 5,000 digits and from a 13th month, RecursionError from 1,000 brackets.
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""Errors of text that is not YAML."""
 
 
 def parse_yaml(text: str) -> Any:
-    """A YAML document, read safely. Raises one of `NOT_YAML`."""
+    """The value of a YAML document. Only plain values are made, no objects. Raises one of `NOT_YAML`."""
     return yaml.load(text, _Loader)
 
 
 def recipe_names() -> list[str]:
-    """The recipes inside the package."""
+    """Names of the recipes inside the package."""
     names = (file.name for file in files("dragoman.recipes").iterdir())
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def read_recipe(name: str) -> dict[str, Any]:
-    """A recipe of the package by name, or any YAML file by path."""
+    """The settings of a recipe, given by its name in the package or by the path of a YAML file.
+
+    Raises `UsageError` if there is none, and `DataError` if it is not YAML.
+    """
     known = recipe_names()
     if name in known:
         text = files("dragoman.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")

@@ -31,11 +31,11 @@ class RunConfig(Section):
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
     chosen: list[str] = Field([])
-    """What `train` has chosen, and why; it writes this itself."""
+    """Lines on what `train` has chosen, which it writes itself."""
 
     @field_validator("model")
     @classmethod
-    def _known(cls, choices: dict[str, Any]) -> dict[str, Any]:
+    def _has_known_fields(cls, choices: dict[str, Any]) -> dict[str, Any]:
         known = [field.name for field in dataclasses.fields(TransformerConfig)]
         for name in choices:
             if name in ("source_vocab_size", "target_vocab_size"):
@@ -47,7 +47,7 @@ class RunConfig(Section):
         return choices
 
     @model_validator(mode="after")
-    def _buildable(self) -> Self:
+    def _can_be_built(self) -> Self:
         try:
             model = self.transformer(1000, 1000)
         except ValueError as error:
@@ -72,19 +72,20 @@ class RunConfig(Section):
 
     @property
     def positions(self) -> int | None:
-        """How many tokens a sentence may have, its end included; None: any number."""
+        """Most tokens of a sentence, its end included; None: any number."""
         return self.transformer(1000, 1000).max_length
 
     def transformer(self, source_vocab_size: int, target_vocab_size: int, **ids: int) -> TransformerConfig:
-        """The architecture for vocabularies of these sizes; with one tokenizer its table is shared.
+        """The architecture for vocabularies of these sizes. If both sides share a tokenizer, they share embeddings.
 
-        `ids` are `pad_id`, `bos_id` and `eos_id` of tokenizers that Dragoman has not trained.
+        `ids` are `pad_id`, `bos_id` and `eos_id`, for tokenizers that Dragoman has not trained.
         """
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
         return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids))
 
     def to_yaml(self) -> str:
+        """All settings as YAML, without the passwords and signatures of URLs."""
         tree = self.model_dump(mode="json")
         for section in (tree, tree["tokenizer"]):
             keys = {"data", "finetune", "pairs"} & section.keys()
@@ -93,7 +94,7 @@ class RunConfig(Section):
 
 
 def load_config(recipe: Settings, settings: Settings, *, spell: Spell = "`{}`".format) -> RunConfig:
-    """The run that a recipe and settings describe, which take precedence, with all defaults filled in.
+    """The config of a recipe with settings, which take precedence, and with all defaults filled in.
 
     Raises `UsageError` that names the key, as `spell` writes it, the value and the remedy.
     """

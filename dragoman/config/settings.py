@@ -1,4 +1,4 @@
-"""Settings as people type them, `section.key=value`, and as programs have them, a tree of dicts."""
+"""Settings as people type them, `section.key=value`, and as programs use them, a tree of dicts."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ Settings = dict[str, Any]
 
 
 def parse_settings(texts: Iterable[str]) -> Settings:
-    """The tree that `section.key=value` texts describe, whose values are YAML; of several for one key, the last.
+    """The tree that `section.key=value` texts describe. Values are YAML; the last one for a key counts.
 
     Raises `UsageError` for a text without a value, and for keys inside of a value.
     """
@@ -38,7 +38,7 @@ def parse_settings(texts: Iterable[str]) -> Settings:
 
 
 def merged(*trees: Mapping[str, Any]) -> Settings:
-    """One tree with the settings of all; of several values for one key, the last.
+    """One tree with the settings of all trees; the last value for a key counts.
 
     Raises `UsageError` for keys inside of a value that is no dict.
     """
@@ -49,21 +49,22 @@ def merged(*trees: Mapping[str, Any]) -> Settings:
 
 
 def _merge(whole: Settings, tree: Mapping[str, Any], above: tuple[str, ...]) -> None:
+    """Write the settings of a tree into `whole`; `above` are the keys that lead to both."""
     for key, value in tree.items():
-        there = whole.get(key)
+        present = whole.get(key)
         if not isinstance(value, Mapping) or key in TABLES:
             whole[key] = copy.deepcopy(value)
-        elif there is None:  # also a section all of whose keys are commented out
+        elif present is None:  # also a section all of whose keys are commented out
             whole[key] = copy.deepcopy(dict(value))
-        elif isinstance(there, dict):
-            _merge(there, value, (*above, key))
+        elif isinstance(present, dict):
+            _merge(present, value, (*above, key))
         else:
             setting = next(spelled({key: value}))
             raise UsageError(f"`{'.'.join((*above, setting))}`: `{key}` holds a value, not keys.")
 
 
 def setting(settings: Mapping[str, Any], path: str, default: Any = None) -> Any:
-    """The value of `section.key` in a tree, or the default if it is not there."""
+    """The value of `section.key` in a tree, or the default if the tree does not have it."""
     value: Any = settings
     for key in path.split("."):
         if not isinstance(value, Mapping) or key not in value:
@@ -73,7 +74,7 @@ def setting(settings: Mapping[str, Any], path: str, default: Any = None) -> Any:
 
 
 def spelled(settings: Mapping[str, Any], *, above: str = "") -> Iterator[str]:
-    """The settings of a tree as one types them, `section.key=value`."""
+    """The settings of a tree as texts, `section.key=value`; `above` is put before each key."""
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
             yield from spelled(value, above=f"{above}{key}.")

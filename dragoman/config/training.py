@@ -1,4 +1,4 @@
-"""The section `training`."""
+"""The section `training`: optimizer, learning rate, loss, batches, limits and validations."""
 
 from typing import Annotated, Literal, Self
 
@@ -11,15 +11,16 @@ from dragoman.system.urls import is_url
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
-"""Schedules that know their last step from the beginning, and reach 0 after it."""
-NO_TEACHER = "training.soft_targets are what teachers expect; type `dragoman distill TEACHER OUT --soft-targets SHARE`."
+"""Schedules that need to know the last step from the beginning, and reach 0 there."""
+NO_TEACHER = "training.soft_targets needs teachers; type `dragoman distill TEACHER OUT --soft-targets SHARE`."
 
 
 class TrainingConfig(Section):
-    """How the weights are found."""
+    """How the model is trained."""
 
     optimizer: Literal["adam", "adamw", "muon", "rmsprop", "sgd"] = "muon"
-    """`adamw` decouples weight decay from the gradient; `muon` makes steps orthogonal, tables and norms have AdamW."""
+    """`adamw` decouples weight decay from the gradient; `muon` orthogonalises the steps of matrices, with AdamW for the
+    embeddings and norms."""
     learning_rate: float = Field(8e-3, gt=0)
     """Highest learning rate, reached at the end of the warm-up."""
     schedule: Literal["wsd", "inverse_sqrt", "cosine", "linear", "constant", "plateau"] = "wsd"
@@ -40,27 +41,27 @@ class TrainingConfig(Section):
     eps: float = Field(1e-9, gt=0)
     """Guard of Adam and RMSprop against division by zero."""
     momentum: Decay = 0.9
-    """Share of its last step that SGD repeats."""
+    """Share of the last step that SGD adds to the next one."""
     weight_decay: float = Field(0.0, ge=0)
-    """Pull of the weights towards 0; norms and biases are spared."""
+    """How strongly weights are pulled towards 0; norms and biases are not."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of each target spread over the vocabulary, section 5.4 of the paper."""
     r_drop: float = Field(0.0, ge=0, le=1_000)
     """R-Drop penalises the difference between two predictions that differ by dropout, with this weight (alpha in its
     paper, which takes 5); 0: a single pass."""
     soft_targets: float = Field(0.0, ge=0, le=1)
-    """Share of each target that is the probabilities of teachers; the rest is the token alone, with label smoothing.
-    Only `distill --soft-targets` sets it."""
+    """Share of each target that comes from the probabilities of teachers; the rest is the reference token, with label
+    smoothing. Only `distill --soft-targets` sets it."""
     ema: Decay = 0.0
-    """Decay of a moving average of the weights, such as 0.999. The average is what is validated and kept; 0: none."""
+    """Decay of a moving average of the weights, such as 0.999. The average is validated and kept; 0: none."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
     """Batches whose gradients are added up for one step."""
     clip_norm: float = Field(1.0, ge=0)
-    """Largest norm of the gradient, which is scaled down to it; 0: any."""
+    """Gradients with a larger norm are scaled down to this one; 0: never."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """What several processes of a run (torchrun) share: `ddp` has the whole model in each, `fsdp` a part of it."""
+    """How several processes (torchrun) divide a model: `ddp` has all of it in each process, `fsdp` a part."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of matrix products; `auto` is bfloat16 where the processor multiplies it natively, else float32."""
     max_steps: int | None = Field(None, ge=1)
@@ -68,22 +69,23 @@ class TrainingConfig(Section):
     max_epochs: int | None = Field(None, ge=1)
     """Stop after this many passes over the pairs."""
     max_minutes: float | None = Field(None, gt=0)
-    """Length of the run in minutes, from the start of the command to its report; those before a resume included."""
+    """Length of the run in minutes, from the start of the command to its report; minutes before a resume count, too."""
     validate_every: Annotated[int, Field(ge=1)] | Literal["epoch"] | None = None
-    """Steps between two validations, each of which writes a checkpoint; `epoch`: as many as an epoch has; empty: so
-    many that validations take a twentieth of the time."""
+    """Steps between two validations, each of which writes a checkpoint; `epoch`: as many as an epoch has; empty:
+    chosen so that validations take a twentieth of the time."""
     validate_sentences: int = Field(1000, ge=1)
     """At most this many sentences of the validation set are translated for BLEU; the loss is computed on all."""
     accuracy: bool = False
     """Also measure, at each validation, how often the likeliest next token is the right one: on the validation set and
-    on as many batches of training pairs, in the segmentation of the epoch; both without dropout."""
+    on as many batches of training pairs, both without dropout."""
     patience: int = Field(12, ge=1)
     """Stop after this many validations in a row without a better one; with `wsd`, begin the decay then."""
     monitor: Monitor = "bleu"
     """The metric that decides which validation is the best, and so which model is kept: BLEU, chrF++ or the validation
     loss. Between equal scores the loss decides."""
     average: int = Field(1, ge=1)
-    """At the end, the weights of this many last validations are averaged; the average is kept if better; 1: none."""
+    """At the end, the weights of this many last validations are averaged; the average is kept if it is better; 1:
+    no average."""
     log_every: int = Field(10, ge=1)
     """Steps between two entries in `run/metrics.jsonl` and in TensorBoard."""
     tensorboard: bool = False
@@ -103,7 +105,7 @@ class TrainingConfig(Section):
         return mirror
 
     @model_validator(mode="after")
-    def _falls_in_time(self) -> Self:
+    def _has_time_for_its_schedule(self) -> Self:
         if self.schedule in ENDING:
             if not (self.max_steps or self.max_epochs):
                 raise ValueError(

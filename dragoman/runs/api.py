@@ -1,26 +1,29 @@
 """Learning from a program: `train`, `resume` and `evaluate`, as the commands of these names do it.
 
-Pairs are files, as the commands take them, or what a program has: a list or an iterator of (source, target), dicts as
-JSON has them, a DataFrame, or a Dataset of Hugging Face.
+Pairs are files, as the commands take them, or what a program has (see `dragoman.runs.program_pairs`).
 """
 
-import json
+import dataclasses
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from dragoman.config.decoding import DecodingConfig, DecodingOptions
+from dragoman.config.elsewhere import SETTINGS, setting_for
 from dragoman.config.run import RunConfig
+from dragoman.config.section import section_in
 from dragoman.config.settings import Settings, merged
 from dragoman.data.bitext import Bitext
-from dragoman.errors import DataError, UsageError, did_you_mean, shortened
+from dragoman.errors import UsageError, did_you_mean
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
+from dragoman.model.config import Size, TransformerConfig
+from dragoman.runs.notebook import default_listener
 from dragoman.runs.plan import as_read_by, languages_for, plan_resume, plan_run
+from dragoman.runs.program_pairs import files_of, paths_of, write_pairs_of
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.atomic import new_file
 from dragoman.system.listener import Listener
 
 OPTIONS = {
@@ -35,16 +38,42 @@ OPTIONS = {
 HELD_OUT = ("valid", "test")
 """Settings that are pairs themselves."""
 File = str | os.PathLike[str]
+Section = Mapping[str, Any]
+"""Settings of a section of the config, such as {"max_steps": 9}."""
+
+
+class ResumeOptions(TypedDict, total=False):
+    """Settings of `resume`, for editors and type checkers; docs/settings.md explains them."""
+
+    max_minutes: float
+    precision: str
+    tensorboard: bool
+    training: Section
+    decoding: Section
+
+
+class TrainOptions(ResumeOptions, total=False):
+    """Settings of `train`, for editors and type checkers; docs/settings.md explains them."""
+
+    valid: Any
+    test: Any
+    columns: Sequence[int | str]
+    languages: Sequence[str]
+    seed: int
+    data: Section
+    tokenizer: Section
+    model: Section
+    finetune: File | Section
 
 
 def train(
     pairs: Any,
     output: File,
     *,
-    size: str | None = None,
+    size: Size | None = None,
     recipe: str | None = None,
     listener: Listener | None = None,
-    **settings: Any,
+    **settings: Unpack[TrainOptions],
 ) -> Evaluation:
     """Train a translator on sentence pairs into the folder `output`; returns its scores on the test pairs.
 
@@ -54,26 +83,27 @@ def train(
     (source, target) texts, dicts, a DataFrame, a Dataset. `size` is tiny, small, base or big; by default it follows
     from the pairs. Settings are those of the command: `max_minutes`, `precision`, `seed`, `languages`, `columns`,
     `finetune`, `tensorboard`, and the sections `data`, `tokenizer`, `model`, `training`, `finetune` and `decoding`,
-    each a dict (docs/settings.md). A `listener` hears of the run, and may stop it.
+    each a dict (docs/settings.md). A `listener` hears of the run, and may stop it; without one, a notebook shows
+    the run below its cell, and other programs hear warnings only.
 
     Raises `UsageError` for settings, `DataError` for pairs, and `ResourceError` where the machine does not suffice.
     """
     if size and recipe:
         raise UsageError("`size` and `recipe` both choose the settings; give one of them.")
     started, path = time.monotonic(), Path(output)
-    directory, listener = RunDirectory(path), listener or Listener()
+    directory, listener = RunDirectory(path), listener or default_listener()
     directory.refuse_if_used()
     held_out = {part: settings.pop(part) for part in HELD_OUT if part in settings}
     tree = _tree(settings)
-    files = {part: _files(given, directory, part) for part, given in held_out.items() if given is not None}
+    files = {part: files_of(given, directory, part) for part, given in held_out.items() if given is not None}
     tree = merged(tree, {"data": files} if files else {})
-    config, planned = plan_run(_files(pairs, directory, "pairs"), recipe=recipe or size, settings=tree, near=path)
+    config, planned = plan_run(files_of(pairs, directory, "pairs"), recipe=recipe or size, settings=tree, near=path)
     from dragoman.runs.train import start_run  # which loads torch
 
     return start_run(planned, config, path, listener=listener, started=started)
 
 
-def resume(path: File, *, listener: Listener | None = None, **settings: Any) -> Evaluation:
+def resume(path: File, *, listener: Listener | None = None, **settings: Unpack[ResumeOptions]) -> Evaluation:
     """Go on with the run in a folder, from where it was stopped or beyond its limits; returns its scores.
 
         dragoman.resume("runs/en-fr", max_minutes=40)
@@ -84,7 +114,7 @@ def resume(path: File, *, listener: Listener | None = None, **settings: Any) -> 
     config = plan_resume(Path(path), _tree(settings))
     from dragoman.runs.train import resume_run  # which loads torch
 
-    return resume_run(Path(path), config, listener=listener or Listener(), started=started)
+    return resume_run(Path(path), config, listener=listener or default_listener(), started=started)
 
 
 def evaluate(
@@ -94,7 +124,7 @@ def evaluate(
     languages: tuple[str | None, str | None] = (None, None),
     precision: str = "auto",
     workers: int = 1,
-    **options: Any,
+    **options: Unpack[DecodingOptions],
 ) -> Evaluation:
     """Score a model, or several together, on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed.
 
@@ -102,15 +132,14 @@ def evaluate(
 
     `pairs` are as those of `train`, and `options` those of `Translator.translate`, such as `beam_size`.
     """
-    from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.ensemble import load_ensemble
     from dragoman.storage.validate import check_languages, decoding_defaults
 
-    paths = [Path(model)] if isinstance(model, str | os.PathLike) else [Path(each) for each in model]
+    paths = [Path(model)] if isinstance(model, str | os.PathLike) else [Path(path) for path in model]
     known = decoding_defaults(paths[0]).model_dump(exclude_unset=True)
     search = DecodingConfig.validate(known | options)
     with TemporaryDirectory() as folder:
-        files = _paths(pairs) or [str(_written(pairs, Path(folder) / "pairs.jsonl"))]
+        files = paths_of(pairs) or [str(write_pairs_of(pairs, Path(folder) / "pairs.jsonl"))]
         wanted = check_languages(paths[0], *languages, required=False)
         bitext = as_read_by(paths[0], Bitext.open(*files, languages=languages_for(paths[0], wanted)), wanted)
         loaded = load_ensemble(paths, languages=languages)
@@ -127,64 +156,28 @@ def _tree(settings: Mapping[str, Any]) -> Settings:
         elif name in RunConfig.model_fields and name != "chosen":
             trees.append({name: value})
         else:
-            sections = [field for field in RunConfig.model_fields if field not in (*OPTIONS, "chosen")]
-            known = [*HELD_OUT, *OPTIONS, *sections]
-            raise UsageError(f"There is no setting `{name}`{did_you_mean(name, known)}; there are {', '.join(known)}.")
+            raise UsageError(_no_setting(name))
     return merged(*trees)
 
 
-def _paths(pairs: Any) -> list[str]:
-    """The paths that were given instead of pairs; none if these are pairs."""
-    if isinstance(pairs, str | os.PathLike):
-        return [os.fspath(pairs)]
-    if isinstance(pairs, list | tuple) and pairs and all(isinstance(each, str | os.PathLike) for each in pairs):
-        if len(pairs) > 2:
-            raise UsageError(f"There are {len(pairs)} files of pairs; give one, or two aligned ones, or the pairs.")
-        return [os.fspath(each) for each in pairs]
-    return []
+def _no_setting(name: str) -> str:
+    """The message for a keyword of `train` that is no setting, with the one that was meant or that others call so."""
+    sections = [field for field in RunConfig.model_fields if field not in (*OPTIONS, "chosen")]
+    known = [*HELD_OUT, *OPTIONS, *sections]
+    inside = {f"{section}.{key}" for section in sections for key in _keys_of(section)}
+    within = [key for key in sorted(inside) if key.rpartition(".")[2] == name]
+    full = within[0] if within else SETTINGS.get(name, "")
+    if full in inside:
+        section, _, key = full.partition(".")
+        return f'There is no setting `{name}` by itself; write {section}={{"{key}": ...}}.'
+    if hint := setting_for(name, known):
+        return f"There is no setting `{name}`{hint}."
+    return f"There is no setting `{name}`{did_you_mean(name, known)}; there are {', '.join(known)}."
 
 
-def _files(pairs: Any, directory: RunDirectory, name: str) -> list[str]:
-    """Files of pairs: those that were given, or one in the folder of the run into which the pairs are written."""
-    if paths := _paths(pairs):
-        return paths
-    return [str(_written(pairs, directory.given / f"{name}.jsonl"))]
-
-
-def _written(pairs: Any, path: Path) -> Path:
-    """A file into which the pairs are written. Raises `DataError` if there are none."""
-    rows = _rows(pairs)
-    first = next(rows, None)  # before there is a folder for it
-    if first is None:
-        raise DataError("There are no pairs; give at least some thousands.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with new_file(path) as file:
-        for row in chain([first], rows):
-            # Columns beside the two texts may hold what JSON does not know.
-            file.write(json.dumps(row, ensure_ascii=False, default=str).encode(errors="surrogatepass") + b"\n")
-    return path
-
-
-def _rows(pairs: Any) -> Iterator[dict[str, Any]]:
-    """Pairs as the rows of JSON that a file of pairs may have. Raises `DataError` that names what is none."""
-    for number, row in enumerate(_items(pairs)):
-        if isinstance(row, Mapping):
-            yield dict(row)
-        elif isinstance(row, list | tuple) and len(row) == 2 and all(isinstance(side, str) for side in row):
-            yield {"source": row[0], "target": row[1]}
-        else:
-            raise DataError(
-                f"Pair {number} is {shortened(repr(row))}; give two texts, (source, target), or a dict with two."
-            )
-
-
-def _items(pairs: Any) -> Iterable[Any]:
-    if isinstance(pairs, Mapping):
-        raise DataError("The pairs are a dict; give a list of pairs, or of dicts, each with a source and a target.")
-    columns = getattr(pairs, "columns", None)
-    if columns is not None and hasattr(pairs, "__getitem__"):  # a DataFrame of pandas or polars
-        names = list(columns)
-        return (dict(zip(names, values, strict=True)) for values in zip(*(pairs[name] for name in names), strict=True))
-    if not isinstance(pairs, Iterable):
-        raise DataError(f"The pairs are {shortened(repr(pairs))}; give the path of a file, or pairs of texts.")
-    return pairs
+def _keys_of(section: str) -> list[str]:
+    """The settings of a section of the config."""
+    if section == "model":
+        return [field.name for field in dataclasses.fields(TransformerConfig)]
+    kind = section_in(RunConfig.model_fields[section].annotation)
+    return list(kind.model_fields) if kind else []

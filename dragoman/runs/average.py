@@ -1,4 +1,4 @@
-"""A model averaged from the last snapshots of a run."""
+"""Averages the last snapshots of a run into a new model."""
 
 from pathlib import Path
 

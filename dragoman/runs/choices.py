@@ -1,7 +1,7 @@
-"""What a run takes where recipe and settings leave it open: it follows from the pairs, the minutes and the machine.
+"""Chooses the settings that recipe and user leave open, from the number of pairs, the minutes and the machine.
 
-`DECISIONS` is the table. The measurements are in docs/trials.md, by the names that the reasons have in italics there;
-speeds here are rough.
+`DECISIONS` is the table. Names in italics in its reasons are those of the measurements in docs/trials.md. Speeds here
+are rough.
 """
 
 import math
@@ -15,26 +15,28 @@ from dragoman.config.settings import setting
 from dragoman.model.config import PRESETS, Size, TransformerConfig
 
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
-"""Numbers of pairs between which the size of models and vocabularies changes."""
+"""Numbers of pairs from which models and vocabularies are larger."""
 TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
-"""Source and target tokens that a core trains on in a second; orders of magnitude."""
+"""Source and target tokens that a core trains on in a second (rough)."""
 GPU_CORES = 100
-"""A GPU counts as this many cores; an order of magnitude."""
+"""A GPU counts as this many cores (rough)."""
 NIGHT = 600.0
-"""Minutes that a run without any limit is expected to take."""
+"""Minutes that a run without a limit is expected to take."""
 WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
 """Weights of a model of each size with an average vocabulary."""
 FEW_TO_ADAPT, EPOCHS_TO_ADAPT = 1_000, 20
-"""Up to this many pairs, a model that is adapted to them sees each so often; with more it forgets what it knew."""
+"""A model that is adapted to at most so many pairs is trained on them for so many epochs. More epochs teach it little,
+and it forgets what it knew."""
 GENTLE = 0.25
-"""Share of the usual learning rate at which a pretrained model of others goes on."""
+"""Share of the usual learning rate with which an imported pretrained model is adapted."""
 LARGEST_BATCH = 8192
+"""Most target tokens of a batch."""
 MUON_DECAY = 0.1
-"""Weight decay with Muon, whose steps have a length of their own: weights that grew would learn less from each."""
+"""Weight decay with Muon. The length of its steps does not grow with the weights, so large weights learn less."""
 SELDOM = 10
-"""Up to this `exposure`, pairs are seen so seldom that new ones are worth more than more steps."""
+"""Up to this `exposure`, pairs are seen so seldom that larger batches are worth more than more steps."""
 DROPOUT = ((SELDOM, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
-"""Highest `exposure`, and the dropout for it."""
+"""(highest `exposure`, dropout) pairs, in ascending order."""
 FEW_EPOCHS = 5
 """Up to this many epochs a model does not overfit, so it needs no dropout."""
 FEWEST_EPOCHS = 3
@@ -42,22 +44,22 @@ FEWEST_EPOCHS = 3
 R_DROP = 3.0
 """Weight of R-Drop. A step with it takes 1.6 times as long."""
 R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 25, 6_500, 90
-"""R-Drop pays off from so many epochs with so many steps on, or from many epochs."""
+"""R-Drop pays off from `R_DROP_EPOCHS` with at least `R_DROP_STEPS`, or from `MANY_EPOCHS`."""
 R_DROP_EXPOSURE = SELDOM, 100_000
-"""Bounds of the `exposure` for R-Drop: above, nothing helps against overfitting."""
+"""R-Drop is for an `exposure` between these two. Above, nothing helps against overfitting."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What there is to train with."""
+    """Pairs and processors of a run."""
 
     pairs: int
     tokens: float
-    """About how many they have, both sides together."""
+    """Approximate number of tokens of all pairs, both sides together."""
     cores: int
-    """Number of CPU cores, of all machines."""
+    """Number of CPU cores of all machines."""
     gpu: int
-    """Number of GPUs, of all ranks."""
+    """Number of GPUs of all machines."""
 
     def __str__(self) -> str:
         gpus = "a GPU" if self.gpu == 1 else f"{self.gpu} GPUs"
@@ -67,26 +69,26 @@ class Resources:
 
 @dataclass
 class Situation:
-    """A run whose settings are being filled in, and what follows from those that it has."""
+    """A run whose settings are being filled in, and estimates that follow from the settings so far."""
 
     config: RunConfig
     resources: Resources
     base: TransformerConfig | None = None
-    """Architecture of the model that the run goes on from, if it is known."""
+    """Architecture of the base model, if the run adapts one and it is known."""
     given: dict[str, Any] = field(init=False)
-    """The settings that somebody has set, as a tree."""
+    """Settings of the recipe and the user, as a tree."""
 
     def __post_init__(self) -> None:
         self.given = self.config.model_dump(exclude_unset=True)
 
     @property
     def adapts(self) -> bool:
-        """Whether the run goes on from a model."""
+        """Whether the run adapts a base model."""
         return self.config.finetune.model is not None
 
     @property
     def width(self) -> int:
-        """Numbers in each vector of the model."""
+        """`d_model`, the length of each vector in the model."""
         return self.config.transformer(1000, 1000).d_model
 
     @property
@@ -108,35 +110,36 @@ class Situation:
 
     @property
     def exposure(self) -> float:
-        """Epochs times weights for each token of the pairs: how well a model of this size can memorise them."""
+        """Epochs times weights per token of the pairs: how easily a model of this size memorises them."""
         return self.epochs * WEIGHTS[self.config.size] / self.resources.tokens
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A setting that is filled in where nobody has set it."""
+    """A rule that fills in one setting if recipe and user leave it open."""
 
     setting: str
     """`section.key`; `size` has no section."""
     when: Callable[[Situation], bool]
+    """Condition under which the rule applies."""
     value: Callable[[Situation], Any]
     reason: str
-    """Why, for people; in docs/trials.md, "What follows", what it rests on."""
+    """Reason for the choice, for people. "What follows" in docs/trials.md has the measurements behind it."""
     overrides: bool = False
-    """Whether it counts also where somebody has set it."""
+    """Whether the rule applies also if recipe or user have set the setting."""
 
 
 def choose(config: RunConfig, resources: Resources, architecture: TransformerConfig | None = None) -> None:
-    """Fill in what nobody has set, and say in `config.chosen` why.
+    """Fill in the settings that recipe and user leave open, and describe the choice in `config.chosen`.
 
-    `architecture` is that of the model that the run goes on from. Those of others have seen far more than ours.
+    `architecture` is that of the base model, if the run adapts one.
     """
     situation = Situation(config, resources, architecture)
     for decision in DECISIONS:
         is_open = decision.overrides or setting(situation.given, decision.setting) is None
         if is_open and decision.when(situation):
             _set(config, decision.setting, decision.value(situation))
-    config.chosen = _told(situation)
+    config.chosen = _summary(situation)
 
 
 def _set(config: RunConfig, path: str, value: Any) -> None:
@@ -165,11 +168,12 @@ def choose_size(resources: Resources) -> Size:
 
 
 def _closest_size(situation: Situation) -> Size:
-    """The size whose width is closest to that of the model."""
+    """The size whose width is closest to that of the model, as a ratio."""
     return min(PRESETS, key=lambda size: abs(math.log(PRESETS[size]["d_model"] / situation.width)))
 
 
-def _heads_turn(situation: Situation) -> bool:
+def _can_be_rotary(situation: Situation) -> bool:
+    """Whether the model is new and its heads have an even width, as rotary positions need."""
     model = situation.config.transformer(1000, 1000)
     return not situation.adapts and model.d_model // model.num_heads % 2 == 0
 
@@ -190,7 +194,7 @@ def _usual_batch(situation: Situation) -> int:
     return min(LARGEST_BATCH, 2048 * max(1, situation.width // 128))
 
 
-def _has_seldom_seen(situation: Situation) -> bool:
+def _sees_pairs_seldom(situation: Situation) -> bool:
     return situation.exposure <= SELDOM and not situation.config.training.max_steps
 
 
@@ -204,26 +208,27 @@ def _uses_muon(situation: Situation) -> bool:
 
 def _learning_rate(situation: Situation) -> float:
     rate = 2e-3 * (128 / situation.width) ** 0.75 * (4 if _uses_muon(situation) else 1)
-    if situation.base and situation.base.is_pretrained:
+    if situation.base and situation.base.is_pretrained:  # on far more pairs than ours
         rate *= GENTLE
     if setting(situation.given, "training.max_tokens") is None:
         rate *= math.sqrt(situation.config.training.max_tokens / _usual_batch(situation))
     return rate
 
 
-def _pays_for_r_drop(situation: Situation) -> bool:
+def _r_drop_pays_off(situation: Situation) -> bool:
     if "dropout" in situation.config.model:
         return False
-    epochs, exposure = situation.epochs, situation.exposure
-    often = epochs >= MANY_EPOCHS or (epochs >= R_DROP_EPOCHS and situation.steps >= R_DROP_STEPS)
-    return often and R_DROP_EXPOSURE[0] < exposure <= R_DROP_EXPOSURE[1]
+    epochs = situation.epochs
+    is_long = epochs >= MANY_EPOCHS or (epochs >= R_DROP_EPOCHS and situation.steps >= R_DROP_STEPS)
+    lowest, highest = R_DROP_EXPOSURE
+    return is_long and lowest < situation.exposure <= highest
 
 
 def _dropout(situation: Situation) -> float:
     exposure = situation.exposure
-    rate = next(dropout for most, dropout in DROPOUT if exposure <= most)
-    if situation.epochs <= FEW_EPOCHS:
-        rate = 0.0
+    rate = 0.0
+    if situation.epochs > FEW_EPOCHS:
+        rate = next(dropout for highest, dropout in DROPOUT if exposure <= highest)
     # Without dropout, both predictions of R-Drop would be the same.
     return max(rate, 0.1 if situation.config.training.r_drop else 0.0)
 
@@ -245,7 +250,7 @@ DECISIONS = (
     ),
     Decision(
         "model.positions",
-        when=_heads_turn,
+        when=_can_be_rotary,
         value=lambda _: "rotary",
         reason="They teach the order of words in far fewer steps, 2.5 BLEU or more (*Rotary positions*).",
     ),
@@ -271,7 +276,7 @@ DECISIONS = (
     ),
     Decision(
         "training.max_tokens",
-        when=_has_seldom_seen,
+        when=_sees_pairs_seldom,
         value=lambda situation: min(LARGEST_BATCH, 2 * _usual_batch(situation)),
         reason="New pairs are worth more than more steps where each is seen seldom (*Batches of 4,096 target tokens*).",
     ),
@@ -297,7 +302,7 @@ DECISIONS = (
     ),
     Decision(
         "training.r_drop",
-        when=_pays_for_r_drop,
+        when=_r_drop_pays_off,
         value=lambda _: R_DROP,
         reason="Worth its time where pairs are seen often, in enough steps or very often (*R-Drop*).",
     ),
@@ -316,29 +321,7 @@ DECISIONS = (
         "(*Label smoothing*).",
     ),
 )
-"""What is decided, one after the other: a later decision sees what earlier ones have filled in."""
-
-
-def _told(situation: Situation) -> list[str]:
-    """What was chosen, and from what, in three lines."""
-    config, epochs = situation.config, situation.epochs
-    base, training, model = config.finetune.model, config.training, config.transformer(1000, 1000)
-    limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
-    given = " and ".join(f"{limit:,g} {name}" for name, limit in limits.items() if limit)
-    layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
-    what = f"size {config.size} {layers}, a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
-    r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
-    if base:
-        what = f"the layers and the vocabulary of {Path(base).name} {layers}"
-    return [
-        f"For {situation.resources}: {what}.",
-        f"For {given or 'a night'}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {config.model['dropout']:g}, "
-        f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
-        f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
-        f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",
-    ]
-
-
+"""Decisions in the order in which they are made: a later one sees what earlier ones have filled in."""
 SCHEDULES = {
     "wsd": "constant, and falling to 0 in the last {decay:.0%} of the steps",
     "constant": "constant",
@@ -347,3 +330,26 @@ SCHEDULES = {
     "linear": "falling to 0",
     "cosine": "falling to 0",
 }
+"""Course of the learning rate by `training.schedule`, in words."""
+
+
+def _summary(situation: Situation) -> list[str]:
+    """Three lines that say what was chosen, and from what."""
+    config, training, epochs = situation.config, situation.config.training, situation.epochs
+    model = config.transformer(1000, 1000)
+    layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
+    if config.finetune.model:
+        architecture = f"the layers and the vocabulary of {Path(config.finetune.model).name} {layers}"
+    else:
+        vocabulary = f"a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
+        architecture = f"size {config.size} {layers}, {vocabulary}"
+    limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
+    length = " and ".join(f"{limit:,g} {unit}" for unit, limit in limits.items() if limit) or "a night"
+    r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
+    return [
+        f"For {situation.resources}: {architecture}.",
+        f"For {length}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {config.model['dropout']:g}, "
+        f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
+        f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
+        f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",
+    ]

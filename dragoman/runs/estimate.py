@@ -1,5 +1,6 @@
-"""How much memory each process of a run will need, computed without training."""
+"""Estimates the memory that each process of a run will need, without training."""
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,25 +13,28 @@ from dragoman.model.transformer import linear_maps
 from dragoman.storage.validate import check_files
 
 RANKS = (1, 8, 64)
+"""Numbers of processes that memory is estimated for."""
 LENGTH = 32
-"""Tokens of a sentence that activations are computed for."""
+"""Tokens in each of the sentences that activations are computed for."""
 FLOAT, HALF = 4, 2
-"""Bytes of a number."""
+"""Bytes of a number in float32 and in half precision."""
 STATES = {"adam": 2, "adamw": 2, "muon": 2, "rmsprop": 1, "sgd": 1}
-"""Numbers that an optimizer keeps of each weight; Muon one of the matrices inside the layers, for which there are
-fewer."""
+"""Numbers that an optimizer keeps for each weight. Muon keeps only one for those in matrices inside the layers."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one process; `activations` are what the backward pass needs of the forward pass, at most."""
+    """Bytes that one process of a run needs."""
 
     ranks: int
+    """Number of processes."""
     parallel: str
+    """`training.parallel`: "ddp" or "fsdp"."""
     weights: int
     gradient: int
     optimizer: int
     activations: int
+    """Results of the forward pass that the backward pass needs, at most."""
 
     @property
     def total(self) -> int:
@@ -41,39 +45,42 @@ class Memory:
 
 
 def estimate(config: RunConfig) -> list[Memory]:
-    """The memory of a process for 1, 8 and 64 of them, on GPUs with products in half precision."""
+    """The memory of each of 1, 8 and 64 processes, on GPUs with matrix products in half precision."""
     sizes = config.tokenizer.vocab_size or 0, config.tokenizer.vocab_size or 0
     if config.finetune.model:
-        base = check_files(Path(config.finetune.model))[1]
+        _, base = check_files(Path(config.finetune.model))
         sizes = base.source_vocab_size, base.target_vocab_size
     with torch.device("meta"):
         model = Transformer(config.transformer(*sizes))
-    numbers = sum(weight.numel() for weight in model.parameters())
-    matrices = sum(each.weight.numel() for each in linear_maps(model)) if config.training.optimizer == "muon" else 0
-    states = STATES[config.training.optimizer] * numbers - matrices
-    found = []
+    weights = sum(weight.numel() for weight in model.parameters())
+    states = STATES[config.training.optimizer] * weights
+    if config.training.optimizer == "muon":
+        states -= sum(linear.weight.numel() for linear in linear_maps(model))
+    estimates = []
     for ranks in RANKS:
         activations = activation_bytes(model, max(1, config.training.max_tokens // ranks), config)
-        for parallel, parts in (("ddp", 1), ("fsdp", ranks)):
-            if ranks > 1 or parallel == "ddp":
-                weights, gradient, optimizer = (-(-FLOAT * each // parts) for each in (numbers, numbers, states))
-                found.append(Memory(ranks, parallel, weights, gradient, optimizer, activations))
-    return found
+        shards = {"ddp": 1, "fsdp": ranks} if ranks > 1 else {"ddp": 1}
+        for parallel, parts in shards.items():
+            weight_bytes = math.ceil(FLOAT * weights / parts)
+            state_bytes = math.ceil(FLOAT * states / parts)
+            estimates.append(Memory(ranks, parallel, weight_bytes, weight_bytes, state_bytes, activations))
+    return estimates
 
 
 def activation_bytes(model: Transformer, tokens: int, config: RunConfig) -> int:
-    """Bytes that the backward pass keeps of a batch with so many target tokens, and those of the largest logits."""
+    """Bytes that the backward pass keeps for a batch of `tokens` target tokens, with those of the largest logits."""
     passes = 2 if config.training.r_drop else 1
     ids = torch.ones(max(1, passes * tokens // LENGTH), LENGTH, dtype=torch.long, device="meta")
+    # By the address of their storage, since several tensors may share one.
     weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
-    kept: dict[int, torch.Tensor] = {}
+    saved: dict[int, torch.Tensor] = {}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage()._cdata] = tensor
+    def save(tensor: torch.Tensor) -> torch.Tensor:
+        saved[tensor.untyped_storage()._cdata] = tensor
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         model.states(ids, ids)
-    states = sum(each.untyped_storage().nbytes() for key, each in kept.items() if key not in weights)
+    states = sum(tensor.untyped_storage().nbytes() for storage, tensor in saved.items() if storage not in weights)
     logits = min(SLICE_ELEMENTS["cuda"], ids.numel() * model.config.target_vocab_size)
-    return HALF * states // FLOAT + 2 * HALF * logits  # and their gradient
+    return HALF * states // FLOAT + 2 * HALF * logits  # twice: the logits and their gradient

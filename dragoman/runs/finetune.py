@@ -1,4 +1,4 @@
-"""Runs that go on from a trained model: what they take over from it, and how it scores beside what becomes of it."""
+"""Runs that go on from a trained model: the settings that they take over from it, and those that contradict it."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
@@ -16,41 +16,46 @@ FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id",
 """Fields of an architecture that follow from the tokenizers."""
 
 
-def adopt(config: RunConfig) -> TransformerConfig:
-    """Make the architecture of the model that is gone on from that of the run; only dropout may be another.
+def adopt_base_model(config: RunConfig) -> TransformerConfig:
+    """Fill in a config with the architecture and the search of its base model; returns that architecture.
 
-    Raises `DataError` if there is no such model, and `UsageError` for settings that contradict it.
+    Only dropout and the search may differ from the base model. Raises `DataError` if there is no such model, and
+    `UsageError` for settings that contradict it.
     """
     path = Path(config.finetune.model or "")
-    found, architecture = check_files(path)
+    base_config, architecture = check_files(path)
     fields = {name: value for name, value in asdict(architecture).items() if name not in FROM_TOKENIZERS}
     for name, value in config.model.items():
         if "dropout" not in name and value != fields[name]:
             raise UsageError(
-                f"model.{name}={value} contradicts {path}, where it is {fields[name]}: the model that is gone on from "
+                f"model.{name}={value} contradicts {path}, where it is {fields[name]}: the base model "
                 "decides on everything but dropout; leave it out."
             )
     refuse_new_tokenizers(config.tokenizer, path, kept=("shared", "placeholders", "symbols"))
     config.model = fields | config.model
-    source, target = (found[key] for key in TOKENIZERS)
+    source, target = (base_config[key] for key in TOKENIZERS)
     config.tokenizer.shared = source == target
-    own = config.decoding.model_dump(exclude_unset=True)
-    config.decoding = DecodingConfig.validate(decoding_defaults(path).model_dump(exclude_unset=True) | own)
+    search = decoding_defaults(path).model_dump(exclude_unset=True) | config.decoding.model_dump(exclude_unset=True)
+    config.decoding = DecodingConfig.validate(search)
     RunConfig.validate(config.model_dump(mode="json"))
     return architecture
 
 
 def refuse_new_tokenizers(settings: TokenizerConfig, path: str | Path, *, kept: Collection[str]) -> None:
-    """Raise `UsageError` for a setting, but those in `kept`, of a run with the tokenizers of the model in `path`."""
+    """Raise `UsageError` for a tokenizer setting, except those in `kept`: a run uses the tokenizers of `path`."""
     for name, field in type(settings).model_fields.items():
         if name not in kept and getattr(settings, name) != field.get_default():
             raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; leave it out.")
 
 
-def check_languages(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:
-    """Raise `UsageError` for pairs with a target language that the model that is gone on from has no token for."""
+def refuse_unknown_targets(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:
+    """Raise `UsageError` for a label of pairs whose target language the base model has no token for.
+
+    `known` are the source and target languages of the base model, if it was trained on several pairs of them.
+    """
     targets = dict.fromkeys(target for _, target in known)
-    for found in labels:
-        if languages_in(found)[1] not in targets:
+    for label in labels:
+        _, target = languages_in(label)
+        if target not in targets:
             what = f"translates into {', '.join(targets)} alone" if targets else "goes on with one pair of languages"
-            raise UsageError(f"{model} {what}, but there are pairs of {name_of(found)}; leave them out.")
+            raise UsageError(f"{model} {what}, but there are pairs of {name_of(label)}; leave them out.")

@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from dragoman.config.run import RunConfig
-from dragoman.data.preparation import PreparedData
+from dragoman.data.preparation import Pairs, PreparedData
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
 from dragoman.evaluation.scores import scores_by_source
@@ -15,40 +16,59 @@ from dragoman.system.listener import Listener, last_step
 from dragoman.system.processes import available_workers
 
 REPORT_SECONDS = 4.0
-"""Loading libraries and the model, drawing figures."""
+"""Seconds for loading libraries and the model, and for drawing figures."""
 
 
 def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_seconds: float) -> float:
-    """About how long scoring and describing take, given how long a validation takes.
+    """About how many seconds scoring and describing take, given how long a validation takes.
 
-    A sentence takes as long as there: beam search on all cores is as fast as greedy search on one.
+    A test sentence takes as long as a validated one: beam search on all cores is as fast as greedy search on one.
     """
-    tests = (len(data.test_pairs) + len(data.general_pairs)) * (2 if config.finetune.model else 1)
+    models = 2 if config.finetune.model else 1
+    translated = (len(data.test_pairs) + len(data.general_pairs)) * models
     validated = min(config.training.validate_sentences, len(data.valid_pairs))
-    return REPORT_SECONDS + tests / validated * validation_seconds
+    return REPORT_SECONDS + translated / validated * validation_seconds
 
 
 def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, listener: Listener) -> Evaluation:
-    """Score the kept model on the test pairs, and on others that it is compared on."""
-    score = partial(
-        evaluate_pairs, search=config.decoding, precision=config.training.precision, workers=available_workers()
-    )
+    """Score the kept model on the test pairs.
+
+    A fine-tuned model is compared with its base model, also on general pairs. Where test sources were trained on, as
+    after a split by line, those and the others are scored separately, too.
+    """
+
+    def score(path: Path, pairs: Pairs) -> Evaluation:
+        return evaluate_pairs(
+            load_ensemble([path]),
+            pairs,
+            search=config.decoding,
+            precision=config.training.precision,
+            workers=available_workers(),
+        )
+
     with listener.status(f"Translating {len(data.test_pairs):,} test sentences"):
-        evaluation = score(load_ensemble([directory.path]), data.test_pairs)
+        evaluation = score(directory.path, data.test_pairs)
     if config.finetune.model:
         with listener.status("Scoring the model before and after"):
-            compared = {"own after": evaluation, "own before": score(load_ensemble([directory.base]), data.test_pairs)}
+            compared = {"own after": evaluation, "own before": score(directory.base, data.test_pairs)}
             if data.general_pairs:
-                compared["general after"] = score(load_ensemble([directory.path]), data.general_pairs)
-                compared["general before"] = score(load_ensemble([directory.base]), data.general_pairs)
-        found = {part: {name: each.value for name, each in one.scores.items()} for part, one in compared.items()}
-        evaluation = replace(evaluation, finetuning=found)
+                compared["general after"] = score(directory.path, data.general_pairs)
+                compared["general before"] = score(directory.base, data.general_pairs)
+        evaluation = replace(evaluation, finetuning={name: _values(scored) for name, scored in compared.items()})
     if data.about.leaked:
-        references = [target for _, target in data.test_pairs]
-        leaked, language = data.about.leaked, data.about.target_language
-        by_source = scores_by_source(evaluation.translations, references, leaked, target_language=language)
+        by_source = scores_by_source(
+            evaluation.translations,
+            [target for _, target in data.test_pairs],
+            data.about.leaked,
+            target_language=data.about.target_language,
+        )
         evaluation = replace(evaluation, by_source=by_source)
     return evaluation
+
+
+def _values(evaluation: Evaluation) -> dict[str, float]:
+    """The value of each score, by its name."""
+    return {name: score.value for name, score in evaluation.scores.items()}
 
 
 def describe(
@@ -62,7 +82,7 @@ def describe(
 ) -> None:
     """Write the scores, the card and the report of the kept model.
 
-    What fails is a warning that says how it is made `later`, and costs nothing of the others.
+    If one of them fails, the others are written all the same, and a warning says how to make it `later`.
     """
     described = partial(last_step, listener, later=later)
     with described(f"The file of the scores, {directory.evaluation},"):
@@ -72,6 +92,6 @@ def describe(
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
             kept = replace(kept, decoding=config.decoding)
             kept.save(directory.path)
-        from dragoman.report.run import describe_run  # which imports much that training does without
+        from dragoman.report.run import describe_run  # which imports much that training does not need
 
         describe_run(directory, config, data, kept, evaluation, last_step=described)

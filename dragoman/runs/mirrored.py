@@ -1,4 +1,4 @@
-"""Runs that are copied to a URL while they train, and go on from there on another machine."""
+"""Runs that are copied to a URL while they train, and can go on from there on another machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,34 +17,40 @@ Result = TypeVar("Result")
 
 
 def mirrored(url: str | None, path: Path, listener: Listener, train: Callable[[Mirror | None], Result]) -> Result:
-    """What `train` returns; before and after it, the run in a folder is copied to its mirror, if it has one.
+    """Call `train`, and copy the run in the folder `path` to its mirror before and after; returns what `train` returns.
 
-    No failure of a copy ends the run.
+    `url` is that of the mirror; None: there is none. A copy that fails is a warning, and does not end the run.
     """
     if not url:
         return train(None)
+    mirror = Mirror(url)
 
-    def attempt(remedy: str, *copies: Callable[[Path], None]) -> None:
+    def save() -> None:
+        mirror.save(path)
+
+    def save_and_publish() -> None:
+        mirror.save(path)
+        mirror.publish(path)
+
+    def attempt(copy: Callable[[], None], *, remedy: str) -> None:
         try:
             with listener.status(f"Copying the run to {url}"):
-                for copy in copies:
-                    copy(path)
+                copy()
         except (OSError, DataError, ResourceError) as error:
             listener.warn(f"The run was not mirrored: {error} {remedy}")
 
-    mirror = Mirror(url)
     listener.note(f"The run is copied to {url} whenever it is saved.")
-    attempt("This is tried again with each checkpoint.", mirror.save)
+    attempt(save, remedy="This is tried again with each checkpoint.")
     result = train(mirror)
     again = command_line("train", "--resume", path, f"training.mirror={url}")
-    attempt(f"Try again with:  {again}", mirror.save, mirror.publish)
+    attempt(save_and_publish, remedy=f"Try again with:  {again}")
     return result
 
 
 def fetch_run(
     url: str, path: Path | None, settings: Settings, *, warn: Callable[[str], None]
 ) -> tuple[Path, RunConfig]:
-    """The folder, by default one of the name of the URL, into which a mirrored run is downloaded, and its plan."""
+    """Download a mirrored run into a folder, by default one named as the URL; returns the folder and the config."""
     path = path or Path(name_of(url))
     if RunDirectory(path).config.exists():
         go_on = command_line("train", "--resume", path)
@@ -58,6 +64,6 @@ def fetch_run(
 
 
 def mirror_in_use(recipe: str | None, settings: Settings) -> str | None:
-    """The mirror that settings name, if it holds a run."""
+    """URL of the mirror that settings name, if it holds a run."""
     url = settled([], recipe, settings).training.mirror
     return url if url and Mirror(url).is_used() else None

@@ -1,4 +1,4 @@
-"""What a run will be, settled before torch is loaded: a mistake in files or settings is answered at once."""
+"""The plan of a run: its config and its pairs, before torch is loaded, so that mistakes are reported at once."""
 
 from pathlib import Path
 
@@ -16,12 +16,11 @@ from dragoman.errors import DataError, UsageError, command_line
 from dragoman.evaluation.agreement import check_models
 from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
-from dragoman.runs.finetune import adopt, check_languages
+from dragoman.runs.finetune import adopt_base_model, refuse_unknown_targets
 from dragoman.storage.metrics_log import REQUESTED, read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.storage.validate import check_languages as model_languages
-from dragoman.storage.validate import directions, languages
+from dragoman.storage.validate import check_languages, directions, languages
 from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
 from dragoman.system.seals import MANIFEST
@@ -37,66 +36,89 @@ def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settin
 def plan_run(
     paths: list[str], *, recipe: str | None, settings: Settings, near: Path = Path()
 ) -> tuple[RunConfig, PairFile | PreparedFolder]:
-    """The run that a recipe and settings ask for, what they leave open chosen, and its pairs.
+    """The config of a new run, with all that recipe and settings leave open filled in, and its pairs.
 
-    They are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
+    The pairs are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
     """
-    folder = PreparedFolder(Path(paths[0])) if len(paths) == 1 else None
-    prepared = folder and folder.origin
+    folder = _prepared_folder(paths)
     # A wrong key, or a library that is missing, is found before a large corpus is read.
-    config = settled([], recipe, settings) if prepared else read_config(paths, recipe, settings)
+    config = settled([], recipe, settings) if folder else read_config(paths, recipe, settings)
     if config.training.mirror:
         Mirror(config.training.mirror).refuse_if_used()
-    if not (folder and prepared):
-        return plan_pairs(config, near=near)
+    if folder:
+        return _plan_prepared(config, folder), folder
+    return plan_pairs(config, near=near)
+
+
+def _prepared_folder(paths: list[str]) -> PreparedFolder | None:
+    """The folder that `dragoman data prepare` has written or begun, if `paths` is one."""
+    if len(paths) != 1:
+        return None
+    folder = PreparedFolder(Path(paths[0]))
+    return folder if folder.origin else None
+
+
+def _plan_prepared(config: RunConfig, folder: PreparedFolder) -> RunConfig:
+    """The config of a run on prepared pairs, filled in. Raises `DataError` if their preparation broke off."""
     if not (folder.path / MANIFEST).is_file():
         raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
     config = folder.settle(config)
     _choose(config, *folder.counts)
-    config.chosen += [*told_occurrences(folder.occurrences), *folder.changes()]
-    return config, folder
+    config.chosen += [*describe_occurrences(folder.occurrences), *folder.changes()]
+    return config
 
 
 def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None) -> tuple[RunConfig, PairFile]:
-    """The same for pairs that a config names, which is filled in; a `journal` has what was cleaned before."""
-    architecture = adopt(config) if config.finetune.model else None
-    if architecture:
-        config.data.languages = config.data.languages or languages(Path(config.finetune.model or ""))
-    known = directions(Path(config.finetune.model)) if config.finetune.model else []
+    """Fill in a config after cleaning the pairs that it names into a file on the disk of `near`; returns both.
+
+    A `journal` has what was cleaned before the preparation broke off.
+    """
+    architecture: TransformerConfig | None = None
+    known: list[tuple[str | None, str]] = []
+    if config.finetune.model:
+        base = Path(config.finetune.model)
+        architecture = adopt_base_model(config)
+        config.data.languages = config.data.languages or languages(base)
+        known = directions(base)
     bitext = open_corpora(config.data, labelled=bool(known))
     open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
     check_models(config.data.cleaning, bitext)
-    for files in filter(None, (config.finetune.mix, config.finetune.test, config.tokenizer.pairs)):
-        Bitext.open(*files, languages=bitext.languages)
+    for files in (config.finetune.mix, config.finetune.test, config.tokenizer.pairs):
+        if files:  # opened only to find a mistake in them now
+            Bitext.open(*files, languages=bitext.languages)
     pairs = write_pairs(bitext, config, near=near, journal=journal)
     if config.finetune.model:
-        check_languages(config.finetune.model, pairs.counts.labels, known)
+        refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
-    config.chosen += told_occurrences(pairs.counts.occurrences(config.data))
+    config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
     if not config.data.holds_out_all:
         config.data.held_out = held_out
     return config, pairs
 
 
 def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:
+    """Fill in the settings that follow from the number of pairs and tokens, and from this machine."""
     import torch  # after all that a mistake can be found in: it takes seconds
 
-    if config.data.cleaning.models:
+    if config.data.cleaning.models:  # which have not scored the pairs yet
         pairs, tokens = round(pairs * config.data.cleaning.keep), tokens * config.data.cleaning.keep
     ranks, on_this_machine = started_together()
     gpus = ranks * torch.cuda.is_available()
     choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
 
 
-def told_occurrences(occurrences: dict[str, float]) -> list[str]:
-    """How often pairs of each corpus occur in an epoch, in a sentence; in none if there is nothing to tell."""
+def describe_occurrences(occurrences: dict[str, float]) -> list[str]:
+    """A sentence that says how often pairs of each corpus occur in an epoch; none if there are no `occurrences`."""
     often = ", ".join(f"of {Path(name).name} {times:.3g} times" for name, times in occurrences.items())
     return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
 def plan_resume(path: Path, settings: Settings) -> RunConfig:
-    """The run in a directory, with changed keys of `training` and `decoding`; raises if it cannot be resumed."""
+    """The config of the run in a directory, with changed keys of `training` and `decoding`.
+
+    Raises `UsageError` or `DataError` for a run that cannot be resumed.
+    """
     directory = RunDirectory(path)
     if not directory.config.is_file():
         where = () if path.exists() else ("--output", path)
@@ -111,35 +133,36 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
         config.chosen.append(f"Went on with {', '.join(changed)}.")
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
-    latest = read_metrics(directory.metrics)[-1:]
-    if not settings and latest and latest[0]["event"] == "end" and latest[0]["reason"] != REQUESTED:
+    events = read_metrics(directory.metrics)
+    is_finished = bool(events) and events[-1]["event"] == "end" and events[-1]["reason"] != REQUESTED
+    if is_finished and not settings:
         raise UsageError(
-            f"The run in {path} is finished, after {latest[0]['reason']}; to train on, give a higher limit: "
+            f"The run in {path} is finished, after {events[-1]['reason']}; to train on, give a higher limit: "
             "--max-minutes, training.max_steps, training.max_epochs or training.patience."
         )
     return config
 
 
 def languages_for(model: Path, wanted: Languages) -> tuple[str, str] | None:
-    """The languages of the pairs that a model is scored on: those that are wanted, or else its own."""
+    """Source and target language of pairs to score a model on: the wanted ones, or else those of the model."""
     source, target = wanted
     return (source, target) if source and target else languages(model)
 
 
 def as_read_by(model: Path, bitext: OpenedBitext, wanted: Languages) -> Bitext:
-    """The pairs with the label of their languages before each source, if the model was trained on several.
+    """The pairs as a model reads them: each source begins with a language label if the model knows several languages.
 
     Raises `UsageError` if nothing tells the target language.
     """
     if not directions(model):
         return bitext
-    source, target = model_languages(model, *(wanted if wanted[1] else bitext.languages or wanted))
+    source, target = check_languages(model, *(wanted if wanted[1] else bitext.languages or wanted))
     return bitext.labelled(source, target or "")
 
 
 def refuse_fixed(settings: Settings) -> None:
-    """Raise `UsageError` for a setting that a run which goes on cannot change."""
-    fixed = {section: part for section, part in settings.items() if section not in ("training", "decoding")}
+    """Raise `UsageError` for a setting that cannot change in a resumed run."""
+    fixed = {section: keys for section, keys in settings.items() if section not in ("training", "decoding")}
     if fixed:
         raise UsageError(
             f"`{next(spelled(fixed))}` cannot change in a resumed run; start a new one with another --output."
@@ -147,7 +170,10 @@ def refuse_fixed(settings: Settings) -> None:
 
 
 def settled(paths: list[str], recipe: str | None, settings: Settings) -> RunConfig:
-    """The recipe with the settings, on the files in `paths`; an error in the recipe itself names the recipe."""
+    """The config of a recipe with settings, on the files in `paths`. An error in the recipe itself names the recipe.
+
+    Also raises an error if a library is missing that the config needs.
+    """
     tree = read_recipe(recipe) if recipe else {}
     if paths:
         files: Settings = {"corpora": [], "source": paths[0], "target": paths[1] if len(paths) > 1 else None}
@@ -163,14 +189,14 @@ def settled(paths: list[str], recipe: str | None, settings: Settings) -> RunConf
             raise DataError(f"{recipe} cannot be used by this version of Dragoman: {error}") from None
         raise
     if config.training.mirror:
-        file_system(config.training.mirror)  # which needs a library
+        file_system(config.training.mirror)  # raises if its library is missing
     if config.training.tensorboard:
         load("tensorboard", extra="tensorboard", purpose="Writing curves for TensorBoard")
     return config
 
 
 def read_config(paths: list[str], recipe: str | None, settings: Settings) -> RunConfig:
-    """The config that a recipe and settings give, if it names sentence pairs."""
+    """The config of a recipe with settings, on the files in `paths`. Raises `UsageError` if it names no pairs."""
     config = settled(paths, recipe, settings)
     if not config.data.source and not config.data.corpora:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Pairs prepared once, for any number of runs."""
+"""Prepares pairs once, into a folder from which any number of runs can begin."""
 
 import json
 from collections.abc import Callable
@@ -25,31 +25,33 @@ def prepare_folder(
     settings: Settings,
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Prepare pairs into `path`, unless that is done; what broke off goes on where it was.
+    """Prepare pairs into the folder `path`; a preparation that broke off continues, and a finished one is verified.
 
-    `tell` is told how far scoring is. Raises `UsageError` if the folder is for something else.
+    `tell` is called with the number of pairs scored so far. Raises `UsageError` if the folder is for something else.
     """
     config = read_config(paths, recipe, settings)
-    wanted, there = json.loads(json.dumps(origin(config))), PreparedFolder(path).origin
+    wanted_origin = json.loads(json.dumps(origin(config)))  # as JSON gives it back
+    begun_origin = PreparedFolder(path).origin
     if config.finetune.model:
         raise UsageError("Pairs are prepared for new models; leave out finetune.model, and give pairs to --finetune.")
-    if there is None:
+    if begun_origin is None:
         refuse_to_overwrite(path, but=(CLEANING, LOCK))
-    elif there != wanted:
+    elif begun_origin != wanted_origin:
         raise UsageError(f"{path} is prepared from other files, or by other settings; choose another --output.")
     with naming(path), only_one(path / LOCK, f"{path} is being prepared"):
         if (path / MANIFEST).is_file():
-            return PreparedFolder(path).check()
-        journal = Journal(path, wanted)
+            PreparedFolder(path).check()
+            return
+        journal = Journal(path, wanted_origin)
         config, pairs = plan_pairs(config, near=path, journal=journal)
         from dragoman.data.preparation import prepare  # which loads torch
 
-        write_sealed(path / ORIGIN, wanted)
+        write_sealed(path / ORIGIN, wanted_origin)
         if config.data.cleaning.models:
             pairs = keep_best(pairs, config, near=path, tell=tell)
         prepare(pairs, config, path)
         pairs.close()
-        write_sealed(path / COUNTS, pairs.counts[:2])
+        write_sealed(path / COUNTS, [pairs.counts.pairs, pairs.counts.tokens])
         write_file(path / CONFIG, config.to_yaml().encode())
         journal.clear()
         seal(path)

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,17 +43,39 @@ from dragoman.training.progress import Progress
 from dragoman.training.stability import account
 from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
 
-UNSCORED = (OSError, ImportError, MemoryError, RuntimeError)
-"""What may happen to a model that is trained while it is scored: the machine lacks something."""
+KERNEL_CACHES = 32
+"""Shapes of matrix products on a CPU for which compiled kernels are kept."""
+SCORING_ERRORS = (OSError, ImportError, MemoryError, RuntimeError)
+"""Errors of the machine while a trained model is scored, such as too little memory. The model itself is kept."""
 
 
 class RunContext(NamedTuple):
-    """Where a run takes place, and since when; it is led by rank 0."""
+    """Listener, start, processes and mirror of a run."""
 
     listener: Listener
     started: float
+    """`time.monotonic` of rank 0."""
     ranks: Ranks
     mirror: Mirror | None = None
+
+
+class SharedRun(NamedTuple):
+    """Folder, settings and start of a run, which rank 0 sends to the other ranks."""
+
+    path: str
+    settings: dict[str, Any]
+    """The config as a tree."""
+    started: float
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """Progress of a training, and the reason why it ended."""
+
+    progress: Progress
+    reason: str
+    signals: list[int]
+    """Numbers of the signals that asked it to stop."""
 
 
 def start_run(
@@ -77,26 +99,11 @@ def start_run(
         directory.data.mkdir(parents=True)
         for line in config.chosen:
             listener.note(line)
-        kept = _adopt(config, directory) if config.finetune.model else None
-        if config.data.cleaning.models and isinstance(pairs, PairFile):
-            with listener.status("Scoring pairs with two models") as tell:
-                pairs = keep_best(pairs, config, near=directory.data, tell=tell)
-        with listener.status("Splitting, training the tokenizer, writing token ids"):
-            if isinstance(pairs, PreparedFolder):
-                pairs.check()
-                pairs.place(directory.data)
-            else:
-                prepare(pairs, config, directory.data, kept=kept)
-                pairs.close()
-                write_file(directory.data / STATES, json.dumps(file_states(config)).encode())
-                seal(directory.data)
-        if (minutes := (time.monotonic() - started) / 60) > (config.training.max_minutes or math.inf) / 2:
-            listener.warn(
-                f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes."
-            )
+        _prepare_data(pairs, config, directory, listener)
+        _warn_if_preparing_took_long(config, started, listener)
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
-        return _mirrored(directory, config, RunContext(listener, started, ranks or ALONE))
+        return _train_mirrored(directory, config, RunContext(listener, started, ranks or ALONE))
 
 
 def resume_run(
@@ -112,22 +119,23 @@ def resume_run(
                 f"{name} has changed since this run began. The run goes on with the pairs that it read then; to train "
                 "on what is there now, start another one."
             )
-        return _mirrored(directory, config, RunContext(listener, started or time.monotonic(), ranks or ALONE))
+        return _train_mirrored(directory, config, RunContext(listener, started or time.monotonic(), ranks or ALONE))
 
 
 def follow_run(ranks: Ranks) -> None:
     """Compute for a run that rank 0 leads, in a folder that all machines see; nothing is said or written here."""
-    unknown: tuple[str, dict[str, Any], float] = "", {}, 0.0
-    path, settings, started = ranks.once(lambda: unknown)
-    directory, config = RunDirectory(Path(path)), RunConfig.validate(settings)
+    shared = ranks.once(lambda: SharedRun("", {}, 0.0))  # rank 0 knows it
+    directory, config = RunDirectory(Path(shared.path)), RunConfig.validate(shared.settings)
     if not directory.data.is_dir():
-        raise DataError(f"{path} is not on a disk that this machine shares; choose an --output that all machines see.")
-    limit_kernel_caches(32)
+        raise DataError(
+            f"{shared.path} is not on a disk that this machine shares; choose an --output that all machines see."
+        )
+    limit_kernel_caches(KERNEL_CACHES)
     data = PreparedData.open(directory.data, config)
-    model = _first_model(directory, config, data).to(choose_device())
+    model = _initial_model(directory, config, data).to(choose_device())
     with stop_signals(lambda: None) as signals:
         mirror = Mirror(config.training.mirror) if config.training.mirror else None
-        context = RunContext(Deaf(), started, ranks, mirror)
+        context = RunContext(Deaf(), shared.started, ranks, mirror)
         callbacks = _callbacks(directory, config, data, context, signals)
         trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
         try:
@@ -137,10 +145,29 @@ def follow_run(ranks: Ranks) -> None:
             trainer.executor.close()
 
 
-def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
-    """Copy the model to go on from into the run, which needs it again if it is resumed; returns what it reads with."""
+def _prepare_data(
+    pairs: PairFile | PreparedFolder, config: RunConfig, directory: RunDirectory, listener: Listener
+) -> None:
+    """Fill the folder `run/data`, from pairs or from a folder in which they are prepared already."""
+    base_tools = _copy_base_model(config, directory) if config.finetune.model else None
+    if config.data.cleaning.models and isinstance(pairs, PairFile):
+        with listener.status("Scoring pairs with two models") as tell:
+            pairs = keep_best(pairs, config, near=directory.data, tell=tell)
+    with listener.status("Splitting, training the tokenizer, writing token ids"):
+        if isinstance(pairs, PreparedFolder):
+            pairs.check()
+            pairs.place(directory.data)
+        else:
+            prepare(pairs, config, directory.data, kept=base_tools)
+            pairs.close()
+            write_file(directory.data / STATES, json.dumps(file_states(config)).encode())
+            seal(directory.data)
+
+
+def _copy_base_model(config: RunConfig, directory: RunDirectory) -> TextTools:
+    """Copy the base model into the run, which needs it again when it is resumed; returns its tokenizers and style."""
     base = ModelDirectory.load(Path(config.finetune.model or ""))
-    if not base.directions:  # of several, each source is labelled with its own
+    if not base.directions:  # with several directions, each source has the label of its own
         base = base.speaking(*(config.data.languages or (None, None)))
         base.require_languages(for_good=True)
     base.save(directory.base)
@@ -149,71 +176,106 @@ def _adopt(config: RunConfig, directory: RunDirectory) -> TextTools:
     return TextTools(*base.tokenizers, base.style, base.source_language, [*base.directions])
 
 
-def freeze(model: Transformer, parts: Iterable[str]) -> None:
-    """Leave the weights of these parts, as `FinetuneConfig.freeze` names them, as they are."""
-    for name, parameter in model.named_parameters():
-        part = "embeddings" if ".embedding." in name else name.partition(".")[0]
-        parameter.requires_grad_(part not in parts)
+def _warn_if_preparing_took_long(config: RunConfig, started: float, listener: Listener) -> None:
+    """Warn if more than half of the minutes of the run have passed."""
+    minutes = (time.monotonic() - started) / 60
+    if minutes > (config.training.max_minutes or math.inf) / 2:
+        listener.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
 
 
-def _mirrored(directory: RunDirectory, config: RunConfig, context: RunContext) -> Evaluation:
+def _train_mirrored(directory: RunDirectory, config: RunConfig, context: RunContext) -> Evaluation:
     """Train, with a copy of the run at the URL that the config may name."""
-    url, listener = config.training.mirror, context.listener
-    return mirrored(url, directory.path, listener, lambda to: _train(directory, config, context._replace(mirror=to)))
+
+    def train(mirror: Mirror | None) -> Evaluation:
+        return _train(directory, config, context._replace(mirror=mirror))
+
+    return mirrored(config.training.mirror, directory.path, context.listener, train)
 
 
 def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> Evaluation:
+    """Train from the last checkpoint on, if there is one; then score the kept model and describe it."""
     listener = context.listener
-    limit_kernel_caches(32)
-    context.ranks.once(lambda: (str(directory.path.absolute()), config.model_dump(mode="json"), context.started))
+    limit_kernel_caches(KERNEL_CACHES)
+    path = str(directory.path.absolute())
+    context.ranks.once(lambda: SharedRun(path, config.model_dump(mode="json"), context.started))
     data = PreparedData.open(directory.data, config)
     # Sentences that are far longer than any validated one are translated badly.
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
-    model = _first_model(directory, config, data)
+    model = _initial_model(directory, config, data)
     _announce(context, config, data, model)
     resume = command_line("train", "--resume", directory.path)
     go_on = f"Go on with:  {resume}"
     try:
-        progress, reason, signals = _fit(model.to(choose_device()), data, directory, config, context)
-        if reason.startswith(INTERRUPTED):
-            what = "and saved" if reason == INTERRUPTED else "without saving the last steps"
-            raise Interrupted(signals[0], f"Stopped {what}. {go_on}")
-        if not progress.best_step:
-            raise ResourceError(f"The model could not be written. Make room on the disk of {directory.path}. {go_on}")
-        listener.note(f"Stopped after {reason}; the best model is of step {progress.best_step:,}.")
-        if troubles := account(progress):
+        outcome = _fit(model.to(choose_device()), data, directory, config, context)
+        _refuse_unfinished(outcome, directory, go_on)
+        listener.note(f"Stopped after {outcome.reason}; the best model is of step {outcome.progress.best_step:,}.")
+        if troubles := account(outcome.progress):
             listener.warn(troubles)
         release_memory()  # of the training
-        try:
-            evaluation = score_kept(directory, config, data, listener)
-        except UNSCORED as error:
-            raise ResourceError(
-                f"The model is kept in {directory.path}, but was not scored: {reason_of(error)}. {go_on}"
-            ) from error
+        evaluation = _score(directory, config, data, listener, go_on)
         describe(directory, config, data, evaluation, listener, later=go_on)
-        if progress.unkept:
-            listener.warn(f"A better model did not fit on the disk; make room. {go_on}")
-        else:
-            with (
-                last_step(listener, f"The end of {directory.metrics}", later=go_on),
-                MetricsFile(directory.metrics) as metrics,
-            ):
-                metrics.write("end", {"step": progress.step, "reason": reason})
+        _log_end(outcome, directory, listener, go_on)
         return evaluation
     except KeyboardInterrupt as stop:
-        saved = Checkpoints(directory.checkpoints, warn=listener.warn).steps()
-        what = (
-            f"the last checkpoint is safe. {go_on}" if saved else f"no step is saved yet. Begin again with:  {resume}"
-        )
-        raise Interrupted((*stop.args, signal.SIGINT)[0], f"Stopped at once; {what}") from None
+        if Checkpoints(directory.checkpoints, warn=listener.warn).steps():
+            remedy = f"the last checkpoint is safe. {go_on}"
+        else:
+            remedy = f"no step is saved yet. Begin again with:  {resume}"
+        raise Interrupted(signal_number(stop), f"Stopped at once; {remedy}") from None
 
 
-def _first_model(directory: RunDirectory, config: RunConfig, data: PreparedData) -> Transformer:
+def signal_number(stop: KeyboardInterrupt) -> int:
+    """Number of the signal that caused a `KeyboardInterrupt`; where it names none, it was Ctrl-C."""
+    return stop.args[0] if stop.args else signal.SIGINT
+
+
+def _refuse_unfinished(outcome: TrainingOutcome, directory: RunDirectory, go_on: str) -> None:
+    """Raise `Interrupted` after a signal, and `ResourceError` if no model could be written."""
+    if outcome.reason.startswith(INTERRUPTED):
+        how = "and saved" if outcome.reason == INTERRUPTED else "without saving the last steps"
+        raise Interrupted(outcome.signals[0], f"Stopped {how}. {go_on}")
+    if not outcome.progress.best_step:
+        raise ResourceError(f"The model could not be written. Make room on the disk of {directory.path}. {go_on}")
+
+
+def _score(
+    directory: RunDirectory, config: RunConfig, data: PreparedData, listener: Listener, go_on: str
+) -> Evaluation:
+    """Score the kept model. Raises `ResourceError` that says how to go on if the machine does not suffice."""
+    try:
+        return score_kept(directory, config, data, listener)
+    except SCORING_ERRORS as error:
+        raise ResourceError(
+            f"The model is kept in {directory.path}, but was not scored: {reason_of(error)}. {go_on}"
+        ) from error
+
+
+def _log_end(outcome: TrainingOutcome, directory: RunDirectory, listener: Listener, go_on: str) -> None:
+    """Write the event that ends the metrics, unless the run has to go on to keep its best model."""
+    if outcome.progress.unkept:
+        listener.warn(f"A better model did not fit on the disk; make room. {go_on}")
+        return
+    with (
+        last_step(listener, f"The end of {directory.metrics}", later=go_on),
+        MetricsFile(directory.metrics) as metrics,
+    ):
+        metrics.write("end", {"step": outcome.progress.step, "reason": outcome.reason})
+
+
+def _initial_model(directory: RunDirectory, config: RunConfig, data: PreparedData) -> Transformer:
+    """The model before its first step: random weights by the seed, or those of the base model."""
     torch.manual_seed(config.seed)
-    pad, _, bos, eos = data.target_tokenizer.special_ids
-    sizes = data.source_tokenizer.vocab_size, data.target_tokenizer.vocab_size
-    model = Transformer(config.transformer(*sizes, pad_id=pad, bos_id=bos, eos_id=eos))
+    special = data.target_tokenizer.special_ids
+    model = Transformer(
+        config.transformer(
+            data.source_tokenizer.vocab_size,
+            data.target_tokenizer.vocab_size,
+            pad_id=special.pad,
+            bos_id=special.bos,
+            eos_id=special.eos,
+        )
+    )
     if config.finetune.model:
         base = ModelDirectory.load(directory.base).model
         copy_weights(dict(base.named_parameters()), model, origin=directory.base)
@@ -221,14 +283,18 @@ def _first_model(directory: RunDirectory, config: RunConfig, data: PreparedData)
     return model
 
 
+def freeze(model: Transformer, parts: Iterable[str]) -> None:
+    """Exclude these parts, as `FinetuneConfig.freeze` names them, from training."""
+    for name, parameter in model.named_parameters():
+        part = "embeddings" if ".embedding." in name else name.partition(".")[0]
+        parameter.requires_grad_(part not in parts)
+
+
 def _fit(
     model: Transformer, data: PreparedData, directory: RunDirectory, config: RunConfig, context: RunContext
-) -> tuple[Progress, str, list[int]]:
-    """Train from the last checkpoint on; returns how far it came, why it stopped, and the signals that came."""
+) -> TrainingOutcome:
+    """Train from the last checkpoint on, and write the curves and the best model meanwhile."""
     listener, training = context.listener, config.training
-    languages = data.about.source_language, data.about.target_language
-    tokenizers = data.source_tokenizer, data.target_tokenizer
-    kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style, data.about.directions)
     with ExitStack() as opened:
         every = training.log_every
         files: list[MetricsFile | EventFile] = [opened.enter_context(MetricsFile(directory.metrics, every=every))]
@@ -238,7 +304,7 @@ def _fit(
 
         callbacks = replace(
             _callbacks(directory, config, data, context, signals),
-            keep_best=lambda model: replace(kept, model=model).save(directory.path),
+            keep_best=partial(_save_model, directory=directory, config=config, data=data),
             on_event=EventWriter(files, listener),
         )
         trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
@@ -251,13 +317,21 @@ def _fit(
         past = list(read_metrics(directory.metrics))
         listener.event("begin", {"config": training, "past": past, "last_step": trainer.pacing.end})
         opened.callback(listener.event, "end", {})
-        return trainer.progress, trainer.train(), signals
+        return TrainingOutcome(trainer.progress, trainer.train(), signals)
+
+
+def _save_model(model: Transformer, *, directory: RunDirectory, config: RunConfig, data: PreparedData) -> None:
+    """Write the model directory of a run, with tokenizers and all that translating needs."""
+    tokenizers = data.source_tokenizer, data.target_tokenizer
+    languages = data.about.source_language, data.about.target_language
+    kept = ModelDirectory(model, *tokenizers, *languages, config.decoding, data.style, data.about.directions)
+    kept.save(directory.path)
 
 
 def _callbacks(
     directory: RunDirectory, config: RunConfig, data: PreparedData, context: RunContext, signals: list[int]
 ) -> TrainerCallbacks:
-    """What a trainer needs on every rank; models and events are rank 0's."""
+    """Callbacks that the trainer needs on every rank; rank 0 replaces those that keep models and write events."""
     warn = context.listener.warn if context.ranks.index == 0 else lambda _: None
     mirror = partial(context.mirror.save, directory.path) if context.mirror else None
     return TrainerCallbacks(
@@ -275,6 +349,7 @@ def _callbacks(
 
 
 def _announce(context: RunContext, config: RunConfig, data: PreparedData, model: Transformer) -> None:
+    """Tell the listener about the pairs, what may be wrong with them, and the model."""
     about, listener = data.about, context.listener
     for reason, count in about.dropped.items():
         listener.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
@@ -282,9 +357,14 @@ def _announce(context: RunContext, config: RunConfig, data: PreparedData, model:
         f"{about.train_pairs:,} pairs to train on, {len(data.valid_pairs):,} to validate, "
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."
     )
-    held_out = ([source for source, _ in pairs] for pairs in (data.valid_pairs, data.test_pairs))
-    forgetful = bool(config.finetune.model) and not config.finetune.mix
-    for warning in training_warnings(about.train_pairs, *held_out, leaked=len(about.leaked), forgetful=forgetful):
+    warnings = training_warnings(
+        about.train_pairs,
+        [source for source, _ in data.valid_pairs],
+        [source for source, _ in data.test_pairs],
+        leaked=len(about.leaked),
+        forgetful=bool(config.finetune.model) and not config.finetune.mix,
+    )
+    for warning in warnings:
         listener.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())

@@ -22,7 +22,7 @@ from dragoman.system.seals import MANIFEST, fingerprint
 
 
 class Checkpoints:
-    """The checkpoints in one folder, named step_N; `mirror` copies them elsewhere."""
+    """The checkpoints in one folder, named step_N. `mirror` copies the run elsewhere after one is saved."""
 
     def __init__(self, folder: Path, *, warn: Callable[[str], None], mirror: Callable[[], None] | None = None):
         self.folder, self.warn, self.mirror = folder, warn, mirror
@@ -30,16 +30,19 @@ class Checkpoints:
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, oldest first."""
         for replaced in self.folder.glob("step_*.old"):
-            # Left by a crash while a step was saved again: the new one is in place, or the old one comes back.
+            # Left by a crash while a step was saved again: either the new one is in place, or the old one is restored.
             if replaced.with_suffix("").exists():
                 shutil.rmtree(replaced, ignore_errors=True)
             else:
                 os.rename(replaced, replaced.with_suffix(""))
-        names = (entry.name for entry in self.folder.glob("step_*") if entry.is_dir())
-        return sorted(int(name.removeprefix("step_")) for name in names if name.removeprefix("step_").isdecimal())
+        numbers = (entry.name.removeprefix("step_") for entry in self.folder.glob("step_*") if entry.is_dir())
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def save(self, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Write one file of tensors for each name, and `state` as JSON; raises `ResourceError` on a full disk."""
+        """Write one safetensors file for each group of `tensors`, and `state` as JSON.
+
+        Raises `ResourceError` on a full disk.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         files = {f"{name}.safetensors": save(stored_tensors(group)) for name, group in tensors.items()}
         files["state.json"] = json.dumps(state).encode()
@@ -58,7 +61,8 @@ class Checkpoints:
 
     def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """The tensors and the state of one checkpoint; raises `DataError` if a byte of it is wrong."""
-        path, name = self._path(step), MANIFEST
+        path = self._path(step)
+        name = MANIFEST  # of the file that is being read, for the message
         try:
             manifest = json.loads((path / name).read_bytes())
             files = {}
@@ -68,14 +72,17 @@ class Checkpoints:
                     raise ValueError(name)
             name = "state.json"
             state = json.loads(files.pop(name))
-            # What was verified is what is read: not the folder again, and no file beside the manifest's.
-            return {name.removesuffix(".safetensors"): load(data) for name, data in files.items()}, state
+            # Read from the verified bytes: not from the folder again, and no file that the manifest does not list.
+            tensors = {name.removesuffix(".safetensors"): load(data) for name, data in files.items()}
+            return tensors, state
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
-            what = f"{path} is damaged ({name} is not what was written)"
-            raise DataError(f"The checkpoint {what}; delete its folder to do without it.") from None
+            raise DataError(
+                f"The checkpoint {path} is damaged ({name} is not what was written); delete its folder to do without "
+                "it."
+            ) from None
 
     def load_latest(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
-        """The newest checkpoint that is whole, or None; says so when it has to skip one."""
+        """Tensors and state of the newest checkpoint that is whole, or None; warns if it has to skip one."""
         for step in reversed(self.steps()):
             try:
                 return self.load(step)
@@ -84,7 +91,7 @@ class Checkpoints:
         return None
 
     def prune(self, keep: set[int]) -> None:
-        """Delete all checkpoints but those of the steps in `keep`."""
+        """Delete all checkpoints except those of the steps in `keep`."""
         for step in self.steps():
             if step not in keep:
                 shutil.rmtree(self._path(step), ignore_errors=True)

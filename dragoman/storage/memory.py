@@ -1,4 +1,4 @@
-"""Translation memories that a server keeps: a file of SQLite with corrected pairs, which training reads."""
+"""Translation memories: SQLite files in which a server keeps corrected translations, and which training reads."""
 
 import difflib
 import json
@@ -8,7 +8,6 @@ import re
 import sqlite3
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
@@ -19,20 +18,22 @@ from xml.sax.saxutils import escape
 from dragoman.errors import DataError, ResourceError
 from dragoman.formats.text_files import read_head
 from dragoman.system.locks import holders
+from dragoman.system.seals import checksum
 from dragoman.text.characters import normalised, well_formed
 from dragoman.text.scripts import WORD
 
 APPLICATION = 0x4452474D
-"""What marks the file as a memory: "DRGM"."""
+"""SQLite's `application_id` of a memory: "DRGM"."""
 LEAST_SIMILAR = 0.6
+"""Similarity from which an entry counts as close to a text."""
 MOST_COMPARED = 500
-"""Characters of a text that is compared with entries: the time grows with their square."""
+"""Most characters of a text that is compared with entries: the time grows with their square."""
 CANDIDATES = 30
-"""Entries with words in common that are compared with a text."""
+"""Most entries, of those with words in common, that a text is compared with."""
 PATIENCE = 1.0
-"""Seconds for which a call waits when another program, or thread, uses the file."""
+"""Seconds for which a call waits while another program, or thread, uses the file."""
 OPENING = 10.0
-"""The same for opening the file, for which nobody waits."""
+"""Seconds for which opening the file waits: no client waits for it."""
 PAGE = 500
 """Entries that are read at once."""
 _SCHEMA = """
@@ -43,18 +44,18 @@ _SCHEMA = """
     );
     CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(source);
 """
-_THIS = "source_language = ? AND target_language = ? AND source = ?"
+_SAME_SOURCE = "source_language = ? AND target_language = ? AND source = ?"
 _FIELDS = "pairs.source_language, pairs.target_language, pairs.source, pairs.target, pairs.mark"
 OUT_OF_ORDER = "its entries are out of order, as in a damaged file"
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises, the second where a damaged file has names that are no text."""
+"""Errors of SQLite. The second one comes from names in a damaged file that are not UTF-8."""
 LOG = logging.getLogger("dragoman.memory")
 _PART = re.compile(r"\w+|\s+|[^\w\s]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 class Entry(NamedTuple):
-    """A translation that is kept."""
+    """A translation in a memory."""
 
     source_language: str
     target_language: str
@@ -63,35 +64,36 @@ class Entry(NamedTuple):
 
 
 class Similar(NamedTuple):
-    """An entry whose source is close to a text."""
+    """An entry whose source is similar to a text."""
 
     source: str
     target: str
     similarity: float
-    """From 0 to 1; 1 is the same text."""
+    """Similarity from 0 to 1; 1 is the same text."""
     difference: list[tuple[str, str]]
-    """How `source` becomes the text: parts that are the "same", "removed" or "added"."""
+    """(kind, part) pairs that turn `source` into the text; kinds are "same", "removed" and "added"."""
 
 
 class Memory:
-    """A translation memory; threads may share it. What it keeps is on disk when a call returns.
+    """A translation memory that threads may share. What is added is on disk when the call returns.
 
-    Calls raise `ResourceError` when the file cannot be read or written any more, also when another program has locked
-    it for longer than `PATIENCE`.
+    Calls raise `ResourceError` if the file cannot be read or written any more, or if another program has locked it for
+    longer than `PATIENCE`.
     """
 
     def __init__(self, path: Path):
-        """Opens a memory, or makes one. Raises `DataError` for another file."""
-        self._path, self._has_told = path, False
+        """Open a memory, or make one. Raises `DataError` if the file is something else."""
+        self._path = path
+        self._has_warned = False
         try:
             self._writing, self._reading = _Connection(path), _Connection(path)
             with self._writing.taken() as connection:
                 _prepare(connection, path)
-            for each in (self._writing, self._reading):
-                with each.taken() as connection:  # clients wait now
+            for shared in (self._writing, self._reading):
+                with shared.taken() as connection:  # from now on, clients wait
                     connection.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
         except FAILURES as error:
-            raise _lacking(error, path) or DataError(
+            raise _resource_error(error, path) or DataError(
                 f"{path} cannot be a translation memory: {error}; choose another file."
             ) from None
 
@@ -101,86 +103,96 @@ class Memory:
         self._writing.close()
 
     def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
-        """Keep a translation, in the place of an earlier one of the same text."""
+        """Add a translation, which replaces an earlier one of the same text; `who` made it."""
         if not self._path.exists():
             raise ResourceError("The translation memory was deleted, so nothing is kept; start the server again.")
-        entry = (*languages, _kept(source), _kept(target))
+        entry = (*languages, _clean(source), _clean(target))
         row = (*entry, who, time.time(), _mark(entry))
+        key = entry[:3]
         with self._use(self._writing) as connection:
-            connection.execute(f"DELETE FROM words WHERE rowid IN (SELECT number FROM pairs WHERE {_THIS})", row[:3])
-            connection.execute(f"DELETE FROM pairs WHERE {_THIS}", row[:3])
+            same = f"SELECT number FROM pairs WHERE {_SAME_SOURCE}"
+            connection.execute(f"DELETE FROM words WHERE rowid IN ({same})", key)
+            connection.execute(f"DELETE FROM pairs WHERE {_SAME_SOURCE}", key)
             fields = "source_language, target_language, source, target, who, at, mark"
             added = connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            words = " ".join(WORD.findall(row[2]))
+            words = " ".join(WORD.findall(entry[2]))
             connection.execute("INSERT INTO words (rowid, source) VALUES (?, ?)", (added.lastrowid, words))
 
     def find(self, languages: tuple[str, str], source: str) -> str | None:
-        """The translation of a text, if it is kept."""
-        wanted = (*languages, _kept(source))
-        entries = self._entries(self._rows(f"SELECT {_FIELDS} FROM pairs WHERE {_THIS}", wanted))
-        # An index that is damaged may lead to another entry.
-        return next((entry.target for entry in entries if entry[:3] == wanted), None)
+        """The translation of a text, if there is an entry for it."""
+        key = (*languages, _clean(source))
+        for entry in self._entries(self._rows(f"SELECT {_FIELDS} FROM pairs WHERE {_SAME_SOURCE}", key)):
+            if entry[:3] == key:  # a damaged index may lead to another entry
+                return entry.target
+        return None
 
     def similar(self, languages: tuple[str, str], source: str, most: int = 3, *, seconds: float = 1.0) -> list[Similar]:
-        """The entries closest to a text, closest first; of those that can be compared in so many seconds."""
+        """At most `most` entries that are similar to a text, closest first.
+
+        After `seconds`, no further entries are compared with the text.
+        """
         until = time.monotonic() + seconds
-        text = _kept(source)
+        text = _clean(source)
         if len(text) > MOST_COMPARED:
             return []
-        found = dict.fromkeys(word for word in WORD.findall(text) if word[0].isalnum())
-        words = " OR ".join(f'"{word}"' for word in islice(found, 64))
-        if not words:
+        words = dict.fromkeys(word for word in WORD.findall(text) if word[0].isalnum())
+        query = " OR ".join(f'"{word}"' for word in islice(words, 64))
+        if not query:
             return []
         rows = self._rows(
             f"SELECT {_FIELDS} FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
             f"AND source_language = ? AND target_language = ? ORDER BY rank LIMIT {CANDIDATES}",
-            (words, *languages),
+            (query, *languages),
         )
-        compared = []
+        close: list[tuple[float, Entry]] = []
         for entry in self._entries(rows):
             if len(entry.source) <= 2 * MOST_COMPARED and time.monotonic() < until:
-                compared.append((_similarity(text, entry.source), entry))
-        close = sorted((pair for pair in compared if pair[0] >= LEAST_SIMILAR), key=lambda pair: -pair[0])
+                similarity = _similarity(text, entry.source)
+                if similarity >= LEAST_SIMILAR:
+                    close.append((similarity, entry))
+        close.sort(key=lambda scored: -scored[0])
         return [
             Similar(entry.source, entry.target, similarity, difference(entry.source, text))
             for similarity, entry in close[:most]
         ]
 
     def languages(self) -> list[tuple[str, str]]:
-        """The codes of the languages of source and target that entries have."""
+        """(source, target) codes of the languages that entries have."""
         return self._rows("SELECT DISTINCT source_language, target_language FROM pairs", ())
 
     def pairs(self) -> Iterator[Entry]:
-        """All entries in the order in which they came: languages, source and target. A part of them is in memory."""
-        fields, last = f"number, {_FIELDS}", -1
-        while rows := self._rows(f"SELECT {fields} FROM pairs WHERE number > ? ORDER BY number LIMIT {PAGE}", (last,)):
+        """All entries in the order in which they were added. They are read page by page."""
+        query = f"SELECT number, {_FIELDS} FROM pairs WHERE number > ? ORDER BY number LIMIT {PAGE}"
+        last = -1
+        while rows := self._rows(query, (last,)):
             yield from self._entries(row[1:] for row in rows)
-            if not _follows(rows[-1][0], last):
+            number = rows[-1][0]
+            if not _follows(number, last):
                 raise ResourceError(f"The translation memory fails: {OUT_OF_ORDER}.")
-            last = rows[-1][0]
+            last = number
 
     def _entries(self, rows: Iterable[tuple[object, ...]]) -> Iterator[Entry]:
-        """The entries of rows; one that is not what was written is left out, and said once."""
+        """The entries of rows. Damaged ones are left out, which is logged once."""
         for row in rows:
             if entry := _entry(row, is_marked=True):
                 yield entry
-            elif not self._has_told:
-                self._has_told = True
+            elif not self._has_warned:
+                self._has_warned = True
                 LOG.warning("The translation memory is damaged: some of its entries are left out.")
 
-    def _rows(self, question: str, values: tuple[object, ...]) -> list[tuple]:
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple]:
         with self._use(self._reading) as connection:
-            return connection.execute(question, values).fetchall()
+            return connection.execute(query, values).fetchall()
 
     @contextmanager
-    def _use(self, own: "_Connection") -> Iterator[sqlite3.Connection]:
-        """A connection, for one thread at a time; what is written is kept all or not at all."""
+    def _use(self, shared: "_Connection") -> Iterator[sqlite3.Connection]:
+        """A connection for this thread alone. All changes of the `with` block are written, or none."""
         try:
-            with own.taken() as connection, connection:
+            with shared.taken() as connection, connection:
                 yield connection
         except FAILURES as error:
-            # Clients are told, whom the path does not concern.
-            raise _lacking(error, self._path, "The translation memory") or ResourceError(
+            # Clients read the message; they need not know the path.
+            raise _resource_error(error, self._path, "The translation memory") or ResourceError(
                 f"The translation memory fails: {error}."
             ) from None
 
@@ -189,12 +201,12 @@ class _Connection:
     """A connection that threads share one after another."""
 
     def __init__(self, path: Path):
-        self._connection = _readable(sqlite3.connect(path, timeout=OPENING, check_same_thread=False))
+        self._connection = _lenient(sqlite3.connect(path, timeout=OPENING, check_same_thread=False))
         self._lock = threading.Lock()
 
     @contextmanager
     def taken(self) -> Iterator[sqlite3.Connection]:
-        """The connection for the thread that has taken it."""
+        """The connection, for this thread alone until the `with` block ends."""
         if not self._lock.acquire(timeout=PATIENCE):
             raise sqlite3.OperationalError("it is busy")
         try:
@@ -207,16 +219,16 @@ class _Connection:
         self._connection.close()
 
 
-def _lacking(error: Exception, path: Path, shown: str | None = None) -> ResourceError | None:
-    """What is to be said when the machine or another program, and not the file, keeps SQLite from its work.
+def _resource_error(error: Exception, path: Path, shown: str | None = None) -> ResourceError | None:
+    """The error for a file that another program has locked, or whose disk is full; None for all other errors.
 
-    `shown` is the name of the file in the message, its path if there is none.
+    `shown` is the name of the file in the message; None: its path.
     """
     shown = shown or str(path)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        found = holders(path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")))
-        who = f"process {found[0]}" if found else "another program"
+        processes = holders(path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")))
+        who = f"process {processes[0]}" if processes else "another program"
         return ResourceError(f"{shown} is in use by {who}; wait until that is done, or end it, and try again.")
     if code == sqlite3.SQLITE_FULL:
         return ResourceError(f"{shown} cannot be written: its disk is full; make room and try again.")
@@ -224,13 +236,13 @@ def _lacking(error: Exception, path: Path, shown: str | None = None) -> Resource
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a memory, if it has none."""
+    """Make the tables of a memory, and the checksums of one of an older version, if they are missing."""
     _check(connection, path)
-    # With a log beside the file, nobody who reads it keeps others from writing, nor the other way round. Where the
-    # file system does not allow for that, or a reader has the file at the moment, SQLite goes on without.
+    # With a log beside the file, readers and writers do not block each other. Where the file system does not support
+    # it, or a reader has opened the file, SQLite goes on without.
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = WAL")
-    # Copies of the file alone are to have what was kept: the log is copied into it after each change.
+    # The log is copied into the file after each change, so that a backup of the file alone is complete.
     connection.executescript(f"PRAGMA wal_autocheckpoint = 1; PRAGMA synchronous = FULL; {_SCHEMA}")
     ((application,),) = connection.execute("PRAGMA application_id")
     if application != APPLICATION:
@@ -238,34 +250,36 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if not _is_marked(connection):
         with connection:
             connection.execute("ALTER TABLE pairs ADD COLUMN mark TEXT")
-            rows = connection.execute(f"SELECT number, {_FIELDS} FROM pairs").fetchall()
-            marks = [(_mark(entry), number) for number, *row in rows if (entry := _entry(row, is_marked=False))]
+            marks = []
+            for number, *row in connection.execute(f"SELECT number, {_FIELDS} FROM pairs").fetchall():
+                if entry := _entry(row, is_marked=False):
+                    marks.append((_mark(entry), number))
             connection.executemany("UPDATE pairs SET mark = ? WHERE number = ?", marks)
 
 
 def _is_marked(connection: sqlite3.Connection) -> bool:
-    """Whether entries have checksums; memories of older versions have none."""
-    return any(name == "mark" for _, name, *_ in connection.execute("PRAGMA table_info(pairs)"))
+    """Whether the table has a column for checksums; memories of older versions have none."""
+    return any(column[1] == "mark" for column in connection.execute("PRAGMA table_info(pairs)"))
 
 
 def _follows(number: object, last: int) -> bool:
-    """Whether an entry comes after another one, as it does unless the file is damaged."""
+    """Whether the number of an entry is larger than the last one; if not, the file is damaged."""
     return isinstance(number, int) and number > last
 
 
-def _readable(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The connection, for which text that is not UTF-8 is text of which one sees that it is damaged."""
+def _lenient(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The connection, changed to read bytes that are not UTF-8 as U+FFFD."""
     connection.text_factory = lambda content: content.decode(errors="replace")
     return connection
 
 
 def _mark(entry: Iterable[str]) -> str:
-    """The checksum of an entry. It finds damage, not malice."""
-    return f"{zlib.crc32(json.dumps([*entry]).encode()):08x}"
+    """The checksum of an entry."""
+    return checksum(json.dumps([*entry]).encode())
 
 
 def _entry(row: Sequence[object], *, is_marked: bool) -> Entry | None:
-    """The entry of a row, or None for a row that is not what was written."""
+    """The entry of a row; None if it is damaged."""
     *columns, mark = row
     texts = [column for column in columns if isinstance(column, str)]
     if len(texts) < len(columns) or (is_marked and mark != _mark(texts)):
@@ -274,44 +288,49 @@ def _entry(row: Sequence[object], *, is_marked: bool) -> Entry | None:
 
 
 def _similarity(text: str, other: str) -> float:
-    """From 0 to 1, how similar two texts are; 0 if they are less than `LEAST_SIMILAR`."""
+    """Similarity of two texts, from 0 to 1; 0 instead of values below `LEAST_SIMILAR`."""
     matcher = difflib.SequenceMatcher(None, text, other, autojunk=False)
-    # Bounds that are quick to compute.
+    # Upper bounds that are quick to compute.
     if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < LEAST_SIMILAR:
         return 0.0
     return matcher.ratio()
 
 
 def difference(text: str, other: str) -> list[tuple[str, str]]:
-    """How one text becomes the other, in words, or in characters where no spaces divide words."""
+    """(kind, part) pairs that turn one text into the other; kinds are "same", "removed" and "added".
+
+    Parts are words and marks, or characters if neither text has spaces.
+    """
     cut = _PART.findall if " " in text + other else list
-    parts, others = cut(text), cut(other)
-    found = []
-    for kind, start, end, other_start, other_end in difflib.SequenceMatcher(
-        None, parts, others, autojunk=False
-    ).get_opcodes():
+    parts, other_parts = cut(text), cut(other)
+    matcher = difflib.SequenceMatcher(None, parts, other_parts, autojunk=False)
+    changes = []
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
         if start < end:
-            found.append(("same" if kind == "equal" else "removed", "".join(parts[start:end])))
+            changes.append(("same" if kind == "equal" else "removed", "".join(parts[start:end])))
         if kind in ("insert", "replace"):
-            found.append(("added", "".join(others[other_start:other_end])))
-    return found
+            changes.append(("added", "".join(other_parts[other_start:other_end])))
+    return changes
 
 
-def _kept(text: str) -> str:
-    """A text in its normal form, without what XML cannot contain."""
+def _clean(text: str) -> str:
+    """A text in its normal form, without control characters that XML cannot contain."""
     return _CONTROL.sub("", normalised(well_formed(text)))
 
 
 def is_memory(path: Path) -> bool:
-    """Whether a file is one of SQLite."""
+    """Whether a file is an SQLite database."""
     return os.path.isfile(path) and read_head(path).startswith(b"SQLite format 3\0")
 
 
 def stored_entries(path: Path) -> Iterator[Entry | None]:
-    """The entries of a memory that is not changed; None for each that is damaged. Raises `DataError`."""
+    """The entries of a memory, which is opened read-only; None for each damaged entry.
+
+    Raises `DataError` if the file cannot be read as a memory, and `ResourceError` if another program has locked it.
+    """
     try:
         address = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(_readable(sqlite3.connect(address, timeout=OPENING, uri=True))) as connection:
+        with closing(_lenient(sqlite3.connect(address, timeout=OPENING, uri=True))) as connection:
             _check(connection, path)
             is_marked = _is_marked(connection)
             fields = _FIELDS if is_marked else _FIELDS.replace("pairs.mark", "NULL")
@@ -322,10 +341,13 @@ def stored_entries(path: Path) -> Iterator[Entry | None]:
                 last = number
                 yield _entry(row, is_marked=is_marked)
     except FAILURES as error:
-        raise _lacking(error, path) or DataError(f"{path} cannot be read as a translation memory: {error}.") from None
+        raise _resource_error(error, path) or DataError(
+            f"{path} cannot be read as a translation memory: {error}."
+        ) from None
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `DataError` for a database of another program."""
     ((application,),) = connection.execute("PRAGMA application_id")
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
     if application != APPLICATION and tables:
@@ -351,4 +373,4 @@ def as_tmx(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 WRITERS: dict[str, Callable[[Iterable[Entry]], Iterator[str]]] = {"tsv": as_tsv, "tmx": as_tmx}
-"""Ways to write the entries of a memory, by the end of a file name."""
+"""Functions that write the entries of a memory, by file extension."""

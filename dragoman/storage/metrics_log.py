@@ -8,11 +8,11 @@ from typing import Any, Self
 from dragoman.system.atomic import write_file
 
 REQUESTED = "a request to stop"
-"""The reason why a run ended that a program stopped: it is done as after a limit, and may go on."""
+"""Reason of the end of a run that a program has stopped. Such a run is scored as after a limit, and may go on."""
 
 
 class MetricsFile:
-    """`metrics.jsonl`: one event a line; of the steps only the first and each of number `every`."""
+    """Writes `metrics.jsonl`, one event a line. Of the steps, it keeps the first and each multiple of `every`."""
 
     def __init__(self, path: Path, *, every: int = 10):
         self.path, self.every = path, every
@@ -22,15 +22,16 @@ class MetricsFile:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with suppress(OSError):  # what could not be written, which the writer was told
+        with suppress(OSError):  # raised by `write` already
             self.file.close()
 
     def write(self, event: str, values: dict[str, Any]) -> None:
+        """Write an event, unless it is a step that is left out."""
         if event != "step" or values["step"] % self.every == 0 or values["step"] == 1:
             self.file.write(json.dumps({"event": event, **values}, ensure_ascii=False) + "\n")
 
     def forget_after(self, step: int) -> None:
-        """A resumed run does the steps after its checkpoint again, and ends again: their lines go."""
+        """Delete the events of later steps, and the end: a resumed run repeats the steps after its checkpoint."""
         kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step and line["event"] != "end"]
         self.__exit__()  # Windows replaces no file that is open
         try:
@@ -40,15 +41,17 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The events of a run, oldest first; what is none, such as a last line cut short, is left out."""
+    """The events of a run, oldest first. Lines that are no events, such as a last one cut short, are skipped."""
+    if not path.exists():
+        return []
     events = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []:
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         with suppress(ValueError, RecursionError):
-            found = json.loads(line)
-            if (
-                isinstance(found, dict)
-                and isinstance(found.get("event"), str)
-                and isinstance(found.get("step", 0), int)
-            ):
-                events.append(found)
+            value = json.loads(line)
+            if _is_event(value):
+                events.append(value)
     return events
+
+
+def _is_event(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("event"), str) and isinstance(value.get("step", 0), int)

@@ -1,8 +1,9 @@
 """A copy of a run at a URL, from which another machine can go on.
 
-`states/` has lists of files with their sizes and SHA-256, `files/` what they list. A file is never replaced, as its
-name ends in its hash, and a list is uploaded after its files: whenever a process is killed, the last list is whole.
-What no list names any more is deleted after that.
+Each time the run is copied, the mirror gets a new state: a list of all files of the run, with their sizes and SHA-256.
+`states/` has these lists, and `files/` the files that they name. A file is never replaced, as its name ends in its
+hash, and a list is uploaded after its files. So the newest list is whole whenever a process is killed. Afterwards, old
+lists are deleted, and then the files that no list names any more.
 """
 
 import hashlib
@@ -10,48 +11,50 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.atomic import check_space, new_folder
-from dragoman.system.seals import MANIFEST, fingerprint, mark_of
+from dragoman.system.seals import MANIFEST, Mark, fingerprint, mark_of
 from dragoman.system.urls import file_system, reaching
 
 KEPT = 2
-"""States that stay: where the last one is damaged, the one before is taken."""
+"""States that are kept. If the newest one is damaged, the one before is taken."""
 AT_ONCE = 1 << 24
-"""Bytes of a file that is uploaded from memory: it may grow meanwhile, as logs do."""
+"""Files of fewer bytes are read into memory to be uploaded: they may grow meanwhile, as logs do."""
 STATES, FILES = "states", "files"
-SPARE = ("run/checkpoints/", "run/snapshots/")
-"""Folders in which a run finds damage itself, and does without what is damaged."""
-Marks = dict[str, dict[str, Any]]
-"""Size and SHA-256 of files, by their paths in the folder of the run."""
+CHECKPOINTS = "run/checkpoints/"
+SPARE = (CHECKPOINTS, "run/snapshots/")
+"""Folders in which a run finds damage itself, and goes on without the damaged files."""
+Listing = dict[str, Mark]
+"""Files of a state: size and SHA-256 by the path in the folder of the run."""
+States = dict[str, Listing]
+"""States by name, oldest first. The listing of a damaged state is empty."""
 
 
 class Mirror:
-    """The copy of one run. It is reached when it is first used."""
+    """The copy of one run. The URL is first accessed when a method is called."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self._states: dict[str, Marks] | None = None
-        """What is known to be there, by name, oldest first; None: nothing is known yet."""
+        self._states: States | None = None
+        """States at the URL; None: they have to be read."""
         self._present: set[str] = set()
-        """Paths of files there, those included that may be cut short."""
+        """Paths of the files at the URL, including those that may be cut short."""
         self._whole: set[str] = set()
-        """Paths of files that were uploaded to the end."""
-        self._local: dict[Path, tuple[object, dict[str, Any]]] = {}
-        """Marks of local files that were computed, and what tells whether these have changed."""
+        """Paths of the files whose upload has finished."""
+        self._large_files: dict[Path, _LargeFile] = {}
 
     def is_used(self) -> bool:
-        """Whether there is a run already."""
+        """Whether there is a run at the URL."""
         with reaching(self.url):
-            files, root = file_system(self.url)
-            return bool(files.find(f"{root}/{STATES}"))
+            return bool(_Remote.open(self.url).state_names())
 
     def refuse_if_used(self) -> None:
-        """Raise `UsageError` if there is a run already."""
+        """Raise `UsageError` if there is a run at the URL."""
         if self.is_used():
             go_on = command_line("train", "--resume", self.url)
             raise UsageError(f"{self.url} holds a run already; go on with it by `{go_on}`, or choose another URL.")
@@ -62,155 +65,232 @@ class Mirror:
         Raises `DataError` or `ResourceError` for what cannot be written, and where there is another run.
         """
         with reaching(self.url, "written"):
-            files, root = file_system(self.url)
-            states = self._begin(files, root, folder) if self._states is None else self._states
-            self._states = None  # what a failure leaves is looked at anew
-            marks = {path.relative_to(folder).as_posix(): self._upload(files, root, path, folder)
-                     for path in _files_of(folder)}  # fmt: skip
-            content = json.dumps(marks).encode()
-            number = max((int(name[:8]) for name in states), default=0) + 1
-            name = f"{number:08}-{hashlib.sha256(content).hexdigest()}.json"
-            files.pipe_file(f"{root}/{STATES}/{name}", content)
-            states[name] = marks
-            self._prune(files, root, states)
+            remote = _Remote.open(self.url)
+            states = self._states
+            if states is None:
+                states = self._read_states(remote)
+                self._refuse_other_run(states, folder)
+            self._states = None  # after a failure, they are read again
+            listing = {}
+            for path in _files_of(folder):
+                name = path.relative_to(folder).as_posix()
+                listing[name] = self._upload(remote, path, name)
+            content = json.dumps(listing).encode()
+            name = f"{_last_number(states) + 1:08}-{hashlib.sha256(content).hexdigest()}.json"
+            remote.write(f"{STATES}/{name}", content)
+            states[name] = listing
+            self._prune(remote, states)
             self._states = states
 
     def publish(self, folder: Path) -> None:
         """Upload the model itself under the names that it has in the folder, config.json last."""
         with reaching(self.url, "written"):
-            files, root = file_system(self.url)
+            remote = _Remote.open(self.url)
             for path in sorted(folder.glob("[!.]*"), key=lambda path: path.name == "config.json"):
                 if path.is_file():
-                    files.put_file(str(path), f"{root}/{path.name}")
+                    remote.upload(path, path.name)
 
     def load(self, folder: Path, warn: Callable[[str], None]) -> None:
-        """Download the last state that is whole into a new folder; says so when it has to take an older one.
+        """Download the newest state that is whole into a new folder; warns if it has to take an older one.
 
         Raises `DataError` if there is none.
         """
-        files, root = file_system(self.url)
+        remote = _Remote.open(self.url)
         with reaching(self.url):
-            names = sorted(map(_name, files.find(f"{root}/{STATES}")), reverse=True)
-            for name in names:
+            names = remote.state_names()
+            for name in reversed(names):
                 try:
-                    marks = _read(files, root, name)
+                    listing = remote.read_state(name)
                     with new_folder(folder) as temporary:
-                        self._download(files, root, marks, temporary, warn)
+                        self._download(remote, listing, temporary, warn)
                     return
                 except DataError as error:
                     warn(f"{self.url}: {error} Going back to the state before.")
         what = "no state that is whole" if names else "no run to go on with"
         raise DataError(f"{self.url} holds {what}; check the URL, or start a new run with another training.mirror.")
 
-    def _begin(self, files: Any, root: str, folder: Path) -> dict[str, Marks]:
-        """The states that are there, if they are of this run and no further than it is."""
-        states: dict[str, Marks] = {}
-        for name in sorted(map(_name, files.find(f"{root}/{STATES}"))):
+    def _read_states(self, remote: "_Remote") -> States:
+        """Read the states at the URL, and note which files are there."""
+        states: States = {}
+        for name in remote.state_names():
             states[name] = {}
-            with suppress(DataError):  # a damaged one goes when there is a newer one
-                states[name] = _read(files, root, name)
-        self._present = {path[len(root) + 1 :] for path in files.find(f"{root}/{FILES}")}
-        self._whole |= _listed(states)
-        marks = next(filter(None, reversed(states.values())), {})
-        sealed = RunDirectory(folder).data / MANIFEST
-        path = sealed.relative_to(folder).as_posix()
-        if marks and marks.get(path) != mark_of(sealed):
+            with suppress(DataError):  # a damaged one is deleted when there is a newer one
+                states[name] = remote.read_state(name)
+        self._present = remote.file_paths()
+        self._whole |= _listed_paths(states)
+        return states
+
+    def _refuse_other_run(self, states: States, folder: Path) -> None:
+        """Raise `DataError` if the states are of another run than the one in the folder, or are further than it."""
+        newest = _newest(states)
+        manifest = RunDirectory(folder).data / MANIFEST
+        if newest and newest.get(manifest.relative_to(folder).as_posix()) != mark_of(manifest):
             raise DataError(f"{self.url} holds another run; give another training.mirror.")
-        here = {path.relative_to(folder).as_posix() for path in _files_of(folder)}
-        if max(_checkpoints(marks), default="") > max(_checkpoints(here), default=""):
+        local = {path.relative_to(folder).as_posix() for path in _files_of(folder)}
+        if max(_checkpoints(newest), default="") > max(_checkpoints(local), default=""):
             raise DataError(
                 f"{self.url} is further than {folder}, so it stays as it is; to go on from there, type "
                 f"`{command_line('train', '--resume', self.url, '--output', 'ANOTHER')}`."
             )
-        return states
 
-    def _upload(self, files: Any, root: str, path: Path, folder: Path) -> dict[str, Any]:
-        """Upload a local file, unless it is there; returns its mark."""
+    def _upload(self, remote: "_Remote", path: Path, name: str) -> Mark:
+        """Upload a local file that the run has under a name, unless it is there; returns its mark."""
         status = path.stat()
-        state = status.st_size, status.st_mtime_ns, status.st_ino
-        name = path.relative_to(folder).as_posix()
-        data = path.read_bytes() if status.st_size < AT_ONCE else None
-        known, mark = self._local.get(path, (None, {}))
-        if data is not None:
+        data: bytes | None = None
+        if status.st_size < AT_ONCE:
+            data = path.read_bytes()
             mark = fingerprint(data)
-        elif known != state:
-            mark = mark_of(path)
-        self._local[path] = state, mark
-        key = _key(name, mark)
-        if key not in self._whole:
-            self._present.add(key)
+        else:
+            mark = self._mark_of_large(path, status)
+        remote_path = _remote_path(name, mark)
+        if remote_path not in self._whole:
+            self._present.add(remote_path)
             if data is None:
-                files.put_file(str(path), f"{root}/{key}")
+                remote.upload(path, remote_path)
             else:
-                files.pipe_file(f"{root}/{key}", data)
-            self._whole.add(key)
+                remote.write(remote_path, data)
+            self._whole.add(remote_path)
         return mark
 
-    def _prune(self, files: Any, root: str, states: dict[str, Marks]) -> None:
-        """Delete all but the last states, and then the files that these do not list."""
+    def _mark_of_large(self, path: Path, status: os.stat_result) -> Mark:
+        """The mark of a large local file, which is read again only if it has changed."""
+        version = status.st_size, status.st_mtime_ns, status.st_ino
+        known = self._large_files.get(path)
+        if known is None or known.version != version:
+            known = self._large_files[path] = _LargeFile(version, mark_of(path))
+        return known.mark
+
+    def _prune(self, remote: "_Remote", states: States) -> None:
+        """Delete all but the newest undamaged states, and then the files that these do not list."""
         kept = [name for name in sorted(states) if states[name]][-KEPT:]
         for name in sorted(states.keys() - set(kept)):
-            files.rm_file(f"{root}/{STATES}/{name}")
+            remote.delete(f"{STATES}/{name}")
             del states[name]
-        for key in sorted(self._present - _listed(states)):
-            self._whole.discard(key)
-            with suppress(FileNotFoundError):  # one whose upload has failed
-                files.rm_file(f"{root}/{key}")
-            self._present.remove(key)
+        for path in sorted(self._present - _listed_paths(states)):
+            self._whole.discard(path)
+            with suppress(FileNotFoundError):  # a file whose upload has failed
+                remote.delete(path)
+            self._present.remove(path)
 
-    def _download(self, files: Any, root: str, marks: Marks, folder: Path, warn: Callable[[str], None]) -> None:
-        check_space(folder, sum(mark["size"] for mark in marks.values()))
+    def _download(self, remote: "_Remote", listing: Listing, folder: Path, warn: Callable[[str], None]) -> None:
+        """Download the files of a state. Raises `DataError` if one is damaged that the run needs."""
+        check_space(folder, sum(mark["size"] for mark in listing.values()))
         damaged = set()
-        for name, mark in marks.items():
+        for name, mark in listing.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):
-                files.get_file(f"{root}/{_key(name, mark)}", str(path))
+                remote.download(_remote_path(name, mark), path)
             if not path.is_file() or mark_of(path) != mark:
                 path.unlink(missing_ok=True)
-                problem = f"{_key(name, mark)} is damaged or missing."
+                problem = f"{_remote_path(name, mark)} is damaged or missing."
                 if not name.startswith(SPARE):
                     raise DataError(problem)
                 warn(f"{self.url}: {problem}")
                 damaged.add(name)
-        if damaged and _checkpoints(marks) <= _checkpoints(damaged):
+        if damaged and _checkpoints(listing) <= _checkpoints(damaged):
             raise DataError("All checkpoints of a state are damaged.")
 
 
+@dataclass(frozen=True)
+class _LargeFile:
+    """A local file whose mark was computed."""
+
+    version: tuple[int, int, int]
+    """Size, time of the last change and inode, which tell whether the file has changed since."""
+    mark: Mark
+
+
+@dataclass(frozen=True)
+class _Remote:
+    """The folder of a mirror. Paths are relative to it."""
+
+    files: Any
+    """File system of fsspec."""
+    root: str
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """The folder at a URL, as it is now."""
+        return cls(*file_system(url))
+
+    def state_names(self) -> list[str]:
+        """Names of the states, oldest first."""
+        return sorted(path.rpartition("/")[2] for path in self.files.find(f"{self.root}/{STATES}"))
+
+    def file_paths(self) -> set[str]:
+        """Paths of the files of all states."""
+        return {path[len(self.root) + 1 :] for path in self.files.find(f"{self.root}/{FILES}")}
+
+    def read_state(self, name: str) -> Listing:
+        """The listing of a state.
+
+        Raises `DataError` if a byte of it is wrong, or if it names a file that would be outside of the folder.
+        """
+        content = self.files.cat_file(f"{self.root}/{STATES}/{name}")
+        listing: Listing = {}
+        if hashlib.sha256(content).hexdigest() == name[9:].removesuffix(".json"):  # as in 00000007-DIGEST.json
+            listing = json.loads(content)
+        if not listing or any(_is_outside(PurePosixPath(path)) for path in listing):
+            raise DataError(f"{STATES}/{name} is damaged.")
+        return listing
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file from memory."""
+        self.files.pipe_file(f"{self.root}/{path}", data)
+
+    def upload(self, local: Path, path: str) -> None:
+        """Copy a local file."""
+        self.files.put_file(str(local), f"{self.root}/{path}")
+
+    def download(self, path: str, local: Path) -> None:
+        """Copy a file to this machine. Raises `FileNotFoundError` if it is not there."""
+        self.files.get_file(f"{self.root}/{path}", str(local))
+
+    def delete(self, path: str) -> None:
+        """Delete a file. Raises `FileNotFoundError` if it is not there."""
+        self.files.rm_file(f"{self.root}/{path}")
+
+
 def _files_of(folder: Path) -> Iterator[Path]:
-    """What is mirrored: the files of a run that are finished, but no links, which may lead anywhere."""
+    """The files of a run that are mirrored: those that are finished, but no links, which may lead anywhere."""
+    lock = RunDirectory(folder).lock
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if each[0] != "." and not each.endswith((".old", ".tmp")))
+        folders[:] = sorted(name for name in folders if name[0] != "." and not name.endswith((".old", ".tmp")))
         for name in sorted(names):
             path = Path(parent, name)
-            if name[0] != "." and path.is_file() and not path.is_symlink() and path != RunDirectory(folder).lock:
+            if name[0] != "." and path.is_file() and not path.is_symlink() and path != lock:
                 yield path
 
 
-def _read(files: Any, root: str, name: str) -> Marks:
-    """What a state lists. Raises `DataError` if a byte of it is wrong, or a file is not inside of the folder."""
-    content = files.cat_file(f"{root}/{STATES}/{name}")
-    whole = hashlib.sha256(content).hexdigest() == name[9:].removesuffix(".json")
-    marks: Marks = json.loads(content) if whole else {}
-    if not marks or any(PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts for each in marks):
-        raise DataError(f"{STATES}/{name} is damaged.")
-    return marks
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _key(name: str, mark: dict[str, Any]) -> str:
-    """The path of a file in the mirror."""
+def _remote_path(name: str, mark: Mark) -> str:
+    """The path in the mirror of a file that the run has under a name."""
     return f"{FILES}/{name}@{mark['sha256'][:16]}"
 
 
-def _listed(states: dict[str, Marks]) -> set[str]:
-    """The paths of all files that states list."""
-    return {_key(*each) for marks in states.values() for each in marks.items()}
+def _listed_paths(states: States) -> set[str]:
+    """The paths in the mirror of all files that states list."""
+    return {_remote_path(name, mark) for listing in states.values() for name, mark in listing.items()}
+
+
+def _newest(states: States) -> Listing:
+    """The listing of the newest undamaged state; empty if there is none."""
+    for listing in reversed(states.values()):
+        if listing:
+            return listing
+    return {}
+
+
+def _last_number(states: States) -> int:
+    """The number with which the name of the newest state begins; 0 if there is no state."""
+    return max((int(name[:8]) for name in states), default=0)
+
+
+def _is_outside(path: PurePosixPath) -> bool:
+    """Whether a path of a listing leads out of the folder of the run."""
+    return path.is_absolute() or ".." in path.parts
 
 
 def _checkpoints(names: Iterable[str]) -> set[str]:
-    """The checkpoints that some files belong to."""
-    return {name.split("/")[2] for name in names if name.startswith(SPARE[0])}
+    """Names of the checkpoints, such as step_00000007, that some files of a run belong to."""
+    return {name.split("/")[2] for name in names if name.startswith(CHECKPOINTS)}

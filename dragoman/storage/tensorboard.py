@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 CURVES = {
     "step": {"loss": "loss/training", "learning_rate": "learning rate"},
     "validation": {LOSS.validation_key: "loss/validation"}
-    | {each.validation_key: f"validation/{each.label}" for each in VALIDATED_TEXT_METRICS}
+    | {metric.validation_key: f"validation/{metric.label}" for metric in VALIDATED_TEXT_METRICS}
     | {"train_accuracy": "accuracy/training", "valid_accuracy": "accuracy/validation"},
 }
-"""For each event the values that are drawn, and the names of their curves."""
+"""Names of the curves by event and by the key of their values."""
 
 
 class EventFile:
@@ -25,7 +25,8 @@ class EventFile:
         """Draw every step whose number is a multiple of `every`."""
         self.folder, self.every = folder, every
         self.writer: SummaryWriter | None = None
-        self._mark: dict[str, Any] = {}
+        self._drawn_step: dict[str, Any] = {}
+        """Values of the last step that was drawn; empty after another event."""
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +37,7 @@ class EventFile:
                 self.writer.close()
 
     def forget_after(self, step: int) -> None:
-        """Begin, or continue, after `step`: TensorBoard hides what was written of later steps."""
+        """Begin, or continue, after `step`: TensorBoard hides the events of later steps."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.__exit__()
@@ -50,8 +51,9 @@ class EventFile:
         for key, name in CURVES[event].items():
             if key in values:
                 self.writer.add_scalar(name, values[key], values["step"])
-        if event == "step" and self._mark and values["seconds"] > self._mark["seconds"]:
-            tokens, seconds = (values[key] - self._mark[key] for key in ("tokens", "seconds"))
-            self.writer.add_scalar("tokens per second", tokens / seconds, values["step"])
+        last = self._drawn_step
+        if event == "step" and last and values["seconds"] > last["seconds"]:
+            speed = (values["tokens"] - last["tokens"]) / (values["seconds"] - last["seconds"])
+            self.writer.add_scalar("tokens per second", speed, values["step"])
         # The speed of steps does not include the time of validations.
-        self._mark = values if event == "step" else {}
+        self._drawn_step = values if event == "step" else {}

@@ -1,8 +1,7 @@
-"""Checks of a model directory that need neither the model nor torch."""
+"""Reads and checks the files beside the weights of a model directory. Needs neither torch nor the model itself."""
 
 import json
 import os
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,24 +10,29 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UsageError, shortened, shown
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.weights_file import opened
+from dragoman.system.seals import checksum
 from dragoman.text.labels import only, several_targets
 from dragoman.text.language_codes import Languages, known_language
 
 FORMAT = 1
-"""Counts up when a model directory changes in a way that older versions cannot read."""
+"""Format of model directories. It is increased by changes that older versions cannot read."""
 LANGUAGES = ("source_language", "target_language")
+"""Keys in config.json of the two languages."""
 TOKENIZERS = ("source_tokenizer", "target_tokenizer")
+"""Keys in config.json of the names of the two tokenizer files."""
 DIRECTIONS = "directions"
-"""Key in config.json: source and target languages of a model that was trained on several pairs of them."""
+"""Key in config.json of the [source, target] languages of a model that was trained on several pairs of languages."""
 STYLE = "source_style"
-"""Key in config.json: the file that says how sources are written; models of version 0.1.0 have none."""
+"""Key in config.json of the name of the file that describes how sources are written. Version 0.1.0 had none."""
 WEIGHTS = "model.safetensors"
-LARGEST_CONFIG, LARGEST_TEXT = 1 << 20, 1 << 25
-"""Bytes of a config.json, and of a tokenizer: that of NLLB-200 has 24 MB."""
+LARGEST_CONFIG = 1 << 20
+"""Most bytes of a config.json."""
+LARGEST_TEXT = 1 << 25
+"""Most bytes of a tokenizer; that of NLLB-200 has 24 MB."""
 
 
 def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
-    """The content of config.json, and the architecture that it describes.
+    """Check the files of a model directory; returns its parsed config.json and the architecture that this describes.
 
     Raises `DataError` for a folder that is no model, is of another version, or has a missing or truncated file.
     """
@@ -41,14 +45,15 @@ def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
 
 
 def file_state(path: Path) -> set[tuple[str, int, int]]:
-    """What changes when a file of a folder is replaced."""
+    """(name, inode, time of the last change) of the files in a folder, which differ after a file is replaced."""
     if not os.path.isdir(path):
         return set()
     with os.scandir(path) as entries:
-        return {(each.name, each.inode(), each.stat().st_mtime_ns) for each in entries if each.name[0] != "."}
+        return {(entry.name, entry.inode(), entry.stat().st_mtime_ns) for entry in entries if entry.name[0] != "."}
 
 
 def _check_file(file: Path, most: int | None) -> None:
+    """Raise `DataError` unless there is a regular file, of at most so many bytes."""
     # A pipe or a device may have no end. os.path answers False where pathlib raises, for a name that is too long.
     if not os.path.isfile(file):
         raise DataError(f"{file} is {'no file' if os.path.exists(file) else 'missing'}; copy the whole folder again.")
@@ -57,60 +62,77 @@ def _check_file(file: Path, most: int | None) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config.json of a model directory, with names of files and languages that can be used as such."""
+    """The parsed config.json of a model directory, with None or {} for keys that it lacks.
+
+    Raises `DataError` if it is of another format, if a value is not of its type, or if it names a file elsewhere.
+    """
     config, file = _read_json(path), path / "config.json"
     if not isinstance(config, dict):
         raise DataError(
             f"{file} does not describe a model: it is {shortened(shown(config))}, not an object {{...}}; copy it again."
         )
-    if (found := config.get("format")) != FORMAT:
-        named = "names no format" if found is None else f"is of format {shortened(shown(found))}"
+    version = config.get("format")
+    if version != FORMAT:
+        named = "names no format" if version is None else f"is of format {shortened(shown(version))}"
         raise DataError(
             f"{file} {named}, but this version of Dragoman reads format {FORMAT}; "
             "use the version that wrote it, or train again."
         )
-    for key in (*TOKENIZERS, STYLE, *LANGUAGES):
-        text, is_file = config.setdefault(key, None), key not in LANGUAGES
-        known = isinstance(text, str) or (text is None and key not in TOKENIZERS)
-        if not known or (is_file and text is not None and (not text or Path(text).name != text)):
-            what = "a file in the same folder" if is_file else "a language"
-            raise DataError(f"{file}: `{key}` is {shortened(shown(text))}, not {what}; copy the model again.")
-    known = config.get(DIRECTIONS, [])
-    if not (isinstance(known, list) and all(map(_is_direction, known))):
+    for key in (*TOKENIZERS, STYLE):
+        name = config.setdefault(key, None)
+        is_absent = name is None and key not in TOKENIZERS
+        if not is_absent and not _is_file_name(name):
+            raise DataError(
+                f"{file}: `{key}` is {shortened(shown(name))}, not a file in the same folder; copy the model again."
+            )
+    for key in LANGUAGES:
+        language = config.setdefault(key, None)
+        if not isinstance(language, str | None):
+            raise DataError(f"{file}: `{key}` is {shortened(shown(language))}, not a language; copy the model again.")
+    pairs = config.get(DIRECTIONS, [])
+    if not isinstance(pairs, list) or not all(map(_is_direction, pairs)):
         raise DataError(
-            f"{file}: `{DIRECTIONS}` is {shortened(shown(known))}, no list of [source, target]; copy the model again."
+            f"{file}: `{DIRECTIONS}` is {shortened(shown(pairs))}, no list of [source, target]; copy the model again."
         )
     for key in ("model", "decoding"):
-        if not isinstance(config.setdefault(key, {}), dict):
-            told = shortened(shown(config[key]))
+        section = config.setdefault(key, {})
+        if not isinstance(section, dict):
             raise DataError(
-                f"{file} does not describe a model: `{key}` is {told}, not an object {{...}}; copy it again."
+                f"{file} does not describe a model: `{key}` is {shortened(shown(section))}, not an object {{...}}; "
+                "copy it again."
             )
     return config
 
 
+def _is_file_name(name: Any) -> bool:
+    """Whether a value is the name of a file, without any folder."""
+    return isinstance(name, str) and name != "" and Path(name).name == name
+
+
 def _is_direction(value: Any) -> bool:
-    return (
-        isinstance(value, list) and len(value) == 2 and isinstance(value[1], str) and isinstance(value[0], str | None)
-    )
+    """Whether a value is a list of a source language, which may be None, and a target language."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    source, target = value
+    return isinstance(source, str | None) and isinstance(target, str)
 
 
 def directions(path: Path) -> list[tuple[str | None, str]]:
-    """Source and target languages of a model that was trained on several pairs of them."""
-    return [*map(tuple, read_config(path).get(DIRECTIONS, []))]
+    """(source, target) languages of a model that was trained on several pairs of languages; empty for other models."""
+    return [(source, target) for source, target in read_config(path).get(DIRECTIONS, [])]
 
 
 def languages(path: Path) -> tuple[str, str] | None:
-    """Source and target language of a model, if it knows both: they choose the sides of files that name theirs."""
+    """Source and target language of a model, if it knows both; None for other models."""
     config = read_config(path)
     source, target = (config[key] for key in LANGUAGES)
     return (source, target) if source and target else None
 
 
 def decoding_defaults(path: Path, config: dict[str, Any] | None = None) -> DecodingConfig:
-    """The search that a model was scored with; the general defaults for models that do not say.
+    """The search that a model was scored with; the general defaults for models that do not name one.
 
-    `config` is what `read_config` gave, if it was called already.
+    `config` is the result of `read_config`, if it was called already.
     """
     try:
         return DecodingConfig.validate((config or read_config(path))["decoding"])
@@ -126,32 +148,27 @@ def _read_architecture(path: Path, config: dict[str, Any]) -> TransformerConfig:
         raise DataError(f"{path / 'config.json'} does not describe a model: {error}") from None
 
 
-def checksum(content: bytes | memoryview) -> str:
-    """CRC-32 as eight hexadecimal digits. It finds damage, not malice; 100 MB take some 25 ms."""
-    return f"{zlib.crc32(content):08x}"
-
-
 def config_checksum(config: dict[str, Any]) -> dict[str, str]:
-    """The checksum of what config.json says, by the name of the file."""
+    """Checksum of the values in config.json, however they are formatted, by the name of the file."""
     return {"config.json": checksum(json.dumps(config, sort_keys=True).encode())}
 
 
 def _text_files(config: dict[str, Any]) -> list[str]:
-    """The tokenizers, one if both sides share it, and what else prepares texts, if there is any."""
-    return [*dict.fromkeys(config[key] for key in (*TOKENIZERS, STYLE) if config[key])]
+    """Names of the tokenizer files, one if both sides share it, and of the source style, if there is one."""
+    return list(dict.fromkeys(config[key] for key in (*TOKENIZERS, STYLE) if config[key]))
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """What stands beside the weights, each file read once: it is verified, and then used."""
+    """The files beside the weights. Each is read once, so that the bytes that are verified are those that are used."""
 
     config: dict[str, Any]
     contents: dict[str, bytes]
-    """The tokenizers and what else prepares texts, by the names of the files."""
+    """Content of the tokenizers and of the source style, by file name."""
 
     @classmethod
     def read(cls, path: Path, config: dict[str, Any]) -> Self:
-        """Read the files that a config names. Raises `DataError` for one that cannot be read, or is too large."""
+        """Read the files that a config names. Raises `DataError` for a file that cannot be read, or is too large."""
         contents = {}
         for name in _text_files(config):
             _check_file(path / name, LARGEST_TEXT)
@@ -164,14 +181,14 @@ class TextFiles:
 
     @property
     def sums(self) -> dict[str, str]:
-        """The checksum of each file, by its name, config.json included."""
+        """Checksum of each file by its name, config.json included."""
         return {name: checksum(content) for name, content in self.contents.items()} | config_checksum(self.config)
 
 
-def verify(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
-    """Raise `DataError` that names the first file of a model directory whose checksum differs."""
-    for name, checksum_ in wanted.items():
-        if found.get(name) != checksum_:
+def verify(path: Path, computed: dict[str, str], expected: dict[str, str]) -> None:
+    """Raise `DataError` that names the first file of a model directory whose computed checksum differs."""
+    for name, sum_ in expected.items():
+        if computed.get(name) != sum_:
             raise DataError(
                 f"{path / name} is damaged or belongs to another model than {WEIGHTS}: its checksum differs; "
                 "copy the whole folder again."
@@ -179,6 +196,7 @@ def verify(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
 
 
 def _read_json(path: Path) -> Any:
+    """The content of config.json. Raises `DataError` if `path` has none that can be read."""
     # os.path answers False where pathlib raises, for a name that is too long.
     if not os.path.isdir(path):
         what = "is a file, not a model directory" if os.path.exists(path) else "does not exist"
@@ -197,18 +215,23 @@ def _read_json(path: Path) -> Any:
 
 
 def check_languages(model: Path, source: str | None, target: str | None, *, required: bool = True) -> Languages:
-    """The languages that are asked for, of a model that was trained on several, as it knows them, or else its only one.
+    """The requested languages in the spelling of a model that was trained on several pairs of languages.
 
-    Raises `UsageError` for others, and unless it may be left open if the target is not known. Of other models, the
-    languages as they were given.
+    A language that is left open is the only one of its side, or stays None. Other models take languages as they are.
+    Raises `UsageError` for a language that the model does not know, and for an open target language, if it is required.
     """
-    if not (known := directions(model)):
+    known = directions(model)
+    if not known:
         return source, target
-    sides = [[*filter(None, side)] for side in zip(*known, strict=True)]
-    source, target = (
-        known_language(asked, codes) if asked and codes else asked or only(codes)
-        for asked, codes in zip((source, target), sides, strict=True)
-    )
+    source = _known_or_only(source, [code for code, _ in known if code])
+    target = _known_or_only(target, [code for _, code in known if code])
     if required and not target:
         raise UsageError(several_targets(known))
     return source, target
+
+
+def _known_or_only(language: str | None, codes: list[str]) -> str | None:
+    """A language as one of the codes of a model; None: the only code, if there is just one."""
+    if not language:
+        return only(codes)
+    return known_language(language, codes) if codes else language

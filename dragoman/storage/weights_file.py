@@ -1,14 +1,13 @@
-"""model.safetensors, opened once: what its header says, whether that is whole, and the tensors by their bytes.
+"""Opens model.safetensors and checks that the file is whole, by its header. The caller reads the tensors.
 
-The file is read, not mapped: what was verified must be what is used, also where somebody copies another model over it
-meanwhile. The format: https://huggingface.co/docs/safetensors.
+The file is read, not mapped: the bytes that were verified must be those that are used, even if somebody copies another
+model over the file meanwhile. The format: https://huggingface.co/docs/safetensors.
 """
 
 import json
 import math
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,21 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError
+from dragoman.system.seals import checksum
 
-SUMS, HEADER = "checksums", "header"
-"""Key in the metadata, of which there is one, since a library writes several in any order: checksums of the files that
-belong together, as JSON. Among them, by this key, is that of the list of tensors."""
+SUMS = "checksums"
+"""Key in the metadata: checksums of all files of the model, as JSON. It is the only key, since safetensors would write
+several in any order."""
+HEADER = "header"
+"""Key in these checksums: checksum of the list of tensors."""
 BYTES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
     "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
 }  # fmt: skip
-"""Bytes of a number of each format that weights may have."""
+"""Bytes of a number in each format that tensors may have."""
 LARGEST_HEADER = 1 << 23
-"""Bytes that may stand before the weights."""
+"""Most bytes before the weights."""
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTensor:
     """A tensor as the header describes it."""
 
     name: str
@@ -44,24 +46,22 @@ class Stored:
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before the tensors."""
+    """Header of a weights file, which precedes the tensors."""
 
-    tensors: list[Stored]
-    """In the order in which their bytes follow, without gaps."""
+    tensors: list[StoredTensor]
+    """Tensors in the order of their bytes, which have no gaps."""
     sums: dict[str, str]
-    """Checksums of the files of the model, by their names; empty in files of others and of version 0.1.0."""
+    """Checksums of the files of the model, by name; empty in files of other programs and of version 0.1.0."""
     begin: int
-    """Position of the tensors, in bytes."""
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether the file says what all files of the model have to be."""
-        return bool(self.sums)
+    """Position of the first tensor, in bytes."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BufferedReader, Header]]:
-    """The file, at its first tensor, and its header. Raises `DataError` unless it has exactly what the header says."""
+    """The file, positioned at its first tensor, and its header.
+
+    Raises `DataError` unless the file has exactly the bytes that the header describes.
+    """
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -75,9 +75,9 @@ def opened(path: Path) -> Iterator[tuple[BufferedReader, Header]]:
 
 
 def header_checksum(content: dict[str, Any]) -> str:
-    """CRC-32 of a header without its metadata: the names, formats, shapes and places of the tensors."""
+    """CRC-32 of a header without its metadata: the names, formats, shapes and positions of the tensors."""
     tensors = {name: entry for name, entry in content.items() if name != "__metadata__"}
-    return f"{zlib.crc32(json.dumps(tensors, sort_keys=True).encode()):08x}"
+    return checksum(json.dumps(tensors, sort_keys=True).encode())
 
 
 def _read_header(file: BufferedReader, size: int) -> Header:
@@ -86,15 +86,17 @@ def _read_header(file: BufferedReader, size: int) -> Header:
         raise ValueError(f"a header of {length} bytes")
     content = json.loads(file.read(length))
     metadata = content.get("__metadata__") or {}
-    tensors, begin = [], 0
     entries = {name: entry for name, entry in content.items() if name != "__metadata__"}
+    tensors = []
+    begin = 0  # of the next tensor
     for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
-        dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        start, end = entry["data_offsets"]
         if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
             raise ValueError(f"'{name}' has a size that is no number")
         if dtype not in BYTES or start != begin or end - start != BYTES[dtype] * math.prod(shape):
             raise ValueError(f"'{name}' is not where its size says")
-        tensors.append(Stored(name, dtype, shape, end - start))
+        tensors.append(StoredTensor(name, dtype, shape, end - start))
         begin = end
     if 8 + length + begin != size:
         raise ValueError(f"{size:,} bytes, not fully covered by {8 + length + begin:,} of header and tensors")

@@ -51,9 +51,9 @@ def test_an_override_reaches_its_key_with_its_type(override: str, value: Any):
     *sections, leaf = override.partition("=")[0].split(".")
     for section in sections:
         config = getattr(config, section)
-    found = config[leaf] if isinstance(config, dict) else getattr(config, leaf)
-    assert found == value
-    assert type(found) is type(value)
+    set_value = config[leaf] if isinstance(config, dict) else getattr(config, leaf)
+    assert set_value == value
+    assert type(set_value) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_later_override_wins_and_the_recipe_is_left_alone():
         ("size=huge", "`size` is 'huge'; it must be tiny, small, base or big"),
         ("decoding.beam_size=0", "`decoding.beam_size` is 0; it must be a whole number from 1 to 64"),
         ("decoding.n_best=9", "^`decoding.n_best` is 9, but .*; raise `decoding.beam_size`"),
-        ("decoding.glossary={cat: 3}", "`decoding.glossary` is {'cat': 3}; it must be a table of texts"),
+        ("decoding.glossary={cat: 3}", "`decoding.glossary` is {'cat': 3}; it must be a table \\(dict\\) of texts"),
         ("model.dropout=2", "`model`.* `dropout` is 2; it must be"),
         ("model.dropuot=0.2", "dropuot.*did you mean '(model.)?dropout'"),
         ("model.d_model=30", "`d_model` is 30, not a multiple of `num_heads` 4"),
@@ -216,8 +216,8 @@ def test_the_architecture_follows_from_size_choices_and_vocabularies(shared: boo
     assert (architecture.d_model, architecture.d_ff, architecture.dropout) == (256, 1024, 0.3)
     assert architecture.share_embeddings == shared
     assert architecture.target_vocab_size == 997
-    own = load_config({}, parse_settings(["model.share_embeddings=false"]))
-    assert not own.transformer(997, 997).share_embeddings
+    config = load_config({}, parse_settings(["model.share_embeddings=false"]))
+    assert not config.transformer(997, 997).share_embeddings
 
 
 def test_two_vocabularies_cannot_share_a_table():

@@ -1,4 +1,4 @@
-"""What a run chooses from its pairs, its minutes and the machine."""
+"""Settings that are left open follow from the pairs, the minutes and the machine."""
 
 import re
 from pathlib import Path
@@ -42,9 +42,9 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
 
     by_time = [dropout(160_000, minutes) for minutes in (2, 20, 200, None, 20_000)]
     by_pairs = [dropout(pairs, 20) for pairs in (10**7, 10**6, 10**5, 10**4, 10**2)]
-    for found in (by_time, by_pairs):
-        assert found == sorted(found)
-        assert (found[0], found[-1]) == (0, 0.3)
+    for rates in (by_time, by_pairs):
+        assert rates == sorted(rates)
+        assert (rates[0], rates[-1]) == (0, 0.3)
 
 
 def test_r_drop_is_for_pairs_that_are_seen_often():
@@ -55,7 +55,8 @@ def test_r_drop_is_for_pairs_that_are_seen_often():
     assert chosen(pairs=27_000, pair=20, minutes=20).training.r_drop == 0  # many epochs in too few steps
     assert chosen(["training.r_drop=0"], minutes=60).training.r_drop == 0
     assert chosen(["model.dropout=0"], minutes=60).training.r_drop == 0
-    assert [chosen(asked, minutes=2).model["dropout"] for asked in ([], ["training.r_drop=3"])] == [0, 0.1]
+    settings = ([], ["training.r_drop=3"])
+    assert [chosen(given, minutes=2).model["dropout"] for given in settings] == [0, 0.1]
 
 
 def test_a_model_is_adapted_to_few_pairs_in_few_epochs():
@@ -129,8 +130,8 @@ def test_pretrained_models_of_others_go_on_at_a_gentle_rate():
 
 
 def test_a_large_model_that_is_gone_on_from_sees_pairs_less_often():
-    told = [chosen(["finetune.model=base", f"model.d_model={width}"]).chosen[1] for width in (128, 512)]
-    epochs = [float(re.search(r"about ([\d.]+) epochs", text)[1]) for text in told]
+    lines = [chosen(["finetune.model=base", f"model.d_model={width}"]).chosen[1] for width in (128, 512)]
+    epochs = [float(re.search(r"about ([\d.]+) epochs", line)[1]) for line in lines]
     assert epochs[0] > 5 * epochs[1]
 
 

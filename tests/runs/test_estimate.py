@@ -35,11 +35,11 @@ def test_each_of_64_ranks_has_its_part_of_the_weights(size: str, one_of_64: Rank
         model = Transformer(config.transformer(VOCAB, VOCAB))
     numbers = sum(weight.numel() for weight in model.parameters())
     ShardedExecutor(model, torch.float32, LossOptions(0), one_of_64)
-    own = sum(weight.to_local().numel() for weight in model.parameters())
-    found = {(each.ranks, each.parallel): each for each in estimate(config)}
-    assert found[1, "ddp"].weights == 4 * numbers
+    local_numbers = sum(weight.to_local().numel() for weight in model.parameters())
+    estimates = {(memory.ranks, memory.parallel): memory for memory in estimate(config)}
+    assert estimates[1, "ddp"].weights == 4 * numbers
     # A rank has whole rows of each weight: a few more than its share.
-    assert found[64, "fsdp"].weights == pytest.approx(4 * own, rel=0.02)
+    assert estimates[64, "fsdp"].weights == pytest.approx(4 * local_numbers, rel=0.02)
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_activations_grow_with_tokens_and_muon_keeps_less_than_adam():
         config = load_config({}, parse_settings(["size=base", f"tokenizer.vocab_size={VOCAB}", *settings]))
         return estimate(config)[0].to_dict()
 
-    small, large = (memory(f"training.max_tokens={each}") for each in (25_600, 51_200))
+    small, large = (memory(f"training.max_tokens={tokens}") for tokens in (25_600, 51_200))
     assert 1.8 < large["activations"] / small["activations"] <= 2
     adam = memory("training.optimizer=adam")
     assert adam["optimizer"] == 2 * adam["weights"]

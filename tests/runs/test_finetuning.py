@@ -1,4 +1,4 @@
-"""A run that goes on from a model: what it keeps, what it changes, and what it tells."""
+"""A run that adapts a base model keeps its tokenizers and layers, and scores it before and after."""
 
 import json
 from contextlib import closing
@@ -23,7 +23,7 @@ from tests.interop import pretrained_models
 from tests.runs.test_train import SMALL, small_run
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-KEPT = [each for each in SMALL if each.startswith(("training.", "data.", "decoding."))]
+KEPT = [setting for setting in SMALL if setting.startswith(("training.", "data.", "decoding."))]
 OWN = list(Bitext.open("builtin:grammar:60:valid"))
 
 
@@ -125,10 +125,10 @@ def test_general_pairs_have_their_share_and_are_scored(base, tmp_path):
     general = json.loads((folder / "general.json").read_text())
     held_out = {source for source, _ in general}
     about = json.loads((folder / "about.json").read_text())
-    own = {source for source, _ in OWN}
+    own_sources = {source for source, _ in OWN}
     assert 3 <= len(general) <= 8
     assert evaluation.finetuning.keys() == {"own before", "own after", "general before", "general after"}
-    count = len(own - held_out) - 10  # validation and test pairs
+    count = len(own_sources - held_out) - 10  # validation and test pairs
     assert about["train_pairs"] == pytest.approx(count / 0.6, rel=0.1)
 
 

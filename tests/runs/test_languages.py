@@ -13,7 +13,7 @@ from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
-from dragoman.runs.finetune import check_languages
+from dragoman.runs.finetune import refuse_unknown_targets
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.train import resume_run, start_run
@@ -30,7 +30,7 @@ from tests.runs.test_train import SMALL
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 TEXT = "The <2de> red house is old."
-MODEL = [each for each in SMALL if each.startswith(("model.", "tokenizer.", "training."))]
+MODEL = [setting for setting in SMALL if setting.startswith(("model.", "tokenizer.", "training."))]
 
 
 def backwards(text: str) -> str:
@@ -50,8 +50,11 @@ def folder(tmp_path_factory) -> Path:
 
 
 def corpora(folder: Path, *targets: str, **others: list[str]) -> str:
-    found = [{"source": str(folder / f"{t}.tsv"), "languages": ["en", t], **others} for t in targets or ("fr", "de")]
-    return f"data.corpora={json.dumps(found)}"
+    entries = [
+        {"source": str(folder / f"{target}.tsv"), "languages": ["en", target], **others}
+        for target in targets or ("fr", "de")
+    ]
+    return f"data.corpora={json.dumps(entries)}"
 
 
 def trained(path: Path, *settings: str, data: str | None = None, steps: int = 4) -> Path:
@@ -121,7 +124,7 @@ def test_the_token_is_not_text(model):
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "told"),
+    ("command", "code", "words"),
     [
         (["translate", "MODEL", TEXT], 2, "This model translates into fr, de; choose one with --to CODE"),
         (["translate", "MODEL", TEXT, "--to", "es"], 2, "does not know the language 'es', but fr, de."),
@@ -132,12 +135,11 @@ def test_the_token_is_not_text(model):
         (["train", "FOLDER/fr.tsv", "FOLDER/de.tsv", "data.language_column=3"], 3, "has no columns"),
     ],
 )
-def test_mistakes_name_the_languages(dragoman, model, folder, command, code, told):
-    found, _, error = dragoman(
-        *(str(each).replace("MODEL", str(model)).replace("FOLDER", str(folder)) for each in command)
-    )
-    assert told in error
-    assert found == code
+def test_mistakes_name_the_languages(dragoman, model, folder, command, code, words):
+    arguments = [word.replace("MODEL", str(model)).replace("FOLDER", str(folder)) for word in command]
+    exit_code, _, error = dragoman(*arguments)
+    assert words in error
+    assert exit_code == code
 
 
 def test_commands_translate_into_each_language(dragoman, model, folder):
@@ -163,7 +165,7 @@ def test_scores_are_told_for_each_language(dragoman, model, folder):
     rows = dragoman("score", model, folder / "both.tsv", *column)[1].splitlines()
     assert rows[1::2] == dragoman("score", model, folder / "first.tsv", "--to", "de")[1].splitlines()
     stored = json.loads(RunDirectory(model).evaluation.read_bytes())
-    assert [each["sentences"] for each in stored["by_languages"].values()] == [5, 5]
+    assert [scores["sentences"] for scores in stored["by_languages"].values()] == [5, 5]
     card, report = (model / "README.md").read_text(), (model / "report.html").read_text()
     assert "from en to fr, de" in card
     assert "| en-de | 5 | " in card
@@ -217,16 +219,16 @@ def test_a_run_is_the_same_from_a_prepared_folder_and_resumed(folder, model, tmp
 
 @pytest.mark.slow
 def test_held_out_files_have_the_languages_of_their_corpora(folder, tmp_path):
-    own = {part: ["builtin:grammar:9:test"] for part in ("valid", "test")}
-    data = opened(trained(tmp_path / "run", corpora(folder, **own), steps=1))
+    held_out = {part: ["builtin:grammar:9:test"] for part in ("valid", "test")}
+    data = opened(trained(tmp_path / "run", corpora(folder, **held_out), steps=1))
     assert [name_of(cut_label(source)[0]) for source, _ in data.test_pairs].count("en-de") == 9
     assert len(data.test_pairs) == 18
-    config = RunConfig.validate({"data": {"corpora": json.loads(corpora(folder, **own).partition("=")[2])}})
+    config = RunConfig.validate({"data": {"corpora": json.loads(corpora(folder, **held_out).partition("=")[2])}})
     assert config.data.holds_out_all
 
 
 def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
-    given = [each for each in MODEL if each.startswith("training.")]
+    given = [setting for setting in MODEL if setting.startswith("training.")]
     given += [f"finetune.model={json.dumps(str(model))}", "data.held_out=5", "training.max_steps=2"]
 
     def finetuned(*settings: str) -> Path:
@@ -239,7 +241,7 @@ def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
     with pytest.raises(DataError, match="does not say its languages"):
         finetuned()
     with pytest.raises(UsageError, match="one pair of languages, but there are pairs of en-es"):
-        check_languages("theirs", [label("en", "es")], [])
+        refuse_unknown_targets("theirs", [label("en", "es")], [])
     data = opened(finetuned("data.languages=[en,de]"))
     assert {*first_tokens(data)} == {"<2de>"}
     assert read_config(tmp_path / "run")["directions"] == [["en", "fr"], ["en", "de"]]
@@ -255,7 +257,8 @@ def test_many_sources_of_one_target_need_no_token(folder, tmp_path):
         Translator.load(path).translate([TEXT])[0].text
         == Translator.load(path, languages=("de", None)).translate([TEXT])[0].text
     )
-    assert [each.languages for each in Translator.load(path).in_each_direction()] == [("fr", "en"), ("de", "en")]
+    translators = Translator.load(path).in_each_direction()
+    assert [translator.languages for translator in translators] == [("fr", "en"), ("de", "en")]
     with pytest.raises(UsageError, match="'it', but fr, de"):
         Translator.load(path, languages=("it", "en"))
 
@@ -278,7 +281,7 @@ def test_a_language_of_a_model_is_exported_or_the_format_is_refused(model, tmp_p
 
 def test_the_check_tells_of_each_pair_of_languages(dragoman, folder):
     _, out, _ = dragoman("data", "check", corpora(folder), "--json")
-    told = json.loads(out)["languages"]
-    assert [told[each]["parts"][0]["pairs"] for each in ("en-fr", "en-de")] == [211, 211]
+    checks = json.loads(out)["languages"]
+    assert [checks[name]["parts"][0]["pairs"] for name in ("en-fr", "en-de")] == [211, 211]
     _, out, _ = dragoman("data", "check", folder / "both.tsv", "data.language_column=into", "--json")
-    assert [each["parts"][0]["pairs"] for each in json.loads(out)["languages"].values()] == [20, 20]
+    assert [check["parts"][0]["pairs"] for check in json.loads(out)["languages"].values()] == [20, 20]

@@ -1,4 +1,4 @@
-"""What comes after a training is no reason to lose it: each step that fails is a warning, and the others are done."""
+"""No failure after a training loses it: a step that fails is a warning, and the other steps are done."""
 
 import json
 import subprocess
@@ -33,9 +33,9 @@ def name_of(trouble: BaseException) -> str:
 
 @pytest.fixture
 def warnings(monkeypatch) -> list[str]:
-    told: list[str] = []
-    monkeypatch.setattr(Display, "warn", lambda self, text: told.append(text))
-    return told
+    warnings: list[str] = []
+    monkeypatch.setattr(Display, "warn", lambda self, text: warnings.append(text))
+    return warnings
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=name_of)
@@ -95,8 +95,8 @@ def test_a_card_or_a_report_that_fails_costs_nothing_but_itself(name, missing, w
 def test_a_card_needs_no_matplotlib_and_a_report_no_more_than_training(missing):
     """In a process of its own: what is imported once stays."""
     code = f"import sys; sys.modules['{missing}'] = None; import dragoman.report.run, dragoman.runs.train"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode == 0) == (missing == "matplotlib"), done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (process.returncode == 0) == (missing == "matplotlib"), process.stderr
 
 
 @pytest.mark.slow
@@ -112,10 +112,10 @@ def test_a_training_of_a_user_without_a_home_and_without_a_name_has_its_report(t
     steps = ["--size", "tiny", "training.max_steps=2", "training.validate_every=1"]
     command = [sys.executable, "-c", code, "train", "builtin:grammar:60", "--output", "run", *steps, *sizes, "--json"]
     path = {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "bleu" in json.loads(done.stdout)
+    process = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "bleu" in json.loads(process.stdout)
     assert (tmp_path / "run" / "report.html").is_file()
     assert (tmp_path / "run" / "README.md").is_file()
-    assert "matplotlib" not in done.stderr
-    assert "could not be made" not in done.stderr
+    assert "matplotlib" not in process.stderr
+    assert "could not be made" not in process.stderr

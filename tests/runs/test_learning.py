@@ -31,9 +31,9 @@ def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perple
     held_out = [f"data.{name}=[{files[name]}]" for name in ("valid", "test")]
     settings = [*SETTINGS, *held_out, f"training.max_steps={steps}", f"seed={seed}"]
     config, bitext = plan_run([str(files["train"])], recipe=None, settings=parse_settings(settings))
-    found = start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True)).to_dict()
-    assert found["perplexity"] <= perplexity, seed
-    assert found["bleu"] >= bleu, seed
+    scores = start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True)).to_dict()
+    assert scores["perplexity"] <= perplexity, seed
+    assert scores["bleu"] >= bleu, seed
 
 
 @pytest.mark.slow
@@ -48,5 +48,5 @@ def test_one_model_follows_the_token_of_the_target_language(tmp_path: Path):
     path.write_text("".join("\t".join(row) + "\n" for row in texts))
     settings = ["data.language_column=3", "data.columns=[1,2]", "data.held_out=100", "training.max_steps=1200"]
     config, bitext = plan_run([str(path)], recipe=None, settings=parse_settings([*SETTINGS, *settings]))
-    found = start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True)).to_dict()
-    assert {name: each["bleu"] > 95 for name, each in found["by_languages"].items()} == {"de": True, "fr": True}
+    scores = start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True)).to_dict()
+    assert {name: part["bleu"] > 95 for name, part in scores["by_languages"].items()} == {"de": True, "fr": True}

@@ -95,16 +95,16 @@ def test_without_network_the_run_ends_well_with_a_warning(tmp_path, monkeypatch,
     monkeypatch.setattr(files, "pipe_file", away, raising=False)
     begin(tmp_path / "run", "training.mirror=memory://bucket/run")
     assert read_metrics(RunDirectory(tmp_path / "run").metrics)[-1]["event"] == "end"
-    told = [line for line in capsys.readouterr().err.split("Warning: ") if "no route to host" in line]
-    assert len(told) == 3  # at the beginning, at the first checkpoint, at the end
-    assert "tried again with each checkpoint" in told[0]
-    assert "training.mirror=memory://bucket/run" in " ".join(told[-1].split())
+    warnings = [line for line in capsys.readouterr().err.split("Warning: ") if "no route to host" in line]
+    assert len(warnings) == 3  # at the beginning, at the first checkpoint, at the end
+    assert "tried again with each checkpoint" in warnings[0]
+    assert "training.mirror=memory://bucket/run" in " ".join(warnings[-1].split())
 
 
 def test_a_mirror_without_its_library_or_with_a_password_is_refused_before_pairs_are_read(monkeypatch):
     with pytest.raises(ResourceError, match="pip install gcsfs"):
         plan_run(["none.tsv"], recipe=None, settings=parse_settings(["training.mirror=gs://bucket/run"]))
     for url in ("ftp://me:secret@host/run", "runs/en-fr"):
-        with pytest.raises(UsageError, match="must be a URL without password") as told:
+        with pytest.raises(UsageError, match="must be a URL without password") as caught:
             plan_run(["none.tsv"], recipe=None, settings=parse_settings([f"training.mirror={url}"]))
-        assert "secret" not in str(told.value)
+        assert "secret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What a run chooses before it starts, and what it refuses."""
+"""A run is planned before it starts: settings are chosen, and mistakes are refused."""
 
 import pytest
 

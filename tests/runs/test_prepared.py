@@ -50,8 +50,8 @@ def losses(path: Path) -> list[float]:
 
 def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs, folder):
     for name, data, settings in (("a", pairs, [*DATA, *SMALL]), ("b", str(folder), [*SMALL, DATA[1]])):
-        config, found = plan_run([data], recipe="tiny", settings=parse_settings(settings))
-        start_run(found, config, tmp_path / name, listener=Display(quiet=True))
+        config, planned = plan_run([data], recipe="tiny", settings=parse_settings(settings))
+        start_run(planned, config, tmp_path / name, listener=Display(quiet=True))
     assert len(losses(tmp_path / "a")) == 3
     assert losses(tmp_path / "a") == losses(tmp_path / "b")
     first, second = (RunDirectory(tmp_path / name) for name in "ab")
@@ -61,13 +61,13 @@ def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs
 
 @pytest.mark.slow
 def test_it_stays_whole_when_its_runs_are_deleted_or_resumed(tmp_path, folder):
-    config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
-    start_run(found, config, tmp_path / "run", listener=Display(quiet=True))
+    config, planned = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
+    start_run(planned, config, tmp_path / "run", listener=Display(quiet=True))
     config.training.max_steps = 5
     resume_run(tmp_path / "run", config, listener=Display(quiet=True))
     RunDirectory(tmp_path / "run").clear()
-    config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
-    start_run(found, config, tmp_path / "again", listener=Display(quiet=True))
+    config, planned = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
+    start_run(planned, config, tmp_path / "again", listener=Display(quiet=True))
     assert len(losses(tmp_path / "again")) == 3
 
 
@@ -107,11 +107,11 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
 @pytest.mark.parametrize(
     ("dies_in", "call", "kept"),
     [
-        ("dragoman.data.bitext._judged", 1, 0),
-        ("dragoman.data.bitext._judged", 6, 4),
-        ("dragoman.data.bitext._judged", 23, 22),  # in the second corpus
+        ("dragoman.data.bitext._judge_block", 1, 0),
+        ("dragoman.data.bitext._judge_block", 6, 4),
+        ("dragoman.data.bitext._judge_block", 23, 22),  # in the second corpus
         ("dragoman.data.journal.write_sealed", 3, 4),
-        ("dragoman.data.preparation._learn", 1, 35),
+        ("dragoman.data.preparation._learn_text_tools", 1, 35),
         ("dragoman.data.encoding.Encoder._encoded", 4, 35),
     ],
 )
@@ -139,8 +139,8 @@ def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypa
     process.start()
     process.join()
     assert process.exitcode == 9
-    judged = calls(monkeypatch, "dragoman.data.bitext._judged")
-    learnt = calls(monkeypatch, "dragoman.data.preparation._learn")
+    judged = calls(monkeypatch, "dragoman.data.bitext._judge_block")
+    learnt = calls(monkeypatch, "dragoman.data.preparation._learn_text_tools")
     whole = prepared("whole")
     assert (len(judged), len(learnt)) == (35, 1)
     assert prepared("again") == whole
@@ -194,12 +194,12 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
     # (20 / 180)^(1 / 2 - 1) = 3
     assert about["occurrences"] == pytest.approx({str(large): 1, str(small): 3})
     from_folder, _ = plan_run([str(tmp_path / "folder")], recipe=None, settings={})
-    from_pairs, found = plan_run([], recipe=str(recipe), settings=parse_settings(DATA))
+    from_pairs, planned = plan_run([], recipe=str(recipe), settings=parse_settings(DATA))
     assert from_folder.chosen == from_pairs.chosen
     assert from_pairs.chosen[-1] == (
         "In an epoch, by data.temperature, each pair occurs: of a.tsv 1 times, of b.tsv 3 times."
     )
-    assert found.report.weighted == 180 + 3 * 20
+    assert planned.report.weighted == 180 + 3 * 20
     with pytest.raises(UsageError, match=r"prepared with another `data.temperature`"):
         plan_run([str(tmp_path / "folder")], recipe=None, settings=parse_settings(["data.temperature=3"]))
 
@@ -243,9 +243,9 @@ def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp
 
 
 def run_from(folder: Path, path: Path) -> None:
-    config, found = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
+    config, planned = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
     with RunDirectory(path).locked():
-        found.check()
+        planned.check()
     assert config.training.max_steps == 3
 
 
@@ -280,7 +280,7 @@ def in_child(action: Callable[[], object]) -> int:
 def test_what_broke_off_and_was_damaged_is_made_anew_or_refused(tmp_path, pairs, folder, monkeypatch, name):
     again = tmp_path / "again"
     with monkeypatch.context() as patch:
-        patch.setattr("dragoman.data.preparation._write", interrupted)
+        patch.setattr("dragoman.data.preparation._write_parts", interrupted)
         with pytest.raises(KeyboardInterrupt):
             prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
     content = bytearray((again / name).read_bytes())

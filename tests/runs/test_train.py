@@ -1,4 +1,4 @@
-"""A run as a whole: what it chooses, what it leaves behind, what the grammar's demo reaches."""
+"""A run as a whole: its settings, the files that it writes, its warnings, and the scores of the demo."""
 
 import json
 import math
@@ -204,7 +204,7 @@ def test_accuracy_of_both_sets_is_measured_where_wanted_and_changes_nothing(tmp_
     # It validates and tests on the same pairs.
     assert kept["valid_accuracy"] == pytest.approx(evaluation.tokens.token_accuracy)
     assert validations[0]["train_accuracy"] < validations[-1]["train_accuracy"] < 1
-    assert all(each["train_accuracy"] != each["valid_accuracy"] for each in validations)
+    assert all(event["train_accuracy"] != event["valid_accuracy"] for event in validations)
 
 
 def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):

@@ -62,7 +62,7 @@ def contents(folder: Path) -> Contents:
 
 
 def loaded(folder: Path) -> tuple[Contents, list[str]]:
-    """What another machine gets from the mirror, and its warnings."""
+    """The files that another machine gets from the mirror, and the warnings."""
     shutil.rmtree(folder, ignore_errors=True)
     warnings: list[str] = []
     Mirror(URL).load(folder, warnings.append)
@@ -110,9 +110,9 @@ def test_ended_at_any_call_it_holds_the_state_before_or_the_new_one(tmp_path, fo
                 mirror.save(folder)
             except (Killed, ResourceError):
                 ended = True
-        found, warnings = loaded(tmp_path / "there")
-        assert found in ((before, now) if ended else (now,))
-        assert all(f"states/{4:08}" in each for each in warnings)  # a list that is half written
+        files, warnings = loaded(tmp_path / "there")
+        assert files in ((before, now) if ended else (now,))
+        assert all(f"states/{4:08}" in warning for warning in warnings)  # a list that is half written
         # The next process, or the next checkpoint, goes on and leaves nothing behind that is not needed.
         again = Mirror(URL) if error is Killed else mirror
         latest = reach(folder, 5)
@@ -147,11 +147,11 @@ def test_damage_is_told_and_what_is_older_is_taken(tmp_path, folder, memory, par
         states.append(reach(folder, step))
         mirror.save(folder)
     if part == "model.safetensors":
-        part = module._key(part, list(mirror._states.values())[-1][part])
+        part = module._remote_path(part, list(mirror._states.values())[-1][part])
     damage(memory, part)
     expected = states[1] if older else {k: v for k, v in states[2].items() if "step_00000003" not in k}
-    found, warnings = loaded(tmp_path / "there")
-    assert found == expected
+    files, warnings = loaded(tmp_path / "there")
+    assert files == expected
     assert len(warnings) == 1
     assert words in warnings[0]
 
@@ -170,7 +170,7 @@ def test_without_a_whole_state_there_is_no_folder(tmp_path, folder, memory):
 def test_a_state_of_a_stranger_writes_nothing_outside_of_the_folder(tmp_path, memory):
     content = json.dumps({"../outside": fingerprint(b"x")}).encode()
     memory.pipe_file(f"{URL}/states/00000001-{fingerprint(content)['sha256']}.json", content)
-    memory.pipe_file(f"{URL}/{module._key('../outside', fingerprint(b'x'))}", b"x")
+    memory.pipe_file(f"{URL}/{module._remote_path('../outside', fingerprint(b'x'))}", b"x")
     with pytest.raises(DataError, match="no state that is whole"):
         Mirror(URL).load(tmp_path / "deep/there", lambda _: None)
     assert not list(tmp_path.rglob("outside"))

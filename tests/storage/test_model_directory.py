@@ -1,7 +1,8 @@
-"""The files of a model directory belong together: what is damaged or of another model is refused, in one sentence."""
+"""A model directory gives back its model; files that are damaged or of another model are refused, in one sentence."""
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,27 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UnverifiedModel
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage import model_directory
-from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.validate import check_files, decoding_defaults
 from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.truecasing import CaseTable
+from tests.storage.models import IDS, random_model
 
 TEXTS = {"one": "the small red house", "other": "a big green garden"}
+VARIANTS = {
+    "default": {},
+    "untied": {"tie_projection": False},
+    "bias": {"projection_bias": True},
+    "gate": {"activation": "swiglu"},
+    "post": {"norm_order": "post"},
+    "rms": {"norm": "rms"},
+    "scalar": {"norm_gain": "scalar"},
+    "learned": {"positions": "learned", "max_positions": 37},
+    "rotary": {"positions": "rotary", "activation": "gelu"},
+    "marian": {"positions": "sinusoidal-concatenated", "norm_eps": 1e-6, "scale_embeddings": False},
+}
+"""Fields of the architecture that differ from the default."""
 
 
 def save(path: Path, text: str, *, seed: int) -> Path:
@@ -84,12 +99,12 @@ def test_files_of_another_model_are_refused(models, change, words):
 @pytest.mark.parametrize("moved", range(3))
 def test_a_folder_is_no_model_before_all_of_its_files_are_there(tmp_path: Path, moved: int, monkeypatch):
     """The process ends after so many of its files have their names."""
-    replace, done = os.replace, []
+    replace, moves = os.replace, []
 
     def ending(*paths: Path) -> None:
-        if len(done) == moved:
+        if len(moves) == moved:
             raise KeyboardInterrupt
-        done.append(replace(*paths))
+        moves.append(replace(*paths))
 
     monkeypatch.setattr(os, "replace", ending)
     with pytest.raises(KeyboardInterrupt):
@@ -99,7 +114,7 @@ def test_a_folder_is_no_model_before_all_of_its_files_are_there(tmp_path: Path, 
 
 
 def test_a_model_without_checksums_is_loaded(models):
-    """As version 0.1.0 wrote them."""
+    """Version 0.1.0 wrote such models."""
     file = models[0] / "model.safetensors"
     safetensors.torch.save_file(safetensors.torch.load_file(file), file)
     check_files(models[0])
@@ -207,7 +222,7 @@ def test_another_format_of_a_number_in_eight_bits_is_a_sentence(models, tmp_path
 
 
 def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, monkeypatch):
-    """As by `cp` and `rsync --inplace`, which write into the file that another process has opened."""
+    """`cp` and `rsync --inplace` write into the file that another process has opened."""
     file = models[0] / "model.safetensors"
     own, other = file.read_bytes(), (models[1] / "model.safetensors").read_bytes()
     wanted = ModelDirectory.load(models[0]).model.state_dict()
@@ -217,10 +232,10 @@ def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, 
 
         @contextmanager
         def overwritten(path, content=content):
-            with opened(path) as found:
+            with opened(path) as file_and_header:
                 if file.read_bytes() != content:  # a loading begins again where files have changed
                     file.write_bytes(content)
-                yield found
+                yield file_and_header
 
         file.write_bytes(own)
         with monkeypatch.context() as patch:
@@ -231,3 +246,92 @@ def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, 
     loaded = ModelDirectory.load(models[0]).model.state_dict()
     file.write_bytes(other)  # what is loaded does not depend on the file any more
     assert all(torch.equal(loaded[name], wanted[name]) for name in wanted)
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_whole(
+    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    source, target = tokenizers
+    directories = [ModelDirectory(random_model(*sides), *sides) for sides in ((source, target), (target, source))]
+    wanted = [directory.model(*IDS) for directory in directories]
+    directories[0].save(tmp_path)
+    ended = threading.Event()
+
+    def replace() -> None:
+        while not ended.is_set():
+            for directory in directories[::-1]:
+                directory.save(tmp_path)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        for _ in range(5):
+            logits = ModelDirectory.load(tmp_path).model(*IDS)
+            assert any(logits.shape == whole.shape and torch.equal(logits, whole) for whole in wanted)
+    finally:
+        ended.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_model_directory_gives_back_the_model(
+    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, variant: str
+) -> None:
+    source, target = tokenizers
+    model = random_model(source, target, **VARIANTS[variant])
+    ModelDirectory(model, source, target, "en", "fr").save(tmp_path / "a" / "model")
+    loaded = ModelDirectory.load(tmp_path / "a" / "model")
+    assert torch.equal(loaded.model(*IDS), model(*IDS))
+    assert loaded.model.config == model.config
+    assert not loaded.model.training
+    assert loaded.source_tokenizer.to_json() == source.to_json()
+    assert loaded.target_tokenizer.to_json() == target.to_json()
+    assert (loaded.source_language, loaded.target_language) == ("en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("choices", "tables"),
+    [
+        ({"share_embeddings": True}, 1),
+        ({"share_embeddings": True, "tie_projection": False}, 2),
+        ({"tie_projection": True}, 2),
+        ({"tie_projection": False}, 3),
+    ],
+)
+def test_shared_things_are_stored_once_and_shared_again(
+    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, choices: dict[str, bool], tables: int
+) -> None:
+    shared = tokenizers[0]
+    model = random_model(shared, shared, **choices)
+    ModelDirectory(model, shared, shared).save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    stored = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert sum(263 in tensor.shape for tensor in stored.values()) == tables
+    loaded = ModelDirectory.load(tmp_path)
+    assert torch.equal(loaded.model(*IDS), model(*IDS))
+    assert loaded.source_tokenizer is loaded.target_tokenizer
+    assert loaded.source_language is None
+    assert len(list(loaded.model.parameters())) == len(list(model.parameters()))
+
+
+def test_a_model_directory_is_replaced(tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path) -> None:
+    source, target = tokenizers
+    ModelDirectory(random_model(source, target), source, target).save(tmp_path)
+    other = random_model(target, target, norm="rms")
+    ModelDirectory(other, target, target).save(tmp_path)
+    assert torch.equal(ModelDirectory.load(tmp_path).model(*IDS), other(*IDS))
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
+
+
+def test_refused_weights_change_nothing(tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+    model = random_model(*tokenizers)
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
+    wrong = {name: parameter + 1 for name, parameter in before.items()}
+    wrong["decoder.norm.gain"] = torch.ones(23)
+    with pytest.raises(DataError, match=r"here.* 'decoder.norm.gain' of shape \(23,\)"):
+        copy_weights(wrong, model, origin=Path("here"))
+    assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())

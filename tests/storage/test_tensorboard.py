@@ -14,7 +14,7 @@ def step(number: int, **values: float) -> dict:
 
 
 def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard shows of a folder: for each curve its steps and values."""
+    """Steps and values of each curve that TensorBoard shows for a folder."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

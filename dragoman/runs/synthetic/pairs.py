@@ -1,4 +1,4 @@
-"""The real pairs of a run in files: those to train on, and those that are held out, which no model changes."""
+"""The real pairs of a run as files: pairs to train on, and held-out pairs, which no model changes."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -17,76 +17,104 @@ from dragoman.runs.synthetic.request import ANEW, SyntheticRunRequest
 from dragoman.system.atomic import new_file, new_folder
 from dragoman.system.seals import mark_of, read_sealed, write_sealed
 
-ABOUT, PARTS = "about.json", ("train", "valid", "test")
+ABOUT = "about.json"
+"""Name of the file with facts on the real pairs."""
+HELD_OUT = ("valid", "test")
+PARTS = ("train", *HELD_OUT)
 LONGEST_NAME = 40
-"""Characters of the names of all corpora together in the names of files, which have at most 255 bytes."""
+"""Most characters of the joined names of all corpora in a file name, which may have 255 bytes."""
 
 
 @dataclass(frozen=True)
 class RealPairs:
-    """Cleaned pairs, split once."""
+    """Cleaned pairs, split once into files of pairs to train, validate and test on."""
 
     folder: Path
     name: str
-    """The name of the corpora together, which the pairs to train on have, too."""
+    """Joined name of the corpora, cut off to `LONGEST_NAME` characters, with which the names of the files begin."""
     count: int
-    """Number of the pairs to train on, each counted as often as it occurs in an epoch."""
+    """Number of pairs to train on, each counted as often as it occurs in an epoch."""
     languages: tuple[str, str] | None
-    told: list[str]
-    """A sentence on the origin of the test pairs, unless they are given."""
+    notes: list[str]
+    """A sentence on the origin of the test pairs; none if the user gave them."""
+
+    def file(self, part: str) -> Path:
+        """File with the pairs of one of the `PARTS`."""
+        return self.folder / _file_name(self.name, part)
 
     @property
     def train(self) -> Path:
-        return self.folder / f"{self.name}.train.jsonl"
+        """File with the pairs to train on."""
+        return self.file("train")
 
     def held_out(self) -> Iterator[Pair]:
         """The pairs to validate and to test on."""
-        for name in PARTS[1:]:
-            yield from read_pairs(self.folder / f"{self.name}.{name}.jsonl")
+        for part in HELD_OUT:
+            yield from read_pairs(self.file(part))
 
     def settings(self, corpora: dict[Path, float], *, reverse: bool = False) -> Settings:
-        """The settings of a run on files of pairs with these weights, scored on the real pairs that are held out."""
+        """Settings of a run on files of pairs with these weights, which is scored on the held-out real pairs.
+
+        With `reverse`, it translates from target to source.
+        """
         columns = ["target", "source"] if reverse else None
-        languages = self.languages[::-1] if reverse and self.languages else self.languages
-        # Those with a weight are repeated on purpose, and models have chosen among them already.
-        cleaning = {"drop_repeated": False, "models": None, "keep": CleaningConfig().keep}
-        data = {"source": None, "target": None, "columns": columns, "languages": languages, "cleaning": cleaning}
-        data |= {part: [str(self.folder / f"{self.name}.{part}.jsonl")] for part in PARTS[1:]}
-        data["corpora"] = [{"source": str(path), "columns": columns, "weight": w} for path, w in corpora.items()]
-        data["temperature"] = None  # the real pairs are mixed already
+        data: dict[str, Any] = {
+            "source": None,
+            "target": None,
+            "columns": columns,
+            "languages": self.languages[::-1] if reverse and self.languages else self.languages,
+            # Pairs with a weight are repeated on purpose, and models have chosen among the pairs already.
+            "cleaning": {"drop_repeated": False, "models": None, "keep": CleaningConfig().keep},
+            "corpora": [
+                {"source": str(path), "columns": columns, "weight": weight} for path, weight in corpora.items()
+            ],
+            "temperature": None,  # the real pairs are mixed already
+        }
+        for part in HELD_OUT:
+            data[part] = [str(self.file(part))]
         return {"data": data}
 
 
-def real_pairs(asked: SyntheticRunRequest, folder: Path, tell: Callable[[str], None]) -> RealPairs:
-    """Clean and split the pairs that were asked for into files in `folder`, unless that is done.
+def real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable[[str], None]) -> RealPairs:
+    """Clean and split the requested pairs into files in `folder`, unless that is done; returns them.
 
-    `tell` is told how many are scored, if models choose among them.
+    `tell` is called with the number of pairs scored so far, if models choose among them.
     """
     if not folder.is_dir():
-        config, pairs = plan_run(asked.paths, recipe=asked.recipe, settings=asked.settings, near=folder)
-        if pairs.counts.labels:
-            raise UsageError("These pairs have several target languages; give those of one.")
-        if config.data.cleaning.models:
-            pairs = keep_best(pairs, config, near=folder.parent, tell=tell)
-        unit = "source sentence" if config.data.split == "sentence" else "line"
-        with new_folder(folder) as new:
-            counts = {
-                part: write_pairs(new / f"{pairs.name[:LONGEST_NAME]}.{part}.jsonl", bitext)
-                for part, bitext in zip(PARTS, split_off(pairs, config), strict=True)
-            }
-            about = {"name": pairs.name[:LONGEST_NAME], "count": counts["train"], "languages": pairs.languages}
-            told = f"Tested on pairs held out of {pairs.name} by {unit}."
-            about["told"] = [] if config.data.held_out_files("test") else [told]
-            write_sealed(new / ABOUT, about)
+        _write_real_pairs(request, folder, tell)
     about = read_sealed(folder / ABOUT, into=dict, remedy=ANEW)
-    real = RealPairs(folder, **about | {"languages": about["languages"] and tuple(about["languages"])})
+    languages = tuple(about["languages"]) if about["languages"] else None
+    real = RealPairs(folder, about["name"], about["count"], languages, notes=about["told"])
     for part in PARTS:
-        check_pairs(folder / f"{real.name}.{part}.jsonl")
+        check_pairs(real.file(part))
     return real
 
 
+def _write_real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable[[str], None]) -> None:
+    config, pairs = plan_run(request.paths, recipe=request.recipe, settings=request.settings, near=folder)
+    if pairs.counts.labels:
+        raise UsageError("These pairs have several target languages; give those of one.")
+    if config.data.cleaning.models:
+        pairs = keep_best(pairs, config, near=folder.parent, tell=tell)
+    name = pairs.name[:LONGEST_NAME]
+    notes = []
+    if not config.data.held_out_files("test"):
+        unit = "source sentence" if config.data.split == "sentence" else "line"
+        notes.append(f"Tested on pairs held out of {pairs.name} by {unit}.")
+    with new_folder(folder) as new:
+        counts = {}
+        for part, bitext in zip(PARTS, split_off(pairs, config), strict=True):
+            counts[part] = write_pairs(new / _file_name(name, part), bitext)
+        about = {"name": name, "count": counts["train"], "languages": pairs.languages, "told": notes}
+        write_sealed(new / ABOUT, about)
+
+
+def _file_name(name: str, part: str) -> str:
+    return f"{name}.{part}.jsonl"
+
+
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
-    """Write pairs as JSON, one on each line, whole or not at all, and a mark of them; returns how many."""
+    """Write pairs, one JSON object a line, whole or not at all, and their mark beside them; returns their number."""
     count = 0
     with new_file(path) as file:
         for source, target in pairs:
@@ -97,7 +125,7 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
 
 
 def are_made(path: Path) -> bool:
-    """Whether `write_pairs` has written these pairs. Raises `DataError` if they are not what was written."""
+    """Whether `write_pairs` has written this file. Raises `DataError` if its content is not what was written."""
     if not _mark(path).is_file():
         return False
     check_pairs(path)
@@ -105,7 +133,7 @@ def are_made(path: Path) -> bool:
 
 
 def check_pairs(path: Path) -> None:
-    """Raise `DataError` unless pairs are what `write_pairs` wrote."""
+    """Raise `DataError` unless a file of pairs is as `write_pairs` wrote it."""
     mark = read_sealed(_mark(path), remedy=ANEW)
     if not path.is_file() or mark_of(path) != mark:
         raise DataError(f"{path} is damaged (it is not what was written); {ANEW}.")
@@ -116,7 +144,7 @@ def _mark(path: Path) -> Path:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs that `write_pairs` wrote."""
+    """The pairs of a file that `write_pairs` wrote."""
     with open(path, encoding="ascii") as file:
         for line in file:
             record: dict[str, Any] = json.loads(line)

@@ -1,4 +1,4 @@
-"""Any number of sentences, translated piece by piece: what is translated stays when the command ends early."""
+"""Translates any number of sentences piece by piece, so that finished pieces are kept when the command ends early."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,60 +20,70 @@ from dragoman.text.characters import one_line
 
 
 class Pieces:
-    """Files with the sentences, and files with the translations of each, which are there whole or not at all."""
+    """Pieces of up to `AT_ONCE` sentences: a file with the sentences of each, and one with their translations.
+
+    A file is written whole or not at all.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.sources, self.translations = folder / "sources", folder / "translations"
 
     def write(self, sentences: Iterable[str]) -> None:
-        """Write down what is to be translated, unless that is done."""
-        if not self.sources.is_dir():
-            with new_folder(self.sources) as new:
-                for number, piece in enumerate(batched(map(one_line, sentences), AT_ONCE)):
-                    (new / f"{number:06}.txt").write_bytes("".join(f"{line}\n" for line in piece).encode())
-                seal(new)
+        """Write the sentences to translate, unless that is done."""
+        if self.sources.is_dir():
+            return
+        with new_folder(self.sources) as new:
+            for number, piece in enumerate(batched(map(one_line, sentences), AT_ONCE)):
+                (new / f"{number:06}.txt").write_bytes("".join(f"{line}\n" for line in piece).encode())
+            seal(new)
 
     @property
     def jobs(self) -> list[Job]:
-        """What is to be translated. Raises `DataError` if it is not what was written."""
+        """One job for each piece. Raises `DataError` if the sentences are not what was written."""
         check_seal(self.sources, remedy=ANEW)
         return [Job(path, self.translations / path.name) for path in sorted(self.sources.glob("*.txt"))]
 
     def translate(
         self, load: Callable[[], Translator], config: DecodingConfig, listener: Listener, *, until: float | None = None
     ) -> None:
-        """Translate the pieces that are not done; after `until`, a `time.monotonic`, none is begun but the first."""
+        """Translate the pieces that have no translations yet.
+
+        After `until`, a `time.monotonic`, no further piece is begun; the first one is translated in any case.
+        """
         jobs = self.jobs
         todo = [job for job in jobs if not job.output.is_file()]
         if not todo:
             return
         with load() as translator, listener.status("Translating") as tell:
             self.translations.mkdir(exist_ok=True)
-            started, done = time.monotonic(), len(jobs) - len(todo)
-            bulk = BulkTranslator(translator, config, row=_row)
-            for number, job in enumerate(todo, start=done + 1):
+            started = time.monotonic()
+            finished = len(jobs) - len(todo)
+            bulk = BulkTranslator(translator, config, row=_texts)
+            for number, job in enumerate(todo, start=finished + 1):
                 if number > 1 and until is not None and time.monotonic() > until:
                     return
                 lines = ("" if bulk.refused(line) else line for line in lines_in(job.source))
                 windows = bulk.windows(lines, lambda _: None)
-                write_sealed(job.output, [row for window in windows for row, _ in window])
-                left = (time.monotonic() - started) / (number - done) * (len(jobs) - number)
+                write_sealed(job.output, [texts for window in windows for texts, _ in window])
+                seconds_a_piece = (time.monotonic() - started) / (number - finished)
+                left = seconds_a_piece * (len(jobs) - number)
                 tell(f"piece {number:,} of {len(jobs):,}, of up to {AT_ONCE:,} sentences; {duration(left)} to go")
 
     def read(self) -> Iterator[tuple[str, list[str]]]:
-        """The sentences of the pieces that are done, each with its translations, best first."""
+        """The sentences of the translated pieces, each with its translations, best first."""
         for job in self.jobs:
             if job.output.is_file():
-                rows = read_sealed(job.output, into=list, remedy=ANEW)
-                yield from zip(lines_in(job.source), rows, strict=True)
+                translations = read_sealed(job.output, into=list, remedy=ANEW)
+                yield from zip(lines_in(job.source), translations, strict=True)
 
 
-def _row(translation: Translation) -> list[str]:
-    return [each.text for each in (translation, *(translation.alternatives or ()))]
+def _texts(translation: Translation) -> list[str]:
+    """The text of a translation, and those of its alternatives."""
+    return [translation.text, *(alternative.text for alternative in translation.alternatives or ())]
 
 
 def lines_in(path: Path) -> list[str]:
-    """The lines of a file that ends with one."""
+    """The lines of a file whose last character is a line break."""
     return path.read_bytes().decode().split("\n")[:-1]
 
 

@@ -1,4 +1,4 @@
-"""What was asked of a run whose pairs models make, written into its folder, so that it can go on where it broke off."""
+"""The saved request of a run whose pairs models make, so that it can be resumed."""
 
 import os
 import shutil
@@ -21,59 +21,57 @@ from dragoman.system.resources import started_together
 from dragoman.system.seals import read_sealed, write_sealed
 from dragoman.system.urls import file_stamp
 
-ASKED = "asked.json"
+REQUEST = "asked.json"
+"""Name of the file with the request."""
 ANEW = "begin anew, in another folder"
-CHEAP = {ASKED, "pairs", "sources"}
-"""What is made in seconds: a run that has no more is begun anew, as after a mistake in the command."""
+"""Remedy for damaged files."""
+CHEAP = {REQUEST, "pairs", "sources"}
+"""Files and folders that are made in seconds. A run that has no others is begun anew if the request differs."""
 
 
 @dataclass(frozen=True)
 class SyntheticRunRequest:
-    """The real pairs, recipe and settings of a run, what models make for it, and the files that this is read from."""
+    """Request of a distillation or back-translation: the real pairs, recipe and settings, and how models make pairs."""
 
     how: str
-    """A key of `dragoman.runs.synthetic.run.MAKERS`."""
+    """Name of the method that makes the pairs: a key of `dragoman.runs.synthetic.run.MAKERS`."""
     paths: list[str]
+    """One or two files of real pairs; empty: those that recipe or settings name."""
     recipe: str | None
     settings: Settings
     options: dict[str, Any]
+    """For distillation `teachers` (paths), `choose` ("closest" or "best"), `references` (share), `languages` and
+    `soft_targets` (share); for back-translation `monolingual` (paths), `reverse` (path or None) and `ratios`."""
     files: dict[str, list[int]]
-    """Size and time of each file whose change would mix two runs."""
+    """Size and time of each file that must not change before the pairs are made."""
     version: str = __version__
     changed: Settings = field(default_factory=dict, compare=False)
-    """Settings of commands that went on with it."""
+    """Settings of later commands that went on with the run."""
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """What was asked of the run in `path`; None for other runs."""
+        """The request of the run in `path`; None for other runs. Raises `DataError` if it is damaged or too old."""
         file = _file(path)
         if not file.is_file():
             return None
-        request = read_sealed(file, into=lambda written: cls(**written), remedy=ANEW)
+        request = read_sealed(file, into=lambda fields: cls(**fields), remedy=ANEW)
         if not isinstance(request.settings, dict) or not isinstance(request.changed, dict):
             raise DataError(f"{path} was begun by an older version of Dragoman; {ANEW}.")
         return request
 
     def write(self, path: Path) -> None:
-        """Begin the run in `path`, unless that is done. Raises `UsageError` if it is another one."""
+        """Begin a run with this request in `path`, unless it is begun. Raises `UsageError` if there is another one."""
         refuse_several_processes()
-        directory, begun = RunDirectory(path), self.read(path)
+        directory = RunDirectory(path)
+        begun = self.read(path)
         directory.refuse_if_locked()
-        if begun not in (None, self) and {each.name for each in directory.teaching.iterdir()} <= CHEAP:
-            shutil.rmtree(directory.teaching)
+        if begun not in (None, self) and {entry.name for entry in directory.synthetic.iterdir()} <= CHEAP:
+            shutil.rmtree(directory.synthetic)
             begun = None
         if begun is None:
-            config = self.config
-            if config.finetune.model:
-                raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
-            if self.options.get("soft_targets"):
-                # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
-                given = self.settings.get("tokenizer", {}).keys()
-                kept = {"shared", "placeholders", "symbols", "vocab_size"} - given
-                refuse_new_tokenizers(config.tokenizer, self.options["teachers"][0], kept=kept)
-            open_held_out(config.data, open_corpora(config.data).languages)
+            self._refuse_mistakes()
             directory.refuse_if_used()
-            directory.teaching.mkdir(parents=True, exist_ok=True)
+            directory.synthetic.mkdir(parents=True, exist_ok=True)
             self.save(path)
         elif begun != self:
             go_on = command_line("train", "--resume", path)
@@ -81,28 +79,43 @@ class SyntheticRunRequest:
                 f"{path} was begun with other files, models or settings; choose another folder, or go on: {go_on}"
             )
 
-    @property
-    def config(self) -> RunConfig:
-        """The config of these files, this recipe and these settings. Raises `UsageError` if there can be none."""
+    def _refuse_mistakes(self) -> None:
+        """Raise `UsageError` or `DataError` for settings that do not fit, and for pairs that cannot be opened."""
+        config = self.load_config()
+        if config.finetune.model:
+            raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
+        if self.options.get("soft_targets"):
+            # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
+            set_by_user = self.settings.get("tokenizer", {}).keys()
+            kept = {"shared", "placeholders", "symbols", "vocab_size"} - set_by_user
+            refuse_new_tokenizers(config.tokenizer, self.options["teachers"][0], kept=kept)
+        open_held_out(config.data, open_corpora(config.data).languages)
+
+    def load_config(self) -> RunConfig:
+        """The config of these files, this recipe and these settings. Raises `UsageError` if they contradict."""
         config = read_config(self.paths, self.recipe, self.settings)
         if config.training.soft_targets and not self.options.get("soft_targets"):
             raise UsageError(NO_TEACHER)
         return config
 
-    def going_on(self, path: Path, settings: Settings) -> Self:
-        """What is asked for together with all settings of commands that went on; new ones are kept for the next."""
-        kept = replace(self, changed=merged(self.changed, settings))
-        asked = replace(kept, settings=merged(kept.settings, kept.changed))
-        if settings and asked.config:  # which raises for settings that make no sense: they would stay
-            kept.save(path)
-        return asked
+    def with_changes(self, path: Path, settings: Settings) -> Self:
+        """The request with the settings of all commands that went on, the new `settings` last.
+
+        The new ones are saved for the next command.
+        """
+        saved = replace(self, changed=merged(self.changed, settings))
+        changed = replace(saved, settings=merged(saved.settings, saved.changed))
+        if settings:
+            changed.load_config()  # raises for settings that make no sense, before they are saved
+            saved.save(path)
+        return changed
 
     def save(self, path: Path) -> None:
-        """Write it down for the run in `path`."""
+        """Write the request into the run in `path`."""
         write_sealed(_file(path), asdict(self))
 
-    def refuse_changes(self, path: Path) -> None:
-        """Raise `DataError` that names a file which is not as it was when the run was begun."""
+    def refuse_changed_files(self, path: Path) -> None:
+        """Raise `DataError` that names a file which has changed since the run in `path` was begun."""
         for name, stamp in self.files.items():
             if list(file_stamp(name)) != stamp:
                 raise DataError(f"{name} has changed since {path} was begun; begin anew in another folder.")
@@ -118,10 +131,10 @@ def refuse_several_processes() -> None:
 
 
 def stamps(files: Sequence[str], models: Sequence[str]) -> dict[str, list[int]]:
-    """The `SyntheticRunRequest.files` for files of text and model directories."""
+    """Size and time of files and of the weights of models, by path, for `SyntheticRunRequest.files`."""
     names = [*files, *(os.path.join(model, WEIGHTS) for model in models)]
     return {os.path.abspath(name): list(file_stamp(name)) for name in names if os.path.isfile(name)}
 
 
 def _file(path: Path) -> Path:
-    return RunDirectory(path).teaching / ASKED
+    return RunDirectory(path).synthetic / REQUEST

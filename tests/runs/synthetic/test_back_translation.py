@@ -19,7 +19,7 @@ from tests.runs.synthetic.test_distill import PAIRS, SMALL
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 OTHERS = [target for _, target in Bitext.open("builtin:grammar:120:valid")]
 MADE = "run/teaching/pairs.back-translated.jsonl"
-"""Of sources and targets that are swapped, too."""
+"""The file of tagged pairs in the folder of a run."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
     known = [target for _, target in PAIRS]
     lines = [*OTHERS, *known, "", *OTHERS[:5] * 200]
-    Path("news.fr").write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
+    Path("news.fr").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return tmp_path
 
 
@@ -91,12 +91,8 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
     words = ("--ratio", "0.5,2")
     assert dragoman(*command("whole", *words))[0] == 0
     windows, step, steps, translated = BulkTranslator.windows, Trainer.train_step, [], []
-    stops = [
-        "in step 4",
-        "in piece 2",
-        "in step 16",
-        "in step 22",
-    ]  # reverse model, translating, second trial, training
+    # While it trains the reverse model, translates, tries the second ratio, and trains the run itself.
+    stops = ["in step 4", "in piece 2", "in step 16", "in step 22"]
 
     def stop(now: str) -> None:
         if now in stops:
@@ -129,8 +125,8 @@ def test_what_was_interrupted_goes_on_and_nothing_is_done_twice(folder, dragoman
     assert code == 0, err
     assert len(steps) == 4 * 6
     assert sum(map(len, translated)) == len({line for piece in translated for line in piece})
-    for each in ("run/teaching/reverse", "run/teaching/trial-2", "."):
-        assert read_recipe(f"run/{each}/run/config.yaml")["training"]["log_every"] == 2
+    for folder_name in ("run/teaching/reverse", "run/teaching/trial-2", "."):
+        assert read_recipe(f"run/{folder_name}/run/config.yaml")["training"]["log_every"] == 2
     for name in ("model.safetensors", MADE):
         assert Path("run", name).read_bytes() == Path("whole", name).read_bytes()
 

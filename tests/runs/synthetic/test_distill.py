@@ -56,7 +56,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def own_vocabulary() -> list[str]:
     """The settings of a run whose vocabulary is not learnt."""
-    return [each for each in SMALL if not each.startswith("tokenizer.")]
+    return [setting for setting in SMALL if not setting.startswith("tokenizer.")]
 
 
 def distilled(run: Path) -> dict[str, str]:
@@ -72,21 +72,22 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--references", 0.25]
     code, out, err = dragoman(*command, "--json", *SMALL)
     assert code == 0, err
-    found, metric = distilled(tmp_path / "edge"), CHRF(word_order=2)
+    learnt, metric = distilled(tmp_path / "edge"), CHRF(word_order=2)
     with Translator.load(teacher, ensemble=[other]) as translator:
         for source, reference in PAIRS[:20]:
-            if source in found:
-                each = translator.translate([source], n_best=translator.decoding.beam_size, split=False)[0]
-                best = max(metric.sentence_score(t.text, [reference]).score for t in (each, *each.alternatives))
-                assert metric.sentence_score(found[source], [reference]).score == best
+            if source in learnt:
+                (first,) = translator.translate([source], n_best=translator.decoding.beam_size, split=False)
+                texts = [translation.text for translation in (first, *first.alternatives)]
+                best = max(metric.sentence_score(text, [reference]).score for text in texts)
+                assert metric.sentence_score(learnt[source], [reference]).score == best
     folder = RunDirectory(tmp_path / "edge").data
     held_out = [tuple(pair) for name in ("valid", "test") for pair in json.loads((folder / f"{name}.json").read_text())]
     assert {*held_out} <= {*PAIRS}
     assert len({source for source, _ in held_out}) == 14
-    assert not {source for source, _ in held_out} & found.keys()
+    assert not {source for source, _ in held_out} & learnt.keys()
     assert json.loads(out)["sentences"] == len(held_out) - len(json.loads((folder / "valid.json").read_text()))
     trained = json.loads((folder / "about.json").read_text())["train_pairs"]
-    assert trained == pytest.approx(len(found) / 0.75, rel=0.1)
+    assert trained == pytest.approx(len(learnt) / 0.75, rel=0.1)
     student = ModelDirectory.load(tmp_path / "edge").model.config
     assert (student.num_encoder_layers, student.num_decoder_layers) == (2, 1)
     assert "Learns from random and other: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()
@@ -139,11 +140,12 @@ def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data,
     assert code == 0, err  # references may be too long for the positions of a teacher, and are left out
     config, folder = RunConfig.validate(read_recipe(str(tmp_path / "edge/run/config.yaml"))), tmp_path / "edge/run/data"
     prepared, student = PreparedData.open(folder, config), ModelDirectory.load(tmp_path / "edge")
-    both = [ModelDirectory.load(each) for each in (teacher, other)]
-    assert student.target_tokenizer.to_json() == both[0].target_tokenizer.to_json()
+    teachers = [ModelDirectory.load(path) for path in (teacher, other)]
+    assert student.target_tokenizer.to_json() == teachers[0].target_tokenizer.to_json()
     batch = prepared.train.next(Position())
-    likely = torch.stack([each.model(batch.source_ids, batch.target_ids).softmax(-1) for each in both]).mean(0)
-    expected = likely.topk(batch.soft_targets.ids.size(-1))
+    logits = [directory.model(batch.source_ids, batch.target_ids) for directory in teachers]
+    probabilities = torch.stack([of_teacher.softmax(-1) for of_teacher in logits]).mean(0)
+    expected = probabilities.topk(batch.soft_targets.ids.size(-1))
     counted = batch.labels != student.model.config.pad_id
     shares = expected.values / expected.values.sum(-1, keepdim=True)
     torch.testing.assert_close(batch.soft_targets.probabilities[counted], shares[counted], rtol=1e-3, atol=1e-3)
@@ -284,10 +286,11 @@ def test_a_student_says_what_its_teacher_says_on_most_sentences(dragoman, tmp_pa
     code, _, err = dragoman(*command, *size, "model.num_encoder_layers=3", *limits)
     assert code == 0, err
     sources, references = zip(*coined(200, 2), strict=True)
-    said = [references]
+    translations = {}
     for name in ("teacher", "edge"):
         with Translator.load(tmp_path / name) as translator:
-            said.append([each.text for each in translator.translate(sources)])
-    by_people, by_student = (sum(map(str.__eq__, said[1], other)) for other in (said[0], said[2]))
-    assert by_student > 160
-    assert by_people < 100
+            translations[name] = [translation.text for translation in translator.translate(sources)]
+    same_as_people = sum(map(str.__eq__, translations["teacher"], references))
+    same_as_student = sum(map(str.__eq__, translations["teacher"], translations["edge"]))
+    assert same_as_student > 160
+    assert same_as_people < 100

@@ -1,4 +1,4 @@
-"""What was asked of a run whose pairs models make: read as it was written, and refused if it is of another version."""
+"""The request of a run whose pairs models make is read as it was written, and refused if it is of another version."""
 
 import pytest
 
@@ -12,21 +12,21 @@ REQUEST = {"how": "distill", "paths": ["a.tsv"], "recipe": "edge", "options": {}
 
 @pytest.fixture
 def folder(tmp_path):
-    RunDirectory(tmp_path).teaching.mkdir(parents=True)
+    RunDirectory(tmp_path).synthetic.mkdir(parents=True)
     return tmp_path
 
 
 def test_settings_and_changes_are_trees_and_later_ones_count(folder):
-    asked = SyntheticRunRequest(**REQUEST, settings={"training": {"max_steps": 3}})
-    asked.save(folder)
-    assert SyntheticRunRequest.read(folder) == asked
-    again = asked.going_on(folder, {"training": {"max_steps": 5}})
-    assert again.settings == {"training": {"max_steps": 5}}
+    request = SyntheticRunRequest(**REQUEST, settings={"training": {"max_steps": 3}})
+    request.save(folder)
+    assert SyntheticRunRequest.read(folder) == request
+    changed = request.with_changes(folder, {"training": {"max_steps": 5}})
+    assert changed.settings == {"training": {"max_steps": 5}}
     assert SyntheticRunRequest.read(folder).changed == {"training": {"max_steps": 5}}
 
 
 def test_a_request_of_an_older_version_is_refused_in_words(folder):
     old = REQUEST | {"settings": ["training.max_steps=3"], "version": "0.0.9", "changed": []}
-    write_sealed(RunDirectory(folder).teaching / "asked.json", old)
+    write_sealed(RunDirectory(folder).synthetic / "asked.json", old)
     with pytest.raises(DataError, match="was begun by an older version of Dragoman; begin anew"):
         SyntheticRunRequest.read(folder)

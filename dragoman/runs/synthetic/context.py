@@ -1,4 +1,4 @@
-"""What makers of pairs are given and give back, and runs that are trained on the way."""
+"""Context and result of the functions that make pairs. They may train models on the way."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,28 +16,31 @@ from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener
 
 
-class Work(NamedTuple):
-    """What was asked for, the folder to make it in, and since when; minutes count from there."""
+class SyntheticRunContext(NamedTuple):
+    """Request, folder, listener and start of a run whose pairs models make."""
 
-    asked: SyntheticRunRequest
+    request: SyntheticRunRequest
     folder: Path
+    """Folder for the pairs, and for models that are trained on the way."""
     listener: Listener
     started: float
+    """`time.monotonic` from which the minutes of the run count."""
     changed: Settings
-    """The settings of a command that goes on; `asked` has them already."""
+    """Settings of the command that goes on with the run; `request` includes them."""
 
     def train(self, name: str, settings: Settings, *, started: float) -> RunDirectory:
-        """Train the run `name` in the folder by the recipe and settings that were asked for and these, to its end.
+        """Train the model `name` in the folder, with the recipe and settings of the request, changed by `settings`.
 
-        It goes on where it broke off, with what is changed now; what is finished stays. It has no mirror, which is
-        for the run itself.
+        A training that was interrupted goes on, with what is changed now; a finished one stays. There is no mirror:
+        that is for the run itself.
         """
-        directory, unmirrored = RunDirectory(self.folder / name), {"training": {"mirror": None}}
+        directory = RunDirectory(self.folder / name)
+        unmirrored = {"training": {"mirror": None}}
         events = read_metrics(directory.metrics)
         self.listener.note(f"On the way: the model in {directory.path}.")
         if not directory.config.is_file():
-            settings = merged(self.asked.settings, settings, unmirrored)
-            config, pairs = plan_run([], recipe=self.asked.recipe, settings=settings, near=self.folder)
+            settings = merged(self.request.settings, settings, unmirrored)
+            config, pairs = plan_run([], recipe=self.request.recipe, settings=settings, near=self.folder)
             start_run(pairs, config, directory.path, listener=self.listener, started=started)
         elif not events or events[-1]["event"] != "end":
             limits = {"training": settings.get("training", {})}
@@ -47,10 +50,12 @@ class Work(NamedTuple):
         return directory
 
 
-class Made(NamedTuple):
-    """Pairs that models made: the settings of a run on them, and lines that tell what they are."""
+class SyntheticPairs(NamedTuple):
+    """Pairs that models made."""
 
     settings: Settings
-    told: list[str]
+    """Settings of a run on these pairs."""
+    notes: list[str]
+    """Lines that describe the pairs, for the listener and the model card."""
     prepare: Callable[[PairFile, RunConfig, Path], PreparedFolder] | None = None
-    """Prepares them in a folder, if the run has more from the models than pairs."""
+    """Prepares the pairs in a folder, if the models give more than pairs, such as soft targets."""
